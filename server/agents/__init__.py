@@ -1,1 +1,4 @@
-"""Files that users have sent: where they lie, and how runs read them."""
+"""Agents as stored things: their versions, templates and files.
+
+May import ``assembly``, ``database``, ``observability`` and ``settings`` of the server; not ``runs`` or ``http``.
+"""

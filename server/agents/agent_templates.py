@@ -1,4 +1,4 @@
-"""Canvases to begin an agent with: built-in ones, and those of a folder."""
+"""Canvases to start an agent from: built-in ones and those of a folder."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAX_BYTES = 2 * 1024 * 1024
 
 
 def load_templates(folder: Path | None) -> list[dict[str, Any]]:
-    """Give the templates as RAGFlow's rows have them. It reads files; call it in a thread.
+    """Return the templates as RAGFlow's rows. Reads files; call it in a thread.
 
-    A file is a canvas, or a map of ``title``, ``description``, ``canvas_type`` and ``dsl``. One that is neither is left
-    out, and logged.
+    A file is a canvas, or an object with ``title``, ``description``, ``canvas_type`` and ``dsl``. Other files are
+    skipped and logged.
     """
-    paths = [path for place in (BUILT_IN, folder) if place is not None for path in canvas_files(place)]
+    paths = [path for source in (BUILT_IN, folder) if source is not None for path in canvas_files(source)]
     return [row for path in paths[:MAX_TEMPLATES] for row in _rows(path)]
 
 
@@ -37,12 +37,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
         document: Any = orjson.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        logger.warning("The template %s is left out: %s", path, error)
+        logger.warning("Skipping the template %s: %s", path, error)
         return
-    held = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
-    about = held if isinstance(held.get("dsl"), dict) else {"dsl": held}
+    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    about = fields if isinstance(fields.get("dsl"), dict) else {"dsl": fields}
     if "components" not in about["dsl"]:
-        logger.warning("The template %s is left out: it is no canvas.", path)
+        logger.warning("Skipping the template %s: it is not a canvas.", path)
         return
     title = path.stem.replace("_", " ").capitalize()
     yield {
@@ -57,7 +57,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _in_languages(text: Any) -> dict[str, str]:
-    """Give texts by language, as RAGFlow's page reads them."""
+    """Return texts by language, as RAGFlow's page expects them."""
     if isinstance(text, dict):
-        return {str(language): str(said) for language, said in cast("dict[Any, Any]", text).items()}
+        return {str(language): str(value) for language, value in cast("dict[Any, Any]", text).items()}
     return {"en": str(text)}

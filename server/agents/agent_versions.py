@@ -1,4 +1,4 @@
-"""Versions of an agent's canvas: the draft, published ones, and which of them is meant."""
+"""Versions of an agent's canvas: the draft, published ones, and resolving a name to one of them."""
 
 from __future__ import annotations
 
@@ -38,48 +38,48 @@ _REFUSED = frozenset(
         "id-invalid",
     }
 )
-"""Errors with which a canvas cannot even be a draft; all others are told when it is run."""
+"""Errors that even a draft may not have; all others are reported when it runs."""
 
 
 async def check_draft(settings: Settings, dsl: Any) -> str:
-    """Give a canvas, a JSON object or its text, as it is stored. It is checked in a thread: others go on meanwhile.
+    """Return a canvas, given as JSON object or text, in its stored form. It is checked in a thread.
 
     Raises:
-        RequestError: if it cannot be a draft.
+        RequestError: If it cannot be a draft.
     """
-    return await asyncio.to_thread(_checked, settings, dsl)
+    return await asyncio.to_thread(_check_draft, settings, dsl)
 
 
-def _checked(settings: Settings, dsl: Any) -> str:
+def _check_draft(settings: Settings, dsl: Any) -> str:
     source: Any = dsl
     if isinstance(dsl, str):
         try:
             source = orjson.loads(dsl)
         except orjson.JSONDecodeError as error:
-            raise _no_draft(f"The DSL is not JSON: {error}.") from None
+            raise _draft_error(f"The DSL is not JSON: {error}.") from None
     if not isinstance(source, dict):
-        raise _no_draft("The DSL should be a JSON object.")
-    held = cast("dict[str, Any]", source)
-    if isinstance(held.get("dsl"), dict) and not held.keys() & {"components", "graph"}:
-        source = held["dsl"]  # a template: clients look for the graph at the top of what is stored
+        raise _draft_error("The DSL should be a JSON object.")
+    fields = cast("dict[str, Any]", source)
+    if isinstance(fields.get("dsl"), dict) and not fields.keys() & {"components", "graph"}:
+        source = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
     try:
         text = orjson.dumps(source).decode()
     except TypeError as error:  # numbers beyond 64 bit
-        raise _no_draft(f"The DSL cannot be stored: {error}.") from None
+        raise _draft_error(f"The DSL cannot be stored: {error}.") from None
     _, diagnostics = check_canvas(cast("dict[str, Any]", source), catalog(), CanvasFiles(lambda: settings))
     if problems := [str(d) for d in diagnostics if d.severity == "error" and d.code in _REFUSED]:
-        raise _no_draft("\n".join(problems))
+        raise _draft_error("\n".join(problems))
     return text
 
 
-def _no_draft(text: str) -> RequestError:
+def _draft_error(text: str) -> RequestError:
     return RequestError(text, 101, status=422, data=False, has_data=True, reason="canvas-invalid")
 
 
 def build_version(
     id_: str, agent_id: str, title: str, dsl: str, now_ms: int, *, is_released: bool, description: str = ""
 ) -> VersionRow:
-    """Make the row of a version."""
+    """Build the row of a version."""
     return VersionRow(
         id=id_,
         agent_id=agent_id,
@@ -93,56 +93,56 @@ def build_version(
 
 
 async def find_version(database: Database, agent: AgentRow, name: str) -> VersionRow:
-    """Give the version that is meant: ``draft``, ``published`` (the last one), or an id.
+    """Return the version named ``draft``, ``published`` (the last one) or by its id.
 
-    ``""`` is the one that was published last, or the draft where none was.
+    ``""`` is the version published last, or the draft if none was.
 
     Raises:
-        RequestError: if there is none.
+        RequestError: If there is no such version.
     """
     agents = AgentRepository(database, agent.tenant)
-    found = await agents.released(agent.id) if name in ("", PUBLISHED) else None
-    if found is None and name == PUBLISHED:
+    version = await agents.released(agent.id) if name in ("", PUBLISHED) else None
+    if version is None and name == PUBLISHED:
         raise RequestError("The agent has no published version; publish one first.", status=404)
-    if found is None:
-        found = await agents.version(agent.id, agent.version_id if name in ("", DRAFT) else name)
-    if found is None:
+    if version is None:
+        version = await agents.version(agent.id, agent.version_id if name in ("", DRAFT) else name)
+    if version is None:
         raise RequestError("Version not found.", status=404)
-    return found
+    return version
 
 
 async def publish(
     app_state: AppState, agent: AgentRow, *, title: str = "", description: str = "", dsl: Any = None
 ) -> VersionRow:
-    """Publish the draft as a version of its own, which nothing changes any more. A ``dsl`` becomes the draft first.
+    """Publish the draft as an immutable version. A ``dsl`` becomes the draft first.
 
     Raises:
-        RequestError: if there is nothing to publish, or the canvas is none.
+        RequestError: If there is nothing to publish, or the canvas is not valid.
     """
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
     draft = await find_version(app_state.database, agent, DRAFT)
     text = draft.dsl if dsl is None else await check_draft(app_state.settings, dsl)
     if text != draft.dsl:
-        changed = build_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
-        await agents.change(agent.id, {"update_ms": now}, changed)
+        new_draft = build_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
+        await agents.change(agent.id, {"update_ms": now}, new_draft)
     name = (title or agent.title)[:TITLE_CHARS]
-    made = build_version(app_state.new_id(), agent.id, name, text, now, is_released=True, description=description)
-    await agents.add_version(made)
-    audit("version.published", agent=agent.id, version=made.id)
-    return made
+    version = build_version(app_state.new_id(), agent.id, name, text, now, is_released=True, description=description)
+    await agents.add_version(version)
+    audit("version.published", agent=agent.id, version=version.id)
+    return version
 
 
 async def delete_version(app_state: AppState, agent: AgentRow, version: VersionRow) -> None:
-    """Delete a version that nothing needs.
+    """Delete an unused version.
 
     Raises:
-        RequestError: if it is the draft, or sessions keep to it.
+        RequestError: If it is the draft, or sessions use it.
     """
     problem = ""
     if version.id == agent.version_id:
-        problem = "This is the agent's draft; change that first."
+        problem = "This is the agent's draft; save another draft first."
     elif users := await AgentRepository(app_state.database, agent.tenant).delete_version(agent.id, version.id):
-        problem = f"{users} session{'' if users == 1 else 's'} keep to this version: delete them, or pin another one."
+        problem = f"{users} session{' uses' if users == 1 else 's use'} this version: delete them or pin another one."
     if problem:
         raise RequestError(problem, 103, status=409, reason="version-in-use")
     audit("version.deleted", agent=agent.id, version=version.id)

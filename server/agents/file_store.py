@@ -1,4 +1,4 @@
-"""Files that clients have uploaded: bytes in a folder, what is known of them in the database."""
+"""Uploaded files: bytes in a folder, metadata in the database."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["FileStore", "safe_file_name", "normalize_mime_type"]
 
 _ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/\\]")
-"""What a name does not have: it goes into headers and onto screens, and is no path."""
+"""Characters removed from names, which go into headers and onto screens and are not paths."""
 
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}", re.ASCII)
 _UNKNOWN_TYPE = "application/octet-stream"
 
 
 class FileStore(Struct, frozen=True):
-    """The files of one tenant. Where the bytes of a file are follows from its id alone, never from its name."""
+    """The files of one tenant. The path of a file depends on its id alone, never on its name."""
 
     folder: Path
     database: Database
@@ -39,11 +39,11 @@ class FileStore(Struct, frozen=True):
     max_bytes: int
 
     async def save(self, file_id: str, name: str, mime_type: str, content: bytes, now_ms: int, agent: str) -> FileRow:
-        """Store a file of an agent; give what is known of it.
+        """Store a file of an agent and return its metadata.
 
         Raises:
-            RequestError: if the tenant has too many, or too much.
-            ServiceError: if the folder does not take it.
+            RequestError: If the tenant has too many files or too many bytes.
+            ServiceError: If it cannot be written to the folder.
         """
         row = FileRow(
             id=file_id,
@@ -66,15 +66,15 @@ class FileStore(Struct, frozen=True):
         return row
 
     async def find(self, file_id: str) -> FileRow | None:
-        """Give what is known of a file; None if there is none."""
+        """Return the metadata of a file, or None."""
         return await self._files.get(file_id) if _ID.fullmatch(file_id) else None
 
     async def content(self, file: FileRow) -> bytes:
-        """Give the bytes of a file.
+        """Return the bytes of a file.
 
         Raises:
-            RequestError: if they are gone.
-            ServiceError: if they cannot be read.
+            RequestError: If they have been deleted.
+            ServiceError: If they cannot be read.
         """
         try:
             return await asyncio.to_thread(self._path(file.id).read_bytes)
@@ -98,22 +98,22 @@ class FileStore(Struct, frozen=True):
 
 
 def safe_file_name(name: str) -> str:
-    r"""Give the last part of a name, without what could lead elsewhere or break a header.
+    r"""Return the last part of a path, without characters that could lead elsewhere or break a header.
 
     >>> safe_file_name("../../etc/pass\r\nwd"), safe_file_name(".."), safe_file_name("C:\\notes.txt")
     ('passwd', 'file', 'notes.txt')
     """
     last = name.replace("\\", "/").rpartition("/")[2]
-    kept = _UNFIT.sub("", last).encode("utf-8", "ignore").decode().strip()
-    if len(kept) > TITLE_CHARS:
-        stem, dot, ending = kept.rpartition(".")
+    result = _UNFIT.sub("", last).encode("utf-8", "ignore").decode().strip()
+    if len(result) > TITLE_CHARS:
+        stem, dot, ending = result.rpartition(".")
         tail = dot + ending if stem and len(ending) < 16 else ""
-        kept = kept[: TITLE_CHARS - len(tail)] + tail
-    return kept if kept.strip(".") else "file"
+        result = result[: TITLE_CHARS - len(tail)] + tail
+    return result if result.strip(".") else "file"
 
 
 def normalize_mime_type(mime_type: str) -> str:
-    r"""Give a content type without parameters; one that is none counts as unknown bytes.
+    r"""Return a content type without parameters; an invalid one becomes that of unknown bytes.
 
     >>> normalize_mime_type("Text/Plain; charset=utf-8"), normalize_mime_type("text/html\r\nX: y")
     ('text/plain', 'application/octet-stream')

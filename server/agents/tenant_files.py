@@ -1,4 +1,4 @@
-"""Uploaded files as runs read them: each tenant's own, by the objects that an upload was answered with."""
+"""Uploaded files as runs read them: each tenant's own, named by the objects that an upload returned."""
 
 from __future__ import annotations
 
@@ -22,61 +22,63 @@ if TYPE_CHECKING:
 __all__ = ["TenantFiles", "file_store", "file_text", "tenant_services"]
 
 MAX_READ_BYTES = 10 * 1024 * 1024
-"""Largest file that is read into a run: it goes into the session, and to the model."""
+"""Largest file that is read into a run: its text goes into the session and to the model."""
 
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_HELD = ("content", "text")
-"""Keys of an object that has its content with it."""
+_CONTENT_KEYS = ("content", "text")
+"""Keys of an object that contains the file's content."""
 
 
 def file_store(app_state: AppState, tenant: str) -> FileStore:
-    """Give the files of a tenant."""
+    """Return the file store of a tenant."""
     section = app_state.settings.server
     return FileStore(section.files, app_state.database, tenant, section.max_files, section.max_files_bytes)
 
 
 def tenant_services(app_state: AppState, tenant: str) -> Services:
-    """Give the services for the runs of a tenant: they read its uploads."""
+    """Return the services for the runs of a tenant, with access to its uploads."""
     return replace(app_state.services, files=TenantFiles(file_store(app_state, tenant)))
 
 
 class TenantFiles(Struct, frozen=True):
-    """The `ragflow_lg.services.services.Files` of a server."""
+    """The server's implementation of `ragflow_lg.services.services.Files`."""
 
     store: FileStore
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
-        """Give each file's text, or a picture as ``data:`` URI. What has its content with it is not looked up.
+        """Return each file's text, or a picture as ``data:`` URI. Objects that contain their content are not looked up.
 
         Raises:
-            ServiceError: if a file is not there, too large, or has no text.
+            ServiceError: If a file does not exist, is too large, or has no text.
         """
         return [await self._read(file, layout_recognize) for file in files]
 
     async def _read(self, file: Any, layout_recognize: str) -> str:
-        held: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
-        file_id = held.get("id")
-        if not isinstance(file_id, str) or any(isinstance(held.get(key), str) for key in _HELD):
+        fields: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
+        file_id = fields.get("id")
+        if not isinstance(file_id, str) or any(isinstance(fields.get(key), str) for key in _CONTENT_KEYS):
             return (await InlineFiles().read([file], layout_recognize))[0]
         row = await self.store.find(file_id)
         if row is None:
-            raise ServiceError(f"There is no file {file_id!r:.80}; upload it first.")
+            raise ServiceError(f"Unknown file {file_id!r:.80}; upload it first.")
         if row.size_bytes > MAX_READ_BYTES:
-            raise ServiceError(f"A run reads {MAX_READ_BYTES // 1024**2} MiB of a file; {row.name!r} has more.")
+            raise ServiceError(
+                f"The file {row.name!r} exceeds the {MAX_READ_BYTES // 1024**2} MiB that a run can read."
+            )
         try:
             content = await self.store.content(row)
         except RequestError:
-            raise ServiceError(f"The file {row.name!r} is gone; upload it again.") from None
+            raise ServiceError(f"The file {row.name!r} has been deleted; upload it again.") from None
         return await asyncio.to_thread(file_text, row.name, row.mime_type, content)
 
 
 def file_text(name: str, mime_type: str, content: bytes) -> str:
-    """Give the text of a file, or a picture as ``data:`` URI. CPU-bound; call it in a thread.
+    """Return the text of a file, or a picture as ``data:`` URI. CPU-bound; call it in a thread.
 
-    Plain text, tables and JSON are given as they are; only what is no text by itself is taken apart.
+    Plain text, tables and JSON are returned unchanged; only documents in binary formats and HTML are parsed.
 
     Raises:
-        ServiceError: if it has no text that can be read.
+        ServiceError: If no text can be extracted.
     """
     if mime_type in _PICTURES:
         return f"data:{mime_type};base64,{base64.b64encode(content).decode()}"
@@ -92,5 +94,5 @@ def file_text(name: str, mime_type: str, content: bytes) -> str:
         text = "\0"
     if "\0" in text:
         kinds = ", ".join(sorted(SUFFIXES))
-        raise ServiceError(f"The file {name!r} is neither UTF-8 text, a picture, nor of a kind that is read: {kinds}.")
+        raise ServiceError(f"The file {name!r} is neither UTF-8 text, a picture, nor of a supported type: {kinds}.")
     return text

@@ -1,4 +1,4 @@
-"""Opening the server's database by URL, and its transactions."""
+"""The server's database: opening it by URL, and its transactions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["Database", "database_file", "open_database"]
 
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_S = 5
-"""How long a server of a database may take to accept a connection."""
+"""Timeout for connecting to a database server."""
 SILENCE_MS = 10_000
-"""How long PostgreSQL may leave what was sent without a sign that it arrived."""
+"""How long PostgreSQL may leave sent data unacknowledged."""
 POOL_TIMEOUT_S = 120
-"""How long a rush of requests may wait for a connection; what comes first is served first."""
+"""How long requests may wait for a connection; they are served in order."""
 _DRIVERS = {
     "sqlite": ("aiosqlite", "aiosqlite"),
     "postgresql": ("psycopg", "ragflow-lg[postgresql]"),
@@ -34,10 +34,10 @@ _DRIVERS = {
     "mysql": ("asyncmy", "ragflow-lg[mysql]"),
     "mariadb": ("asyncmy", "ragflow-lg[mysql]"),
 }
-"""By the scheme of a URL: the driver, and what to install for it."""
+"""For each URL scheme the driver's module and the package to install."""
 
 _POOL = {"pool_size": 20, "max_overflow": 20, "pool_timeout": POOL_TIMEOUT_S, "pool_recycle": 1800}
-"""Connections of one process to a server; those older than half an hour are made anew."""
+"""Connection pool of one process; connections older than half an hour are replaced."""
 
 _T = TypeVar("_T")
 
@@ -47,23 +47,23 @@ _KINDS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME, mysql://… or m
 
 
 class Database:
-    """Gives transactions. Rows that come out of them stay as they are.
+    """Transactions on the database. Rows loaded in them stay usable afterwards.
 
-    `read` and `write` are the quick ones, for what every turn does: they take Core statements, without the mapper.
+    `read` and `write` are the fast path for what every turn does: they run Core statements without the ORM.
     """
 
     def __init__(self, engine: AsyncEngine, threads: SqliteThreads | None = None) -> None:
-        """``threads`` are those of a file of SQLite."""
+        """Wrap an engine; ``threads`` run the work on an SQLite file."""
         self._engine = engine
         self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
         self._is_sqlite = engine.dialect.name == "sqlite"
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
-        """Let ``work`` look something up; it may be called in another thread.
+        """Run a read-only function; it may be called in another thread.
 
         Raises:
-            DatabaseError: if the database does not answer.
+            DatabaseError: If the database fails.
         """
         try:
             if self._threads is not None:
@@ -71,13 +71,13 @@ class Database:
             async with self._engine.connect() as connection:
                 return await connection.run_sync(work)
         except SQLAlchemyError as error:
-            raise _failed(error) from error
+            raise _to_database_error(error) from error
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Let ``work`` write, all that it writes or nothing of it; it may be called in another thread.
+        """Run a function in a transaction; it may be called in another thread.
 
         Raises:
-            DatabaseError: if the database does not take it.
+            DatabaseError: If the database fails; nothing is written then.
         """
         try:
             if self._threads is not None:
@@ -85,43 +85,43 @@ class Database:
             async with self._engine.begin() as connection:
                 return await connection.run_sync(work)
         except SQLAlchemyError as error:
-            raise _failed(error) from error
+            raise _to_database_error(error) from error
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncSession]:
-        """Look something up.
+        """Open an ORM session for reading.
 
         Raises:
-            DatabaseError: if the database does not answer.
+            DatabaseError: If the database fails.
         """
         try:
             async with self._sessions() as session:
                 yield session
         except SQLAlchemyError as error:
-            raise _failed(error) from error
+            raise _to_database_error(error) from error
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncSession]:
-        """Write what is written inside, or nothing of it.
+        """Open an ORM session in a transaction, which is rolled back if the block raises.
 
         Raises:
-            DatabaseError: if the database does not take it.
+            DatabaseError: If the database fails.
         """
         try:
             async with self._sessions() as session, session.begin():
                 if self._is_sqlite:
-                    # A transaction that began with reading is refused as soon as somebody else has written.
+                    # A transaction that starts with a read fails as soon as another writer commits.
                     await session.execute(text("BEGIN IMMEDIATE"))
                 yield session
         except SQLAlchemyError as error:
-            raise _failed(error) from error
+            raise _to_database_error(error) from error
 
 
 def database_file(url: str) -> Path | None:
-    """Give the file of a URL of SQLite, None for a server.
+    """Return the file of an SQLite URL, None for a database server.
 
     Raises:
-        DatabaseError: if the URL names no database, or its driver is missing.
+        DatabaseError: If the URL names no database, or its driver is missing.
     """
     address = _address(url)
     return Path(address.database or "").absolute() if address.get_backend_name() == "sqlite" else None
@@ -129,12 +129,12 @@ def database_file(url: str) -> Path | None:
 
 @asynccontextmanager
 async def open_database(url: str) -> AsyncGenerator[Database]:
-    """Open the database of a URL, bring its tables up to date, and close it again.
+    """Open the database of a URL, migrate its tables, and close it at the end.
 
-    A file of SQLite is made if it is missing, for its owner only.
+    A missing SQLite file is created, readable by its owner only.
 
     Raises:
-        DatabaseError: if the URL names none, its driver is missing, or it cannot be opened.
+        DatabaseError: If the URL names no database, its driver is missing, or it cannot be opened.
     """
     address = _address(url)
     try:
@@ -142,14 +142,14 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
             _prepare(Path(address.database or ""))
         engine = _engine(address)
     except (OSError, SQLAlchemyError) as error:
-        raise DatabaseError(f"The database {_shown(address)} cannot be opened: {error}.") from error
+        raise DatabaseError(f"The database {_redact(address)} cannot be opened: {error}.") from error
     try:
         try:
             async with engine.begin() as connection:
                 await connection.run_sync(migrate)
         except (OSError, SQLAlchemyError) as error:
             reason = getattr(error, "orig", None) or error
-            raise DatabaseError(f"The database {_shown(address)} cannot be used: {reason}.") from error
+            raise DatabaseError(f"The database {_redact(address)} cannot be used: {reason}.") from error
         threads = _threads(address)
         try:
             yield Database(engine, threads)
@@ -163,12 +163,12 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
 def _engine(address: URL) -> AsyncEngine:
     if address.get_backend_name() == "sqlite":
         engine = create_async_engine(address, pool_timeout=POOL_TIMEOUT_S)
-        event.listen(engine.sync_engine, "connect", _set_up)
+        event.listen(engine.sync_engine, "connect", _configure_sqlite)
         return engine
     limits: dict[str, Any] = {"connect_timeout": CONNECT_S}
     if address.get_driver_name() == "psycopg":
         limits["tcp_user_timeout"] = SILENCE_MS
-    # A turn sees what others have written meanwhile, in MySQL as in PostgreSQL.
+    # A transaction sees what others have committed meanwhile, on MySQL as on PostgreSQL.
     return create_async_engine(
         address, isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=limits, **_POOL
     )
@@ -178,7 +178,7 @@ def _threads(address: URL) -> SqliteThreads | None:
     if address.get_backend_name() != "sqlite":
         return None
     engine = create_engine(address.set(drivername="sqlite+pysqlite"), pool_timeout=POOL_TIMEOUT_S)
-    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "connect", _configure_sqlite)
     return SqliteThreads(engine)
 
 
@@ -186,22 +186,22 @@ def _address(url: str) -> URL:
     try:
         address = make_url(url)
     except ArgumentError:
-        raise DatabaseError(f"[server] database is no URL of a database; give {_KINDS}.") from None
+        raise DatabaseError(f"[server] database is not a database URL; use {_KINDS}.") from None
     scheme = address.drivername.partition("+")[0]
     if scheme not in _DRIVERS:
-        raise DatabaseError(f"[server] database: there is no database {scheme!r}; give {_KINDS}.")
+        raise DatabaseError(f"[server] database: unknown database {scheme!r}; use {_KINDS}.")
     module, package = _DRIVERS[scheme]
     if find_spec(module) is None:
         raise DatabaseError(f"A database {scheme}:// needs a driver: pip install '{package}'.")
     if scheme == "sqlite" and (not address.database or address.database == ":memory:"):
-        raise DatabaseError("[server] database names no file; write sqlite:///PATH.")
+        raise DatabaseError("[server] database names no file; use sqlite:///PATH.")
     name = "postgresql" if scheme == "postgres" else scheme
     address = address.set(drivername=f"{name}+{module}")
     return address.set(database=str(Path(address.database or "").expanduser())) if scheme == "sqlite" else address
 
 
 def _prepare(path: Path) -> None:
-    """Make a file that only its owner can read, should there be none."""
+    """Create the file with access for its owner only, if it is missing."""
     if path.is_dir():
         raise IsADirectoryError("it is a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ def _prepare(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def _set_up(connection: Any, _: Any) -> None:
+def _configure_sqlite(connection: Any, _: Any) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")
@@ -217,26 +217,26 @@ def _set_up(connection: Any, _: Any) -> None:
     cursor.close()
 
 
-def _shown(address: URL) -> str:
+def _redact(address: URL) -> str:
     return repr(address.render_as_string(hide_password=True))
 
 
-def _failed(error: SQLAlchemyError) -> DatabaseError:
+def _to_database_error(error: SQLAlchemyError) -> DatabaseError:
     cause: Any = getattr(error, "orig", None)
     if isinstance(error, OperationalError) and hasattr(cause, "diag") and not cause.diag.message_primary:
-        # Not a word of the server, but of the way to it; its text names addresses.
+        # A connection error, not an answer of the server; its text contains addresses.
         logger.error("the database cannot be reached: %s", str(cause).partition("\n")[0])
         return DatabaseError("The database failed: it cannot be reached.")
     return DatabaseError(f"The database failed: {_reason(error)}.")
 
 
 def _reason(error: SQLAlchemyError) -> str:
-    """Say why in words of the driver that hold no values: these may be secrets."""
+    """Return the driver's reason without values, which may be secrets."""
     cause: Any = getattr(error, "orig", None)
     if cause is None:
         return type(error).__name__
-    if isinstance(error, DBAPIError) and hasattr(cause, "diag"):  # PostgreSQL's details show values, this does not
+    if isinstance(error, DBAPIError) and hasattr(cause, "diag"):  # PostgreSQL's details contain values, this does not
         return cause.diag.message_primary or str(cause).partition("\n")[0]
-    if cause.args and isinstance(cause.args[0], int):  # MySQL's texts show the statement
+    if cause.args and isinstance(cause.args[0], int):  # MySQL's texts contain the statement
         return f"{type(cause).__name__} {cause.args[0]}"
     return str(cause)

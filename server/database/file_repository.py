@@ -1,4 +1,4 @@
-"""What is known of a tenant's files."""
+"""Metadata of a tenant's files."""
 
 from __future__ import annotations
 
@@ -16,48 +16,51 @@ __all__ = ["FileRepository"]
 
 
 class FileRepository:
-    """The files of one tenant; those of others are not there."""
+    """The files of one tenant; those of other tenants are invisible."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
 
     async def add(self, file: FileRow) -> None:
-        """Store what is known of a file."""
+        """Store the metadata of a file."""
         file.tenant = self._tenant
-        async with self._database.writing() as writing:
-            writing.add(file)
+        async with self._database.writing() as db:
+            db.add(file)
 
     async def add_within(self, file: FileRow, *, max_files: int, max_bytes: int) -> None:
-        """Store what is known of a file, if the tenant then has no more than so many files and bytes.
+        """Store the metadata of a file if the tenant then has at most ``max_files`` files and ``max_bytes`` bytes.
 
         Raises:
-            RequestError: if it would have more.
+            RequestError: If a limit would be exceeded.
         """
         file.tenant = self._tenant
         used = select(func.count(), func.sum(FileRow.size_bytes)).where(FileRow.tenant == self._tenant)
-        async with self._database.writing() as writing:
-            count, size = (await writing.execute(used)).one()
+        async with self._database.writing() as db:
+            count, size = (await db.execute(used)).one()
             if count >= max_files:
-                raise RequestError(f"There are {max_files:,} files already, the most there may be; delete agents.", 101)
+                raise RequestError(f"The limit of {max_files:,} files is reached; delete agents with files.", 101)
             if (size or 0) + file.size_bytes > max_bytes:
-                raise RequestError(f"The files of all agents together have at most {max_bytes:,} bytes.", 101)
-            writing.add(file)
+                raise RequestError(
+                    f"All files together may not exceed {max_bytes:,} bytes; delete agents with files.",
+                    101,
+                )
+            db.add(file)
 
     async def get(self, file_id: str) -> FileRow | None:
-        """Give what is known of a file."""
-        async with self._database.reading() as reading:
-            return await reading.scalar(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+        """Return the metadata of a file, or None."""
+        async with self._database.reading() as db:
+            return await db.scalar(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
 
     async def delete(self, file_id: str) -> None:
-        """Forget a file."""
-        async with self._database.writing() as writing:
-            await writing.execute(delete(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+        """Delete the metadata of a file."""
+        async with self._database.writing() as db:
+            await db.execute(delete(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
 
     async def delete_of_agent(self, agent_id: str) -> list[str]:
-        """Forget the files of an agent; give their ids."""
+        """Delete the metadata of an agent's files; return their ids."""
         of_agent = (FileRow.tenant == self._tenant, FileRow.agent_id == agent_id)
-        async with self._database.writing() as writing:
-            ids = list(await writing.scalars(select(FileRow.id).where(*of_agent)))
-            await writing.execute(delete(FileRow).where(*of_agent))
+        async with self._database.writing() as db:
+            ids = list(await db.scalars(select(FileRow.id).where(*of_agent)))
+            await db.execute(delete(FileRow).where(*of_agent))
         return ids

@@ -1,4 +1,4 @@
-"""Bringing a database to the tables that this version of the server uses."""
+"""Migrating a database to the tables of this version of the server."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
 __all__ = ["migrate"]
 
 LOCK_WAIT_S = 120
-"""How long a replica waits for another that is at work on the tables."""
+"""How long a replica waits for another one that is migrating."""
 
 _LOCK = "ragflow-lg tables"
 
 
 def migrate(connection: Connection) -> None:
-    """Apply what is missing of ``migrations/versions``, in one transaction where the database can.
+    """Apply the missing ``migrations/versions``, in one transaction if the database supports it.
 
-    Replicas that start at the same time take turns. MySQL and MariaDB keep every table as soon as it is made.
+    Replicas that start at the same time take turns. MySQL and MariaDB commit each table separately.
 
     Raises:
-        DatabaseError: if a newer version of the server has been at work, or somebody else is and does not end.
+        DatabaseError: If a newer server has migrated the database, or another replica's migration does not end.
     """
     scripts = ScriptDirectory(str(Path(__file__).parent / "migrations"))
 
     def steps(current: Any, _: Any) -> Any:
         try:
-            return scripts._upgrade_revs("head", current)  # pyright: ignore[reportPrivateUsage]  # the only way there is
+            return scripts._upgrade_revs("head", current)  # pyright: ignore[reportPrivateUsage]  # no public equivalent
         except CommandError as error:
-            raise DatabaseError(f"The database was made by another version of the server: {error}.") from error
+            raise DatabaseError(f"The database was created by another version of the server: {error}.") from error
 
     with EnvironmentContext(Config(), scripts, fn=steps, destination_rev="head") as environment:
         environment.configure(connection=connection, target_metadata=Row.metadata, render_as_batch=True)
-        with _alone(connection), _told_apart(connection), environment.begin_transaction():
+        with _lock(connection), _use_binary_collation(connection), environment.begin_transaction():
             environment.run_migrations()
 
 
 @contextmanager
-def _alone(connection: Connection) -> Generator[None]:
-    """Keep other replicas waiting meanwhile."""
+def _lock(connection: Connection) -> Generator[None]:
+    """Keep other replicas waiting during the block."""
     match connection.dialect.name:
         case "postgresql":
             number = int.from_bytes(hashlib.sha256(_LOCK.encode()).digest()[:8], "big", signed=True)
@@ -63,22 +63,22 @@ def _alone(connection: Connection) -> Generator[None]:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield
         case _:
-            # Names of locks are the whole server's, not the database's.
+            # Lock names apply to the whole server, not to one database.
             name = hashlib.sha256(f"{_LOCK} {connection.engine.url.database}".encode()).hexdigest()[:60]
-            got = connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": LOCK_WAIT_S})
-            if got.scalar() != 1:
-                raise DatabaseError(f"Somebody else has been changing the tables for {LOCK_WAIT_S} s.")
+            lock = connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": LOCK_WAIT_S})
+            if lock.scalar() != 1:
+                raise DatabaseError(f"Another process has been migrating the tables for {LOCK_WAIT_S} s.")
             try:
                 yield
-                # Who comes next has to see what was written down as done.
+                # The next replica has to see the recorded version.
                 connection.exec_driver_sql("COMMIT")
             finally:
                 connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
 
 
 @contextmanager
-def _told_apart(connection: Connection) -> Generator[None]:
-    """Let new tables of MySQL tell ``a`` from ``A``, as the others do: tenants are names, too."""
+def _use_binary_collation(connection: Connection) -> Generator[None]:
+    """Make new tables on MySQL case-sensitive, as on the other databases: tenants are compared by name."""
 
     def collate(table: Table, *_: Any, **__: Any) -> None:
         for kind in ("mysql", "mariadb"):

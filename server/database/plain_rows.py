@@ -1,4 +1,4 @@
-"""Rows without the mapper, whose work counts in every turn: found by statements that are made once, and inserted."""
+"""Rows without the ORM, whose overhead counts in every turn: prepared selects, and inserts."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.database.tables import Row
 
-__all__ = ["adder", "finder"]
+__all__ = ["insert_rows", "select_first"]
 
 _INSERTS: dict[Table, Insert] = {}
 
 
-def finder(statement: Select[Any], values: Mapping[str, Any]) -> Callable[[Connection], dict[str, Any] | None]:
-    """Give work for `Database.read` that finds the first row: its values by column, None if there is none."""
+def select_first(statement: Select[Any], values: Mapping[str, Any]) -> Callable[[Connection], dict[str, Any] | None]:
+    """Return a function for `Database.read` that selects the first row: its values by column, or None."""
 
     def find(connection: Connection) -> dict[str, Any] | None:
-        found = connection.execute(statement, values).mappings().first()
-        return dict(found) if found is not None else None
+        row = connection.execute(statement, values).mappings().first()
+        return dict(row) if row is not None else None
 
     return find
 
 
-def adder(*rows: Row) -> Callable[[Connection], None]:
-    """Give work for `Database.write` that inserts rows in this order; what they leave open gets its default now."""
-    made = [(_insert(cast("Table", row.__table__)), _filled(row)) for row in rows]
+def insert_rows(*rows: Row) -> Callable[[Connection], None]:
+    """Return a function for `Database.write` that inserts rows in this order; unset columns get their defaults now."""
+    inserts = [(_insert(cast("Table", row.__table__)), _values(row)) for row in rows]
 
     def add(connection: Connection) -> None:
-        for statement, values in made:
+        for statement, values in inserts:
             connection.execute(statement, values)
 
     return add
@@ -44,7 +44,7 @@ def _insert(table: Table) -> Insert:
     return _INSERTS[table]
 
 
-def _filled(row: Row) -> dict[str, Any]:
+def _values(row: Row) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for column in cast("Table", row.__table__).columns:
         value = getattr(row, column.key)

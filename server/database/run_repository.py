@@ -1,4 +1,4 @@
-"""Runs of a tenant's sessions."""
+"""The runs of a tenant's sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select, update
 
-from ragflow_lg.server.database.plain_rows import adder
+from ragflow_lg.server.database.plain_rows import insert_rows
 from ragflow_lg.server.database.tables import RunRow
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["RunRepository"]
 
 
 class RunRepository:
-    """The runs of one tenant; those of others are not there."""
+    """The runs of one tenant; those of other tenants are invisible."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
@@ -26,28 +26,28 @@ class RunRepository:
     async def add(self, run: RunRow) -> None:
         """Store a run that begins."""
         run.tenant = self._tenant
-        await self._database.write(adder(run))
+        await self._database.write(insert_rows(run))
 
     async def get(self, run_id: str) -> RunRow | None:
-        """Give a run."""
-        async with self._database.reading() as reading:
-            return await reading.scalar(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
+        """Return a run, or None."""
+        async with self._database.reading() as db:
+            return await db.scalar(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
-        """Give a page of the runs of an agent, the newest first, and how many there are on all pages.
+        """Return a page of an agent's runs, newest first, and the total of all pages.
 
-        ``session_id`` is ``""`` for those of all sessions; ``page`` counts from 1.
+        ``session_id`` is ``""`` for the runs of all sessions; ``page`` counts from 1.
         """
         wanted = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.agent_id == agent_id)
         if session_id:
             wanted = wanted.where(RunRow.session_id == session_id)
         newest = wanted.order_by(RunRow.start_ms.desc(), RunRow.id.desc())
-        async with self._database.reading() as reading:
-            total = await reading.scalar(select(func.count()).select_from(wanted.subquery()))
-            return list(await reading.scalars(newest.limit(page_size).offset((page - 1) * page_size))), total or 0
+        async with self._database.reading() as db:
+            total = await db.scalar(select(func.count()).select_from(wanted.subquery()))
+            return list(await db.scalars(newest.limit(page_size).offset((page - 1) * page_size))), total or 0
 
     async def end(self, run_id: str, status: str, error: str, usage: Usage, now_ms: int) -> None:
-        """Store how a run ended."""
+        """Store the end of a run."""
         values = {
             "status": status,
             "error": error,
@@ -56,6 +56,6 @@ class RunRepository:
             "completion_tokens": usage.completion_tokens,
             "end_ms": now_ms,
         }
-        async with self._database.writing() as writing:
+        async with self._database.writing() as db:
             chosen = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
-            await writing.execute(chosen.values(values))
+            await db.execute(chosen.values(values))

@@ -1,4 +1,4 @@
-"""The tables of the server. Every row belongs to a tenant; times are epoch milliseconds, ids 32 hexadecimal digits."""
+"""The server's tables. Every row belongs to a tenant; times are epoch milliseconds, ids 32 hexadecimal digits."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ TITLE_CHARS = 255
 
 
 class LargeText(TypeDecorator[str]):
-    """A text of any length, whatever is in it: NUL is left out, and half a pair of surrogates becomes ``?``."""
+    """A text of any length and content: NUL is removed, and an unpaired surrogate becomes ``?``."""
 
     impl = Text().with_variant(LONGTEXT(), "mysql", "mariadb")  # MySQL's own TEXT ends at 64 kB
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Make a text one that every database takes."""
-        return None if value is None else _whole(value.replace("\x00", ""))
+        """Return a text that every database accepts."""
+        return None if value is None else _encodable(value.replace("\x00", ""))
 
 
 class LineText(TypeDecorator[str]):
-    """A text of so many characters, whatever is in it: NUL becomes U+FFFD, half a pair of surrogates ``?``.
+    """A text of limited length and any content: NUL becomes U+FFFD, an unpaired surrogate ``?``.
 
-    So texts differ as before, and one that is looked up by such an id or name finds no other.
+    Different texts stay different, so a lookup by such an id or name matches no other one.
     """
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Make a text one that every database takes; it stays as long as it is."""
-        return None if value is None else _whole(value.replace("\x00", "\ufffd"))
+        """Return a text of the same length that every database accepts."""
+        return None if value is None else _encodable(value.replace("\x00", "\ufffd"))
 
 
-def _whole(text: str) -> str:
+def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -75,7 +75,7 @@ LARGE = LargeText()
 
 
 class Row(DeclarativeBase):
-    """Base of all tables."""
+    """Base class of all tables."""
 
     metadata = MetaData(
         naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s"}
@@ -93,7 +93,7 @@ class AgentRow(Row):
     id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     title: Mapped[str] = mapped_column(LineText(TITLE_CHARS))
     title_key: Mapped[str] = mapped_column(LineText(TITLE_CHARS))
-    """The title as it is compared: no two agents of a category have the same."""
+    """The title as it is compared: unique among the agents of a category."""
     version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     description: Mapped[str] = mapped_column(LARGE, default="")
     avatar: Mapped[str] = mapped_column(LARGE, default="")
@@ -123,7 +123,7 @@ class VersionRow(Row):
 
 
 class SessionRow(Row):
-    """A conversation. It keeps to the version that it began with."""
+    """A conversation. It uses the version that it began with, unless another one is pinned."""
 
     __tablename__ = "sessions"
     __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"),)
@@ -135,7 +135,8 @@ class SessionRow(Row):
     exp_user_id: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     name: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     source: Mapped[str] = mapped_column(LineText(16), default="agent")
-    """``agent`` if made by a client, ``workflow`` if by a completion without one, ``webhook`` if by a call."""
+    """``agent`` if created by a client, ``workflow`` by a completion without a session, ``webhook`` by a webhook call.
+    """
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     rounds: Mapped[int] = mapped_column(Integer, default=0)
     duration_s: Mapped[float] = mapped_column(Float, default=0.0)
@@ -145,7 +146,7 @@ class SessionRow(Row):
 
 
 class MessageRow(Row):
-    """What one side said in a session; ``number`` counts from 0."""
+    """A message of a session; ``number`` counts from 0."""
 
     __tablename__ = "messages"
 
@@ -160,7 +161,7 @@ class MessageRow(Row):
 
 
 class KeyRow(Row):
-    """An API key. What it is cannot be told from its digest."""
+    """An API key, which cannot be derived from its digest."""
 
     __tablename__ = "api_keys"
 
@@ -172,10 +173,10 @@ class KeyRow(Row):
     kind: Mapped[str] = mapped_column(LineText(8), default="api")
     """``api``, or ``beta`` for embedded pages."""
     compat: Mapped[str] = mapped_column(LineText(16), default="")
-    """Shapes that its clients expect, see the settings; ``""`` for the server's."""
+    """Response shapes its clients expect, see the settings; ``""`` for the server's."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
     revoke_ms: Mapped[int] = mapped_column(BigInteger, default=0)
-    """0 while it holds."""
+    """0 while the key is valid."""
 
 
 class RunRow(Row):
@@ -194,17 +195,17 @@ class RunRow(Row):
     status: Mapped[str] = mapped_column(LineText(16), default="running")
     error: Mapped[str] = mapped_column(LARGE, default="")
     asked: Mapped[str | None] = mapped_column(LARGE, default="")
-    """What the user said, for people, as long as it stands in no message: until the run is over."""
+    """What the user said as readable text, until the end of the run adds it to the messages."""
     prompt_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     start_ms: Mapped[int] = mapped_column(BigInteger)
     end_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     lease_token: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
-    """Of the lease under which its end was played; 0 before."""
+    """Token of the lease under which the run ended; 0 before."""
 
 
 class FileRow(Row):
-    """A file that was uploaded for an agent, or that a run made. Its bytes are kept elsewhere, under its id."""
+    """A file uploaded for an agent or created by a run. Its bytes are stored elsewhere under its id."""
 
     __tablename__ = "files"
     __table_args__ = (Index(None, "tenant", "agent_id"),)
@@ -218,7 +219,7 @@ class FileRow(Row):
 
 
 class WebhookBucketRow(Row):
-    """How many calls an agent's webhook may take just now."""
+    """The token bucket that limits calls of an agent's webhook."""
 
     __tablename__ = "webhook_buckets"
 
@@ -229,7 +230,7 @@ class WebhookBucketRow(Row):
 
 
 class WebhookTestRow(Row):
-    """A call of a webhook that its owner looks on at."""
+    """A test call of a webhook that its owner watches."""
 
     __tablename__ = "webhook_tests"
     __table_args__ = (Index(None, "tenant", "agent_id", "start_us"),)
@@ -241,13 +242,13 @@ class WebhookTestRow(Row):
 
 
 class WebhookEventRow(Row):
-    """What happened in such a call; ``number`` counts from 0."""
+    """An event of a webhook test; ``number`` counts from 0."""
 
     __tablename__ = "webhook_events"
 
     test_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     at_us: Mapped[int] = mapped_column(BigInteger)
-    """Epoch microseconds, each later than the one before."""
+    """Epoch microseconds, each later than the previous one."""
     event: Mapped[str] = mapped_column(LARGE)
-    """JSON."""
+    """The event as JSON."""

@@ -23,15 +23,15 @@ class AgentTags:
         self._tenant = tenant
 
     async def counts(self, category: str = "") -> Counter[str]:
-        """Count the agents by tag; those of a category only, if one is named."""
+        """Count the agents by tag, in one category if it is given."""
         wanted = select(AgentRow.tags).where(AgentRow.tenant == self._tenant, AgentRow.tags != "")
         if category:
             wanted = wanted.where(AgentRow.canvas_category == category)
-        async with self._database.reading() as reading:
-            return Counter(tag for tags in await reading.scalars(wanted) for tag in tags.split(","))
+        async with self._database.reading() as db:
+            return Counter(tag for tags in await db.scalars(wanted) for tag in tags.split(","))
 
     async def set(self, agent_id: str, tags: str) -> None:
-        """Give an agent other tags."""
+        """Replace the tags of an agent."""
         chosen = update(AgentRow).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
-        async with self._database.writing() as writing:
-            await writing.execute(chosen.values(tags=tags))
+        async with self._database.writing() as db:
+            await db.execute(chosen.values(tags=tags))

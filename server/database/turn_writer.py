@@ -1,4 +1,4 @@
-"""The end of a turn, stored at once: its run, what was said, and what it adds to its session."""
+"""The end of a turn, stored in one transaction: its run, its messages and its totals in the session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EndedTurn", "write_turn"]
 
-# Without the mapper: a turn is written so often that its work counts.
+# Without the ORM: turns are written so often that its overhead counts.
 _MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
 
 _RUN_ENDS = ("status", "error", "end_ms", "lease_token")
@@ -38,7 +38,7 @@ _END_RUN = (
         }
     )
 )
-"""Finds nothing where the run has been ended under a later lease."""
+"""Matches nothing if the run has ended under a later lease."""
 _ADD_TURN = (
     update(_SESSIONS)
     .where(_SESSIONS.c.tenant == bindparam("at_tenant"), _SESSIONS.c.id == bindparam("at_id"))
@@ -60,7 +60,7 @@ _OF_RUN = (
     _MESSAGES.c.run_id == bindparam("of_run"),
     _MESSAGES.c.role == "assistant",
 )
-_ANSWERED = select(_MESSAGES.c.create_ms).where(*_OF_RUN)
+_STORED_AT = select(_MESSAGES.c.create_ms).where(*_OF_RUN)
 _ANSWER: dict[str, Any] = {name: bindparam(name) for name in ("content", "reference", "create_ms")}
 _REPLACE_ANSWER = update(_MESSAGES).where(*_OF_RUN).values(_ANSWER)
 
@@ -75,27 +75,27 @@ class EndedTurn(Struct, frozen=True):
     usage: Usage
     start_ms: int
     end_ms: int
-    asked: str | None
+    question: str | None
     """What the user said, None if nothing."""
-    answered: str
+    answer: str
     reference: str = ""
     """What the answer cites: a JSON list of chunks, or ``""``."""
     has_begun: bool = True
-    """Whether anything was said: of a run that was refused only its end is stored."""
+    """Whether the run produced events; of a refused run only its end is stored."""
     lease_token: int = 0
-    """Of the lease under which it was played; 0 if it has got none."""
+    """Token of the lease under which it was played; 0 if it got none."""
     is_taken_over: bool = False
-    """Whether another process has begun the run, and may have stored how far it came."""
+    """Whether another process began the run and may have stored a part of it."""
 
 
 async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
-    """Store a turn, or nothing of it; of a session that is gone only the run.
+    """Store a turn in one transaction; if its session has been deleted, only the run.
 
-    Nothing is stored of a run that somebody else has ended since, under a later lease. What was stored of one that is
-    taken over gives way to the whole.
+    Nothing is stored of a run that has ended under a later lease. The stored part of a run that was taken over is
+    replaced.
 
     Raises:
-        DatabaseError: if the database does not take it.
+        DatabaseError: If the database fails.
     """
     usage = turn.usage
     run: dict[str, Any] = {"at_tenant": tenant, "at_id": turn.run_id, "status": turn.status, "error": turn.error}
@@ -110,37 +110,37 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
     session |= {"added_tokens": usage.prompt_tokens + usage.completion_tokens, "added_rounds": 1}
     session["added_s"] = (turn.end_ms - turn.start_ms) / 1000
 
-    def keep(connection: Connection) -> None:
+    def write(connection: Connection) -> None:
         if not connection.execute(_END_RUN, run).rowcount or not turn.has_begun:
             return
-        if turn.is_taken_over and _replaced(connection, tenant, turn, session):
+        if turn.is_taken_over and _replace_answer(connection, tenant, turn, session):
             return
-        # Changed first: so no other writer counts messages until this one has written its own.
+        # Update the session first: the lock keeps other writers from numbering messages until this one has.
         if not connection.execute(_ADD_TURN, session).rowcount:
             return
         last = connection.execute(_LAST, {"at_tenant": tenant, "at_id": turn.session_id}).scalar()
-        connection.execute(_ADD_MESSAGES, _said(tenant, turn, 0 if last is None else last + 1))
+        connection.execute(_ADD_MESSAGES, _message_rows(tenant, turn, 0 if last is None else last + 1))
 
-    await database.write(keep)
+    await database.write(write)
 
 
-def _replaced(connection: Connection, tenant: str, turn: EndedTurn, session: dict[str, Any]) -> bool:
-    """Put the answer in place of what was stored of it; tell whether there was any."""
+def _replace_answer(connection: Connection, tenant: str, turn: EndedTurn, session: dict[str, Any]) -> bool:
+    """Replace the stored part of the answer; return whether there was one."""
     place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.run_id}
-    stored_ms = connection.execute(_ANSWERED, place).scalar()
+    stored_ms = connection.execute(_STORED_AT, place).scalar()
     if stored_ms is None:
         return False
-    answer = {"content": turn.answered, "reference": turn.reference, "create_ms": turn.end_ms}
+    answer = {"content": turn.answer, "reference": turn.reference, "create_ms": turn.end_ms}
     connection.execute(_REPLACE_ANSWER, place | answer)
     more = {"added_rounds": 0, "added_s": (turn.end_ms - stored_ms) / 1000}
     connection.execute(_ADD_TURN, session | more)
     return True
 
 
-def _said(tenant: str, turn: EndedTurn, number: int) -> list[dict[str, Any]]:
-    """Give the rows of what was said, the first of which has ``number``."""
-    said = [{"role": "assistant", "content": turn.answered, "reference": turn.reference, "create_ms": turn.end_ms}]
-    if turn.asked is not None:
-        said.insert(0, {"role": "user", "content": turn.asked, "reference": "", "create_ms": turn.start_ms})
+def _message_rows(tenant: str, turn: EndedTurn, number: int) -> list[dict[str, Any]]:
+    """Return the rows of the turn's messages, the first one with ``number``."""
+    rows = [{"role": "assistant", "content": turn.answer, "reference": turn.reference, "create_ms": turn.end_ms}]
+    if turn.question is not None:
+        rows.insert(0, {"role": "user", "content": turn.question, "reference": "", "create_ms": turn.start_ms})
     shared = {"tenant": tenant, "session_id": turn.session_id, "run_id": turn.run_id}
-    return [shared | row | {"number": number + place} for place, row in enumerate(said)]
+    return [shared | row | {"number": number + offset} for offset, row in enumerate(rows)]

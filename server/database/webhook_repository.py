@@ -1,4 +1,4 @@
-"""Calls of webhooks: whose agent is called, how often it may be, and what tests of it have shown."""
+"""Webhook calls: finding the agent, limiting the rate, and the events of tests."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["TEST_TTL_MS", "WebhookRepository", "WebhookTests", "find_agent"]
 
 _TOKEN = 1_000_000
 TEST_TTL_MS = 600_000
-"""How long the events of a test are kept."""
+"""How long the events of a test are stored."""
 
 
 async def find_agent(database: Database, agent_id: str) -> AgentRow | None:
-    """Give an agent, whoever's it is: callers of webhooks have no key that would tell."""
-    async with database.reading() as reading:
-        return await reading.scalar(select(AgentRow).where(AgentRow.id == agent_id))
+    """Return an agent of any tenant: callers of webhooks have no key that identifies one."""
+    async with database.reading() as db:
+        return await db.scalar(select(AgentRow).where(AgentRow.id == agent_id))
 
 
 class WebhookRepository:
-    """The rate of one agent's webhook, the same for all servers of a database."""
+    """The rate limit of one agent's webhook, shared by all servers of a database."""
 
     def __init__(self, database: Database, tenant: str, agent_id: str) -> None:
         self._database = database
@@ -36,74 +36,74 @@ class WebhookRepository:
         self._agent_id = agent_id
 
     async def take(self, limit: int, period_s: int, now_ms: int) -> float:
-        """Take a token of a bucket that holds ``limit`` and fills up in ``period_s``.
+        """Take a token from a bucket of ``limit`` tokens that refills in ``period_s`` seconds.
 
-        Gives 0 if there was one, else the seconds until there is.
+        Returns 0 if there was one, else the seconds until there is.
         """
         try:
             return await self._take(limit, period_s, now_ms)
         except DatabaseError:
-            return await self._take(limit, period_s, now_ms)  # another server has just made the bucket
+            return await self._take(limit, period_s, now_ms)  # another server has just created the bucket
 
     async def _take(self, limit: int, period_s: int, now_ms: int) -> float:
         wanted = select(WebhookBucketRow).where(
             WebhookBucketRow.tenant == self._tenant, WebhookBucketRow.agent_id == self._agent_id
         )
-        async with self._database.writing() as writing:
-            bucket = await writing.scalar(wanted.with_for_update())
+        async with self._database.writing() as db:
+            bucket = await db.scalar(wanted.with_for_update())
             if bucket is None:
                 bucket = WebhookBucketRow(agent_id=self._agent_id, micro_tokens=limit * _TOKEN, update_ms=now_ms)
                 bucket.tenant = self._tenant
-                writing.add(bucket)
-            passed_ms = max(0, now_ms - bucket.update_ms)
-            held = min(limit * _TOKEN, bucket.micro_tokens + passed_ms * limit * _TOKEN // (period_s * 1000))
+                db.add(bucket)
+            elapsed_ms = max(0, now_ms - bucket.update_ms)
+            tokens = min(limit * _TOKEN, bucket.micro_tokens + elapsed_ms * limit * _TOKEN // (period_s * 1000))
             bucket.update_ms = max(now_ms, bucket.update_ms)
-            is_there = held >= _TOKEN
-            bucket.micro_tokens = held - _TOKEN if is_there else held
-            return 0.0 if is_there else max(1.0, (_TOKEN - held) * period_s / limit / _TOKEN)
+            has_token = tokens >= _TOKEN
+            bucket.micro_tokens = tokens - _TOKEN if has_token else tokens
+            return 0.0 if has_token else max(1.0, (_TOKEN - tokens) * period_s / limit / _TOKEN)
 
 
 class WebhookTests(Struct, frozen=True):
-    """The tests of one agent's webhook. Times are epoch microseconds: they are what clients go on from."""
+    """The tests of one agent's webhook. Times are epoch microseconds, which clients use as cursors."""
 
     database: Database
     tenant: str
     agent_id: str
 
     async def begin(self, test_id: str, start_us: int) -> None:
-        """Begin a test; those of long ago go."""
+        """Begin a test and delete expired ones."""
         old = select(WebhookTestRow.id).where(*self._tests(), WebhookTestRow.start_us < start_us - TEST_TTL_MS * 1000)
-        async with self.database.writing() as writing:
-            gone = list(await writing.scalars(old))
+        async with self.database.writing() as db:
+            expired = list(await db.scalars(old))
             for table, column in ((WebhookEventRow, WebhookEventRow.test_id), (WebhookTestRow, WebhookTestRow.id)):
-                await writing.execute(delete(table).where(table.tenant == self.tenant, column.in_(gone)))
-            writing.add(WebhookTestRow(id=test_id, tenant=self.tenant, agent_id=self.agent_id, start_us=start_us))
+                await db.execute(delete(table).where(table.tenant == self.tenant, column.in_(expired)))
+            db.add(WebhookTestRow(id=test_id, tenant=self.tenant, agent_id=self.agent_id, start_us=start_us))
 
     async def add(self, test_id: str, events: Sequence[tuple[int, str]]) -> None:
-        """Store events: their time and their JSON, in order."""
-        async with self.database.writing() as writing:
+        """Store events: their times and their JSON, in order."""
+        async with self.database.writing() as db:
             wanted = (WebhookEventRow.tenant == self.tenant, WebhookEventRow.test_id == test_id)
-            last = await writing.scalar(select(func.max(WebhookEventRow.number)).where(*wanted))
+            last = await db.scalar(select(func.max(WebhookEventRow.number)).where(*wanted))
             number = -1 if last is None else last
             for at_us, event in events:
                 number += 1
                 row = WebhookEventRow(test_id=test_id, number=number, at_us=at_us, event=event)
                 row.tenant = self.tenant
-                writing.add(row)
+                db.add(row)
 
     async def next(self, since_us: int) -> WebhookTestRow | None:
-        """Give the first test that began later."""
+        """Return the first test that began after ``since_us``, or None."""
         wanted = select(WebhookTestRow).where(*self._tests(), WebhookTestRow.start_us > since_us)
-        async with self.database.reading() as reading:
-            return await reading.scalar(wanted.order_by(WebhookTestRow.start_us, WebhookTestRow.id).limit(1))
+        async with self.database.reading() as db:
+            return await db.scalar(wanted.order_by(WebhookTestRow.start_us, WebhookTestRow.id).limit(1))
 
     async def get(self, test_id: str) -> WebhookTestRow | None:
-        """Give a test."""
-        async with self.database.reading() as reading:
-            return await reading.scalar(select(WebhookTestRow).where(*self._tests(), WebhookTestRow.id == test_id))
+        """Return a test, or None."""
+        async with self.database.reading() as db:
+            return await db.scalar(select(WebhookTestRow).where(*self._tests(), WebhookTestRow.id == test_id))
 
     async def events(self, test_id: str, since_us: int, limit: int) -> list[WebhookEventRow]:
-        """Give the events of a test behind a time, oldest first."""
+        """Return the events of a test after a time, oldest first."""
         wanted = (
             select(WebhookEventRow)
             .where(
@@ -114,20 +114,22 @@ class WebhookTests(Struct, frozen=True):
             .order_by(WebhookEventRow.number)
             .limit(limit)
         )
-        async with self.database.reading() as reading:
-            return list(await reading.scalars(wanted))
+        async with self.database.reading() as db:
+            return list(await db.scalars(wanted))
 
     async def delete_all(self) -> None:
-        """Forget all tests of the agent, and its rate."""
+        """Delete the agent's tests and its rate limit."""
         ids = select(WebhookTestRow.id).where(*self._tests())
         of_bucket = (WebhookBucketRow.tenant == self.tenant, WebhookBucketRow.agent_id == self.agent_id)
-        async with self.database.writing() as writing:
-            gone = list(await writing.scalars(ids))
-            await writing.execute(
-                delete(WebhookEventRow).where(WebhookEventRow.tenant == self.tenant, WebhookEventRow.test_id.in_(gone))
+        async with self.database.writing() as db:
+            expired = list(await db.scalars(ids))
+            await db.execute(
+                delete(WebhookEventRow).where(
+                    WebhookEventRow.tenant == self.tenant, WebhookEventRow.test_id.in_(expired)
+                )
             )
-            await writing.execute(delete(WebhookTestRow).where(*self._tests()))
-            await writing.execute(delete(WebhookBucketRow).where(*of_bucket))
+            await db.execute(delete(WebhookTestRow).where(*self._tests()))
+            await db.execute(delete(WebhookBucketRow).where(*of_bucket))
 
     def _tests(self) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
         return WebhookTestRow.tenant == self.tenant, WebhookTestRow.agent_id == self.agent_id

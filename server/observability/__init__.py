@@ -1,1 +1,4 @@
-"""What is watched while the server runs: logs, audit, metrics, spans, and the limits of requests and runs."""
+"""Logs, audit log, metrics and spans, and the limits of requests and runs.
+
+May import ``settings`` of the server and the packages below it.
+"""

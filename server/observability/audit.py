@@ -1,4 +1,7 @@
-"""The audit log: who made, changed and deleted what, and who was refused. One JSON object a line, without secrets."""
+"""The audit log: who created, changed and deleted what, and who was refused.
+
+One JSON object per line, without secrets.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ logger = logging.getLogger(LOGGER)
 
 
 def audit(event: str, **fields: str) -> None:
-    """Note an event, ``key.created`` for example, of the request at hand. ``fields`` say what it was about."""
-    held = current_notes()
-    about = {"tenant": held.tenant, "key": held.key, "address": held.address, "request": held.request_id, **fields}
-    told = {"event": event, **{name: value[:MAX_CHARS] for name, value in about.items() if value}}
-    logger.info("%s", json.dumps(told, ensure_ascii=True))
+    """Record an event of the current request, ``key.created`` for example. ``fields`` name what it was about."""
+    notes = current_notes()
+    about = {"tenant": notes.tenant, "key": notes.key, "address": notes.address, "request": notes.request_id, **fields}
+    entry = {"event": event, **{name: value[:MAX_CHARS] for name, value in about.items() if value}}
+    logger.info("%s", json.dumps(entry, ensure_ascii=True))
 
 
-class _Lines(logging.Formatter):
+class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return json.dumps({"time": time, **json.loads(record.getMessage())}, ensure_ascii=True)
@@ -37,10 +40,10 @@ class _Lines(logging.Formatter):
 
 @contextmanager
 def open_audit(file: Path | None) -> Generator[None]:
-    """Add events to a file meanwhile, which only its owner may read; without one to the log, as ``info``.
+    """Append events to a file that only its owner may read; without a file they go to the log at level ``info``.
 
     Raises:
-        SettingsError: if the file cannot be written.
+        SettingsError: If the file cannot be written.
     """
     if file is None:
         yield
@@ -51,8 +54,8 @@ def open_audit(file: Path | None) -> Generator[None]:
     except OSError as error:
         raise SettingsError(f"[server] audit: {str(file)!r} cannot be written: {error.strerror}.") from None
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_Lines())
-    level, is_passed_on = logger.level, logger.propagate
+    handler.setFormatter(_JsonLines())
+    level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
@@ -61,5 +64,5 @@ def open_audit(file: Path | None) -> Generator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
-        logger.propagate = is_passed_on
+        logger.propagate = propagate
         stream.close()

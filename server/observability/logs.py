@@ -1,6 +1,6 @@
-"""The log of the server: lines of text or JSON that say which request, run, session and tenant they are about.
+"""The server's log: lines of text or JSON with the request, run, session and tenant they belong to.
 
-Texts come from anywhere: control characters are written as escapes, so that a line is one event. Secrets are left out.
+Control characters of logged texts are escaped, so that every event is one line. Secrets are removed.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from ragflow_lg.dsl.redaction import Redactor
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import ServerSection
 
-__all__ = ["LogLines", "RequestNotes", "current_notes", "use_notes", "open_logs", "plain"]
+__all__ = ["LogFormatter", "RequestNotes", "current_notes", "use_notes", "open_logs", "escape_controls"]
 
 MAX_CHARS = 8_000
-"""Of one text in a line."""
+"""Limit of each text in a line."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _KEYS = re.compile(r"\b(?:ragflow|beta)-[A-Za-z0-9_-]{12,}|(?i:bearer)\s+[^\s\"',;]{8,}")
 
 
 class RequestNotes(Struct):
-    """What is known of the request that is being answered; its run keeps them when the request is over."""
+    """What is known of the current request; its run keeps them after the request has ended."""
 
     request_id: str = ""
     address: str = ""
     tenant: str = ""
     key: str = ""
-    """Id of the key, not the key."""
+    """The id of the API key, not the key itself."""
     session: str = ""
     run: str = ""
 
@@ -48,31 +48,31 @@ _NOTES: ContextVar[RequestNotes | None] = ContextVar("request_notes", default=No
 
 
 def current_notes() -> RequestNotes:
-    """Give the notes of the request at hand; empty ones, which nobody reads, outside of any."""
+    """Return the notes of the current request; outside of requests, new empty ones that nobody reads."""
     return _NOTES.get() or RequestNotes()
 
 
 @contextmanager
-def use_notes(taken: RequestNotes) -> Generator[None]:
-    """Let what is logged meanwhile be about a request."""
-    token = _NOTES.set(taken)
+def use_notes(notes: RequestNotes) -> Generator[None]:
+    """Attribute log lines in the block to a request."""
+    token = _NOTES.set(notes)
     try:
         yield
     finally:
         _NOTES.reset(token)
 
 
-def plain(text: str) -> str:
-    r"""Write a text in one line that no terminal takes for a command.
+def escape_controls(text: str) -> str:
+    r"""Escape control characters, so that the text is one line and no terminal interprets it.
 
-    >>> plain("a\nb\x1b[2J")
+    >>> escape_controls("a\nb\x1b[2J")
     'a\\nb\\x1b[2J'
     """
     return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text[:MAX_CHARS])
 
 
-class LogLines(logging.Formatter):
-    """Writes records as lines."""
+class LogFormatter(logging.Formatter):
+    """Formats records as lines of text or JSON."""
 
     def __init__(self, *, is_json: bool, secrets: Sequence[str] = ()) -> None:
         super().__init__()
@@ -80,41 +80,41 @@ class LogLines(logging.Formatter):
         self._redactor = Redactor(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line of a record."""
-        told = record.getMessage()
-        about = {name: value for name, value in _about().items() if value}
+        """Return the line of a record."""
+        message = record.getMessage()
+        context = {name: value for name, value in _context().items() if value}
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        trouble = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+        trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
         if self._is_json:
             line: dict[str, Any] = {"time": time, "level": record.levelname.lower(), "logger": record.name}
-            line |= {"message": self._clean(told), **about}
-            if trouble:
-                line["exception"] = self._clean(trouble[-MAX_CHARS:])
+            line |= {"message": self._clean(message), **context}
+            if trace:
+                line["exception"] = self._clean(trace[-MAX_CHARS:])
             return json.dumps(line, ensure_ascii=True)
-        ends = "".join(f" {name}={plain(value)}" for name, value in about.items())
-        tail = f" | {plain(self._clean(trouble[-MAX_CHARS:]))}" if trouble else ""
-        return f"{time} {record.levelname.lower()} {record.name}: {plain(self._clean(told))}{ends}{tail}"
+        fields = "".join(f" {name}={escape_controls(value)}" for name, value in context.items())
+        tail = f" | {escape_controls(self._clean(trace[-MAX_CHARS:]))}" if trace else ""
+        return f"{time} {record.levelname.lower()} {record.name}: {escape_controls(self._clean(message))}{fields}{tail}"
 
     def _clean(self, text: str) -> str:
         return _KEYS.sub("***", self._redactor.text(text[:MAX_CHARS]))
 
 
-def _about() -> dict[str, str]:
-    held = current_notes()
+def _context() -> dict[str, str]:
+    notes = current_notes()
     return {
-        "request": held.request_id,
-        "run": held.run,
-        "session": held.session,
-        "tenant": held.tenant,
-        "address": held.address,
+        "request": notes.request_id,
+        "run": notes.run,
+        "session": notes.session,
+        "tenant": notes.tenant,
+        "address": notes.address,
     }
 
 
 @contextmanager
 def open_logs(section: ServerSection, secrets: Sequence[str] = (), stream: TextIO | None = None) -> Generator[None]:
-    """Write the log to standard error meanwhile, as the settings say."""
+    """Write the log to standard error as the settings say."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(LogLines(is_json=section.log_format == "json", secrets=secrets))
+    handler.setFormatter(LogFormatter(is_json=section.log_format == "json", secrets=secrets))
     root = logging.getLogger()
     before = root.level
     root.addHandler(handler)

@@ -1,4 +1,4 @@
-"""Metrics of one process, for Prometheus. No label holds what a tenant can choose."""
+"""Prometheus metrics of one process. No label contains a value that a tenant can choose."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ class Metrics:
 
     def __init__(self, slots: RunSlots) -> None:
         self._registry = CollectorRegistry()
-        self._requests = self._counter("requests", "Requests, by template of the path.", "method", "route", "status")
-        self._seconds = self._histogram("request_seconds", "Until the last byte of an answer.", _RUN_S, "route")
-        self._first = self._histogram("first_event_seconds", "Until the first event of a stream.", _FIRST_S)
-        self._streams = Gauge("ragflow_lg_open_streams", "Streams that are being sent.", registry=self._registry)
-        self._refused = self._counter("refused", "Requests that were refused.", "reason")
+        self._requests = self._counter("requests", "Requests, by path template.", "method", "route", "status")
+        self._seconds = self._histogram("request_seconds", "Time to the last byte of a response.", _RUN_S, "route")
+        self._first = self._histogram("first_event_seconds", "Time to the first event of a stream.", _FIRST_S)
+        self._streams = Gauge("ragflow_lg_open_streams", "Open streams.", registry=self._registry)
+        self._refused = self._counter("refused", "Refused requests.", "reason")
         self._runs = self._counter("runs", "Runs that ended; waiting: paused for an answer.", "status")
-        self._run_s = self._histogram("run_seconds", "How long runs took.", _RUN_S, "status")
-        self._tokens = self._counter("tokens", "What models were asked and answered.", "kind")
-        self._lag = self._histogram("event_loop_lag_seconds", "How late a timer of the event loop is.", _LAG_S)
-        self._follow("runs_running", "Runs that are being played.", lambda: slots.in_use)
-        self._follow("runs_queued", "Runs that wait for a place.", lambda: slots.queue_length)
+        self._run_s = self._histogram("run_seconds", "Duration of runs.", _RUN_S, "status")
+        self._tokens = self._counter("tokens", "Tokens sent to and received from models.", "kind")
+        self._lag = self._histogram("event_loop_lag_seconds", "Delay of timers on the event loop.", _LAG_S)
+        self._gauge("runs_running", "Runs in progress.", lambda: slots.in_use)
+        self._gauge("runs_queued", "Runs waiting for a slot.", lambda: slots.queue_length)
 
     def text(self) -> bytes:
-        """Give all of it in Prometheus's text format."""
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that has been answered. ``route`` is a template, ``other`` where none fits."""
+        """Count a completed request. ``route`` is a path template, ``other`` if none matches."""
         self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_refusal(self, reason: str) -> None:
-        """Count a request that was refused; ``reason`` is one of ours, never a text of a client."""
+        """Count a refused request; ``reason`` is one of ours, never a text of a client."""
         self._refused.labels(reason).inc()
 
     def begin_stream(self, seconds: float) -> None:
-        """Count the first event of a stream that begins."""
+        """Count the start of a stream and how long its first event took."""
         self._first.observe(seconds)
         self._streams.inc()
 
     def end_stream(self) -> None:
-        """Count the end of a stream that had begun."""
+        """Count the end of a stream."""
         self._streams.dec()
 
     def count_run(self, summary: RunSummary) -> None:
@@ -78,8 +78,8 @@ class Metrics:
 
     @asynccontextmanager
     async def measure_loop_lag(self) -> AsyncGenerator[None]:
-        """Measure meanwhile how late the event loop is."""
-        task = asyncio.create_task(self._watch())
+        """Measure the delay of the event loop during the block."""
+        task = asyncio.create_task(self._measure())
         try:
             yield
         finally:
@@ -87,7 +87,7 @@ class Metrics:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _watch(self) -> None:
+    async def _measure(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + LAG_EVERY_S
@@ -100,12 +100,12 @@ class Metrics:
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
         return Histogram(f"ragflow_lg_{name}", text, labels, buckets=buckets, registry=self._registry)
 
-    def _follow(self, name: str, text: str, value: Callable[[], float]) -> None:
+    def _gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         Gauge(f"ragflow_lg_{name}", text, registry=self._registry).set_function(value)
 
 
 class RunMetrics(RunCallbacks):
-    """Counts runs, and says in the log how they ended."""
+    """Counts runs and logs how they ended."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""What keeps an eye on the server while it answers: limits, metrics, spans."""
+"""Limits, metrics and spans of one process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ragflow_lg.server.observability.metrics import Metrics
-from ragflow_lg.server.observability.rate_limits import Rates
+from ragflow_lg.server.observability.rate_limits import RateLimiter
 from ragflow_lg.server.observability.request_spans import RequestSpans
 from ragflow_lg.server.observability.run_slots import RunSlots
 
@@ -20,7 +20,7 @@ __all__ = ["Operations"]
 
 
 class Operations:
-    """Limits, metrics and spans of one process."""
+    """The limits, metrics and spans of one process."""
 
     def __init__(self, section: ServerSection, callbacks: Sequence[RunCallbacks] = ()) -> None:
         self.slots = RunSlots(
@@ -30,6 +30,6 @@ class Operations:
             wait_s=section.run_wait_s,
         )
         self.metrics = Metrics(self.slots)
-        self.keys = Rates(section.requests_per_minute, time.monotonic)
-        self.addresses = Rates(section.requests_per_minute_address, time.monotonic)
+        self.keys = RateLimiter(section.requests_per_minute, time.monotonic)
+        self.addresses = RateLimiter(section.requests_per_minute_address, time.monotonic)
         self.spans = RequestSpans(callbacks)

@@ -1,4 +1,4 @@
-"""Spans of requests: they continue the trace of whoever asks, and the spans of runs belong to them."""
+"""Spans of requests: they continue the client's trace and are the parents of run spans."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 
 class RequestSpan:
-    """The span of one request, or none."""
+    """The span of one request, or nothing if tracing is off."""
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
     def end(self, method: str, route: str, status: int) -> None:
-        """Say what came of it. ``route`` is the template of the path."""
+        """Record the result. ``route`` is the path template."""
         if self._span is None:
             return
         self._span.update_name(f"{method} {route}")
@@ -37,7 +37,7 @@ class RequestSpan:
 
 
 class RequestSpans:
-    """Makes spans of requests with the tracer of the callbacks, if these make spans."""
+    """Creates request spans with the tracer of the callbacks, if one of them has a tracer."""
 
     def __init__(self, callbacks: Sequence[RunCallbacks]) -> None:
         tracers = (getattr(callback, "tracer", None) for callback in callbacks)
@@ -45,7 +45,7 @@ class RequestSpans:
 
     @contextmanager
     def span(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[RequestSpan]:
-        """Let what happens meanwhile belong to a span that continues the trace in ``headers``."""
+        """Open a span that continues the trace in ``headers``; what happens in the block belongs to it."""
         if self._tracer is None:
             yield RequestSpan()
             return
@@ -53,15 +53,15 @@ class RequestSpans:
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        texts = TraceContextTextMapPropagator()
-        wanted = {"traceparent", "tracestate"}
-        given = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
-        parent = texts.extract({name: value for name, value in given.items() if name in wanted}, Context())
-        known = method if method in METHODS else "_OTHER"
+        propagator = TraceContextTextMapPropagator()
+        values = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+        parent_headers = {name: values[name] for name in ("traceparent", "tracestate") if name in values}
+        parent = propagator.extract(parent_headers, Context())
+        known_method = method if method in METHODS else "_OTHER"
         with self._tracer.start_as_current_span(
-            known, parent, SpanKind.SERVER, {"http.request.method": known}, record_exception=False
+            known_method, parent, SpanKind.SERVER, {"http.request.method": known_method}, record_exception=False
         ) as span:
             carrier: dict[str, str] = {}
-            texts.inject(carrier)
+            propagator.inject(carrier)
             with use_traceparent(carrier.get("traceparent", "")):
                 yield RequestSpan(span)

@@ -1,4 +1,4 @@
-"""The callbacks that the settings ask for."""
+"""The run callbacks that the settings enable."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["open_callbacks"]
 
 FLUSH_S = 5.0
-"""How long the last spans may take to leave."""
+"""How long sending the last spans may take."""
 
 
 @asynccontextmanager
 async def open_callbacks(settings: Settings) -> AsyncGenerator[Sequence[RunCallbacks]]:
-    """Make the callbacks of the settings, and end them well. Without ``otel.enabled`` OpenTelemetry is not imported.
+    """Create the callbacks of the settings and shut them down at the end. OpenTelemetry is imported only if enabled.
 
     Raises:
-        SettingsError: if it is enabled and not installed, or its exporter is not there.
+        SettingsError: If it is enabled but not installed, or its exporter does not exist.
     """
     otel = settings.otel
     if not otel.enabled:
@@ -57,29 +57,29 @@ def _provider(otel: OtelSection) -> Any:
 
 
 def _exporter(name: str) -> Any:
-    """Make an exporter by the name under which an installed package offers it."""
+    """Create an exporter by its entry point name."""
     from importlib.metadata import entry_points
 
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleSpanExporter(out=sys.stderr)  # standard output belongs to the answer
-    offered = entry_points(group="opentelemetry_traces_exporter")
-    if name not in offered.names:
-        known = ", ".join(sorted(offered.names))
+        return ConsoleSpanExporter(out=sys.stderr)  # stdout belongs to the answer
+    exporters = entry_points(group="opentelemetry_traces_exporter")
+    if name not in exporters.names:
+        known = ", ".join(sorted(exporters.names))
         hint = "; pip install opentelemetry-exporter-otlp-proto-http" if name == "otlp_proto_http" else ""
-        raise SettingsError(f"[otel] exporter: there is no exporter {name!r} (installed: {known}){hint}.")
+        raise SettingsError(f"[otel] exporter: unknown exporter {name!r} (installed: {known}){hint}.")
     try:
-        return offered[name].load()()
+        return exporters[name].load()()
     except Exception as error:
-        raise SettingsError(f"[otel] exporter: {name!r} cannot be made: {error}") from error
+        raise SettingsError(f"[otel] exporter: {name!r} cannot be created: {error}") from error
 
 
 async def _shut_down(provider: Any) -> None:
-    """Send what is left, but do not wait for a collector that does not answer."""
+    """Send the remaining spans without waiting for a collector that does not answer."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
-    def tell() -> None:
+    def notify() -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(done.set)
 
@@ -87,11 +87,11 @@ async def _shut_down(provider: Any) -> None:
         try:
             provider.shutdown()
         finally:
-            tell()
+            notify()
 
-    # A thread of the loop's own would hold the program up until it ends.
+    # A thread of the loop's executor would delay the end of the program.
     threading.Thread(target=work, daemon=True, name="otel-shutdown").start()
     try:
         await asyncio.wait_for(done.wait(), FLUSH_S)
     except TimeoutError:
-        sys.stderr.write(f"ragflow-lg: the last spans were not taken within {FLUSH_S:g} s; they are lost.\n")
+        sys.stderr.write(f"ragflow-lg: the last spans could not be sent within {FLUSH_S:g} s and are lost.\n")

@@ -1,4 +1,4 @@
-"""Going on with runs whose process has stopped, for whoever still follows them."""
+"""Continuing runs whose process has stopped, for the followers they still have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Failover", "TurnPlayer"]
 
 FREE_S = 60.0
-"""How long the session of a process that has stopped may be held at most: longer than its lease."""
+"""How long to wait for the session of a stopped process; longer than its lease."""
 
 PAUSE_S = 0.2
 
@@ -35,19 +35,21 @@ logger = logging.getLogger(__name__)
 
 
 class TurnPlayer(Protocol):
-    """What plays turns in this process: `ragflow_lg.server.runs.turns.Turns`."""
+    """What starts turns in this process: `ragflow_lg.server.runs.turns.Turns`."""
 
     async def runner(self, agent: AgentRow, session: SessionRow) -> Runner:
-        """Return what runs the turns of a session."""
+        """Return the runner for the turns of a session."""
         ...
 
-    async def keep(self, run: ContinuedRun, tenant: str, asked: str | None, start_ms: int, *, was: str) -> None:
-        """Let the run manager play a run that stands in the database; ``was`` is the player that has stopped."""
+    async def start_run(
+        self, run: ContinuedRun, tenant: str, question: str | None, start_ms: int, *, previous: str
+    ) -> None:
+        """Start a run that is stored in the database; ``previous`` is the player that has stopped."""
         ...
 
 
 class Failover:
-    """Takes interrupted runs over, each once, however many follow it here and elsewhere."""
+    """Takes over interrupted runs, each once, however many followers it has here and elsewhere."""
 
     def __init__(self, app_state: AppState, turns: TurnPlayer) -> None:
         self._app_state = app_state
@@ -55,7 +57,7 @@ class Failover:
         self._taking: dict[str, asyncio.Task[bool]] = {}
 
     async def take(self, run_id: str) -> bool:
-        """See to it that a run goes on; tell whether it does, here or elsewhere."""
+        """Continue a run; return whether it continues, here or elsewhere."""
         if self._app_state.run_manager.is_draining:
             return False
         if (taking := self._taking.get(run_id)) is None:
@@ -65,12 +67,12 @@ class Failover:
 
     async def _take(self, run_id: str) -> bool:
         try:
-            return await self._played(run_id)
+            return await self._continue(run_id)
         except RagflowLgError as error:
-            logger.warning("run %s was interrupted and cannot go on here: %s", run_id, error)
+            logger.warning("run %s was interrupted and cannot be continued here: %s", run_id, error)
             return False
 
-    async def _played(self, run_id: str) -> bool:
+    async def _continue(self, run_id: str) -> bool:
         app_state, head = self._app_state, await self._app_state.run_manager.head(run_id)
         row = await RunRepository(app_state.database, head.owner).get(run_id)
         if row is None:
@@ -79,30 +81,30 @@ class Failover:
         agent = await AgentRepository(app_state.database, head.owner).get(row.agent_id)
         if session is None or agent is None or not await self._is_free(session.id):
             return False
-        stitch = ReplayFilter(await self._said(run_id))
+        replay_filter = ReplayFilter(await self._read_events(run_id))
         runner = await self._turns.runner(agent, session)
         state = await runner.state(session.id)
         if await runner.pauses(session.id):
-            run = runner.start(session.id, {}, head.envelope)  # asks once more
+            run = runner.start(session.id, {}, head.envelope)  # sends the form again
         else:
             run = runner.continue_(session.id, head.envelope)
         try:
-            going_on = ContinuedRun(run, stitch, state)
-            await self._turns.keep(going_on, head.owner, row.asked or None, row.start_ms, previous=head.player)
+            continued = ContinuedRun(run, replay_filter, state)
+            await self._turns.start_run(continued, head.owner, row.asked or None, row.start_ms, previous=head.player)
         except StreamError:
-            # Whoever was quicker goes on with it.
+            # Another process may have claimed it first.
             return (await app_state.run_manager.head(run_id)).player != head.player
-        logger.info("run %s was interrupted and goes on here", run_id)
+        logger.info("run %s was interrupted and continues here", run_id)
         return True
 
-    async def _said(self, run_id: str) -> list[StreamEvent]:
+    async def _read_events(self, run_id: str) -> list[StreamEvent]:
         try:
             return await self._app_state.run_manager.events_so_far(run_id)
         except StreamGapError:
             return []
 
     async def _is_free(self, session_id: str) -> bool:
-        """Wait until nobody holds the session any more."""
+        """Wait until nobody holds the session; return False if it is still held after `FREE_S`."""
         until = time.monotonic() + FREE_S
         while await self._app_state.store.leases.holder(session_id):
             if time.monotonic() > until:
@@ -114,40 +116,40 @@ class Failover:
 class ContinuedRun:
     """The continuation of a run for followers who know how it began."""
 
-    def __init__(self, run: Run, stitch: ReplayFilter, state: dict[str, Any]) -> None:
+    def __init__(self, run: Run, replay_filter: ReplayFilter, state: dict[str, Any]) -> None:
         self._run = run
-        self._stitch = stitch
+        self._filter = replay_filter
         self._state = state
-        self._is_told = False
+        self._is_complete = False
 
     @property
     def envelope(self) -> Envelope:
-        """What all frames of the run have in common."""
+        """The fields shared by all frames of the run."""
         return self._run.envelope
 
     @property
     def status(self) -> str:
-        """How the run stands."""
-        return "succeeded" if self._is_told else self._run.status
+        """The run's status."""
+        return "succeeded" if self._is_complete else self._run.status
 
     @property
     def answer(self) -> str:
-        """The text of all messages, from the beginning."""
-        return self._stitch.ended + self._run.answer
+        """The text of all messages, from the beginning of the turn."""
+        return self._filter.ended_text + self._run.answer
 
     @property
     def error(self) -> str | None:
-        """What stopped the turn, if anything did."""
-        return None if self._is_told else self._run.error
+        """What stopped the turn, or None."""
+        return None if self._is_complete else self._run.error
 
     @property
     def usage(self) -> Usage:
-        """What the models have been asked since the interruption."""
+        """Model usage since the interruption."""
         return self._run.usage
 
     @property
     def lease_token(self) -> int:
-        """The token of the lease of the continuation."""
+        """The token of the continuation's lease."""
         return self._run.lease_token
 
     def cancel(self) -> None:
@@ -155,23 +157,23 @@ class ContinuedRun:
         self._run.cancel()
 
     def drain(self) -> None:
-        """Stop where the turn can go on elsewhere."""
+        """Stop where the turn can be continued elsewhere."""
         self._run.drain()
 
     async def with_records(self) -> AsyncGenerator[StreamEvent]:
-        """Play what is left of the turn, and tell what nobody has been told."""
-        stitch, turn = self._stitch, self._state.get("turn", {})
-        if stitch.has_begun:
-            for event in stitch.finish(self._state.get("outputs", {})):
+        """Play the rest of the turn and yield only events that followers have not received yet."""
+        replay_filter, turn = self._filter, self._state.get("turn", {})
+        if replay_filter.has_begun:
+            for event in replay_filter.finish(self._state.get("outputs", {})):
                 yield event
         try:
             async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records())) as events:
                 async for event in events:
-                    for told in stitch.feed(event):
-                        yield told
+                    for new_event in replay_filter.feed(event):
+                        yield new_event
         except ConflictError as error:
-            if not stitch.has_begun or turn.get("status") != "succeeded":
-                raise CheckpointError(f"The run was interrupted, and nothing of it can go on: {error}") from error
-            self._is_told = True  # all was done, but not all told
+            if not replay_filter.has_begun or turn.get("status") != "succeeded":
+                raise CheckpointError(f"The run was interrupted and cannot be continued: {error}") from error
+            self._is_complete = True  # everything was done, but not all events were sent
             history: list[Any] = self._state.get("history") or [["assistant", {}]]
             yield WorkflowFinished(turn.get("inputs") or {}, history[-1][1], 0.0, float(self.envelope.created_at))

@@ -1,4 +1,4 @@
-"""A run that stands in the database before its followers hear of its end."""
+"""A run that is stored in the database before its followers see its end."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ logger = logging.getLogger(__name__)
 
 
 class Persistable(Playable, Protocol):
-    """A run that tells, at its end, how it went."""
+    """A run that reports at its end how it went."""
 
     @property
     def answer(self) -> str:
-        """The text of all messages, thinking left out."""
+        """The text of all messages without thinking."""
         ...
 
     @property
     def error(self) -> str | None:
-        """What stopped the turn, if anything did."""
+        """What stopped the turn, or None."""
         ...
 
     @property
     def usage(self) -> Usage:
-        """What the models of the turn have been asked."""
+        """Model usage of the turn."""
         ...
 
     @property
     def lease_token(self) -> int:
-        """The token of the lease that it got; 0 if it has got none."""
+        """The token of the run's lease; 0 if it got none."""
         ...
 
 
 class PersistedRun:
-    """Plays a run for the run manager, and stores what was said when it is over, however it ended.
+    """Plays a run for the run manager, and stores its question, answer and status when it is over, however it ended.
 
-    It goes by the run itself and not by the journal, so it is no follower: a run that all clients have left is left.
+    It reads the run, not the journal, so it does not count as a follower and does not keep an abandoned run alive.
     """
 
     def __init__(
@@ -60,38 +60,45 @@ class PersistedRun:
         run: Persistable,
         app_state: AppState,
         tenant: str,
-        asked: str | None,
+        question: str | None,
         start_ms: int,
-        keeping: set[asyncio.Task[None]],
+        pending_writes: set[asyncio.Task[None]],
         on_end: Callable[[], None] = lambda: None,
         *,
         is_taken_over: bool = False,
     ) -> None:
-        """``asked`` is what the user said, for people, None if nothing; ``start_ms`` epoch milliseconds.
+        """Wrap a run.
 
-        In ``keeping`` stands what is being stored, for as long as that takes; ``on_end`` is called when it is stored.
-        Of one that ``is_taken_over`` another process may have stored how far it came.
+        Args:
+            run: The run to play.
+            app_state: The server's parts.
+            tenant: Owner of the run.
+            question: What the user said, as readable text; None if nothing.
+            start_ms: Start of the run in epoch milliseconds.
+            pending_writes: Contains the task that stores the end while it runs.
+            on_end: Called when the end has been stored.
+            is_taken_over: Whether another process began the run and may have stored a part of it.
         """
         self._on_end = on_end
         self._is_taken_over = is_taken_over
         self._run = run
         self._app_state = app_state
         self._tenant = tenant
-        self._asked = asked
+        self._question = question
         self._start_ms = start_ms
-        self._keeping = keeping
+        self._pending_writes = pending_writes
         self._chunks: list[Any] = []
         self._tips = ""
         self._has_begun = False
 
     @property
     def envelope(self) -> Envelope:
-        """What all frames of the run have in common."""
+        """The fields shared by all frames of the run."""
         return self._run.envelope
 
     @property
     def status(self) -> str:
-        """How the run stands; see `ragflow_lg.runs.run.Run.status`."""
+        """The run's status; see `ragflow_lg.runs.run.Run.status`."""
         return self._run.status
 
     def cancel(self) -> None:
@@ -99,11 +106,11 @@ class PersistedRun:
         self._run.cancel()
 
     def drain(self) -> None:
-        """Stop at the end of the superstep that runs."""
+        """Stop at the end of the running superstep."""
         self._run.drain()
 
     async def with_records(self) -> AsyncGenerator[StreamEvent]:
-        """Play the turn; over once it is stored."""
+        """Play the turn; returns after its end has been stored."""
         try:
             async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records())) as events:
                 async for event in events:
@@ -114,15 +121,15 @@ class PersistedRun:
                         self._tips = event.tips
                     yield event
         finally:
-            # A task of its own: whoever stops the run in the middle does not stop this.
-            keeping = asyncio.create_task(self._keep())
-            self._keeping.add(keeping)
-            keeping.add_done_callback(self._keeping.discard)
-            keeping.add_done_callback(lambda _: self._on_end())
-            await asyncio.shield(keeping)
+            # A separate task, so that cancelling the run does not cancel the write.
+            write = asyncio.create_task(self._write())
+            self._pending_writes.add(write)
+            write.add_done_callback(self._pending_writes.discard)
+            write.add_done_callback(lambda _: self._on_end())
+            await asyncio.shield(write)
 
-    async def _keep(self) -> None:
-        """Store the end of the run and what was said. A database that fails breaks no run off."""
+    async def _write(self) -> None:
+        """Store the end of the run with question and answer. A failing database does not fail the run."""
         run, envelope = self._run, self._run.envelope
         turn = EndedTurn(
             envelope.message_id,
@@ -132,8 +139,8 @@ class PersistedRun:
             run.usage,
             self._start_ms,
             self._app_state.now_ms(),
-            asked=self._asked,
-            answered=run.answer or self._tips,
+            question=self._question,
+            answer=run.answer or self._tips,
             reference=orjson.dumps(self._chunks).decode() if self._chunks else "",
             has_begun=self._has_begun,
             lease_token=run.lease_token,
@@ -142,11 +149,11 @@ class PersistedRun:
         try:
             await write_turn(self._app_state.database, self._tenant, turn)
         except RagflowLgError as failure:
-            logger.error("run %s is not in the database: %s", envelope.message_id, failure)
+            logger.error("run %s cannot be stored in the database: %s", envelope.message_id, failure)
 
 
 def reference_chunks(reference: Any) -> list[Any]:
-    """Give the chunks of a ``reference`` of ``message_end``, each with its number as ``citation_id``."""
+    """Return the chunks of a ``reference`` of ``message_end``, each with its number as ``citation_id``."""
     chunks: Any = cast("Mapping[str, Any]", reference).get("chunks") if isinstance(reference, dict) else None
     if not isinstance(chunks, dict):
         return []

@@ -1,4 +1,4 @@
-"""Joining what a run said before it was interrupted to what its continuation says."""
+"""Joining the events of an interrupted run to those of its continuation."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ __all__ = ["ReplayFilter"]
 
 
 class ReplayFilter:
-    """Passes on of a continuation what followers have not been told.
+    """Passes on those events of a continuation that followers have not received yet.
 
-    A continuation plays the nodes anew that had not ended. What such a node said before is passed over when it is said
-    again. A Message that turns out otherwise than it began, as models may, is ended where it was, and said whole.
+    A continuation plays unfinished nodes again. Text that such a node sent before is dropped when it is repeated. If a
+    Message turns out differently, as models may answer, the first one is ended where it stopped and the new one sent in
+    full.
     """
 
-    def __init__(self, said: Sequence[StreamEvent]) -> None:
-        """``said`` is what followers have been told, from the beginning."""
+    def __init__(self, events: Sequence[StreamEvent]) -> None:
+        """Initialize the filter with the events that followers have received, from the beginning of the run."""
         self._open: Counter[str] = Counter()
-        """Nodes that were told to have started, and not yet to have ended."""
+        """Nodes reported as started and not yet as finished."""
         self._kinds: dict[str, str] = {}
         self.has_begun = False
         """Whether any node had started."""
-        self.ended = ""
-        """The text of the Messages that had ended; of the others what `finish` has added."""
+        self.ended_text = ""
+        """The text of the Messages that had ended, including what `finish` has added to others."""
         self._message = ""
-        """The Message that speaks, or spoke last."""
-        self._told = ""
-        """What it had said, as far as that is not said again yet; thinking left out."""
-        self._passed_over = ""
+        """The Message that is sending, or sent last."""
+        self._unrepeated = ""
+        """The part of its text that the continuation has not repeated yet, without thinking."""
+        self._repeated_text = ""
         self._is_repeating = False
         self._is_thinking = False
-        for event in said:
-            self._take(event)
+        for event in events:
+            self._record(event)
         self._is_thinking = False
-        self._is_repeating = bool(self._told)
+        self._is_repeating = bool(self._unrepeated)
 
-    def _take(self, event: StreamEvent) -> None:
-        if isinstance(event, WireNodeStarted):
+    def _record(self, event: StreamEvent) -> None:
+        if isinstance(event, NodeStarted):
             self.has_begun = True
             self._open[event.component_id] += 1
             self._kinds[event.component_id] = event.component_type
@@ -54,37 +55,40 @@ class ReplayFilter:
         elif isinstance(event, WireNodeFinished):
             self._open[event.component_id] -= 1
         elif isinstance(event, Message):
-            self._told += self._shown(event)
+            self._unrepeated += self._visible_text(event)
         elif isinstance(event, MessageEnd):
-            self.ended += self._told
-            self._told = ""
+            self.ended_text += self._unrepeated
+            self._unrepeated = ""
 
-    def _shown(self, event: Message) -> str:
-        """Give the text of a piece; ``""`` while the model thinks."""
+    def _visible_text(self, event: Message) -> str:
+        """Return the text of a piece; ``""`` while the model thinks."""
         is_thought = self._is_thinking or event.start_to_think
         self._is_thinking = is_thought and not event.end_to_think
         return "" if is_thought else event.content
 
     def finish(self, outputs: Mapping[str, Any]) -> Iterator[StreamEvent]:
-        """Give what is missing of nodes that had ended before anybody was told so, by the stored outputs."""
+        """Yield the missing events of a Message that had ended before its followers saw it end.
+
+        Its text is taken from the stored ``outputs``.
+        """
         node, self._message = self._message, ""
-        of_node: Any = outputs.get(node)
-        if not self._open[node] or not isinstance(of_node, dict):
+        node_outputs: Any = outputs.get(node)
+        if not self._open[node] or not isinstance(node_outputs, dict):
             self._message = node
             return
-        found = cast("dict[str, Any]", of_node)
-        whole = to_text(found.get("content"))
-        if whole.startswith(self._told) and "content" in found:
-            if rest := whole[len(self._told) :]:
+        fields = cast("dict[str, Any]", node_outputs)
+        whole = to_text(fields.get("content"))
+        if whole.startswith(self._unrepeated) and "content" in fields:
+            if rest := whole[len(self._unrepeated) :]:
                 yield Message(rest)
             yield MessageEnd()
-            yield WireNodeFinished({}, found, node, node, self._kinds[node], None, 0.0, 0.0)
+            yield NodeFinished({}, fields, node, node, self._kinds[node], None, 0.0, 0.0)
             self._open[node] -= 1
-            self.ended += whole
-            self._told, self._is_repeating = "", False
+            self.ended_text += whole
+            self._unrepeated, self._is_repeating = "", False
 
     def feed(self, event: StreamEvent) -> Iterable[StreamEvent]:
-        """Take an event of the continuation; give what is to be told."""
+        """Return the events to send for an event of the continuation."""
         if isinstance(event, WorkflowStarted):
             return () if self.has_begun else (event,)
         if isinstance(event, WireNodeStarted) and self._open[event.component_id] > 0:
@@ -92,24 +96,24 @@ class ReplayFilter:
             return ()
         if isinstance(event, AgentRecord) or not self._is_repeating:
             return (event,)
-        return self._repeated(event)
+        return self._skip_repetition(event)
 
-    def _repeated(self, event: StreamEvent) -> Iterable[StreamEvent]:
-        """Pass over what has been told of a Message."""
+    def _skip_repetition(self, event: StreamEvent) -> Iterable[StreamEvent]:
+        """Drop the text of a Message that has been sent already."""
         if isinstance(event, MessageEnd):
             self._is_repeating = False
             return (event,)
         if not isinstance(event, Message):
             return (event,)
-        text = self._shown(event)
+        text = self._visible_text(event)
         if not text:
-            return ()  # what was thought is not told again
-        if self._told.startswith(text):
-            self._told = self._told[len(text) :]
-            self._passed_over += text
-            self._is_repeating = bool(self._told)
+            return ()  # thinking is not sent again
+        if self._unrepeated.startswith(text):
+            self._unrepeated = self._unrepeated[len(text) :]
+            self._repeated_text += text
+            self._is_repeating = bool(self._unrepeated)
             return ()
         self._is_repeating = False
-        if text.startswith(self._told):
-            return (Message(text[len(self._told) :]),)
-        return (MessageEnd(), Message(self._passed_over + text))
+        if text.startswith(self._unrepeated):
+            return (Message(text[len(self._unrepeated) :]),)
+        return (MessageEnd(), Message(self._repeated_text + text))

@@ -1,4 +1,4 @@
-"""What the command and the server do with stored sessions beside running them: look, fork, give up."""
+"""Operations on stored sessions, for the command and the server: inspect, fork, abandon, delete."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["cancel_and_delete", "fork_session", "abandon_turn", "has_session", "
 
 
 PATIENCE_S = 10.0
-"""How long a run that was cancelled may take to let go of its session."""
+"""How long a cancelled run may take to release its session."""
 
 
 async def cancel_and_delete(store: Store, session: str, patience_s: float = PATIENCE_S) -> None:
-    """Delete all of a session from the store; a run that goes on in it is cancelled first.
+    """Delete everything stored of a session; a run in progress is cancelled first.
 
     Raises:
-        CheckpointError: if the store fails.
-        ConflictError: if the run does not end within ``patience_s`` seconds.
+        CheckpointError: If the store fails.
+        ConflictError: If the run does not end within ``patience_s`` seconds.
     """
     until = asyncio.get_running_loop().time() + patience_s
     while True:
@@ -46,14 +46,14 @@ async def cancel_and_delete(store: Store, session: str, patience_s: float = PATI
 
 
 async def newest_run(store: Store, session: str) -> RunRecord | None:
-    """Give the record of the last run of a session, if the store has one."""
+    """Return the record of the last run of a session, if the store has one."""
     async for record in store.runs.of_session(session):
         return record
     return None
 
 
 async def has_session(store: Store, session: str) -> bool:
-    """Say whether the store knows a session."""
+    """Check whether the store knows a session."""
     if await newest_run(store, session) is not None:
         return True
     place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
@@ -61,7 +61,7 @@ async def has_session(store: Store, session: str) -> bool:
 
 
 async def is_interrupted(store: Store, record: RunRecord) -> bool:
-    """Tell whether a run is left in the middle: nobody writes down that a process has died."""
+    """Check whether a run was left unfinished by its process; no record says that a process has died."""
     return record.status == "running" and not await store.leases.holder(record.session)
 
 
@@ -77,11 +77,13 @@ async def fork_session(
     ids: Ids,
     parent_run: str = "",
 ) -> RunRecord:
-    """Make a new session of another one, as it was at a checkpoint, or is; give the record of a run that stands for it.
+    """Create a session from another one, as it was at a checkpoint or is now.
+
+    Returns the record of a run that represents the new session.
 
     Raises:
-        CheckpointError: if there is no such session or checkpoint.
-        ConflictError: if there is a session of the new name.
+        CheckpointError: If the session or the checkpoint does not exist.
+        ConflictError: If the new session exists already.
     """
     canvas = canvas.with_saver(store.saver)
     await fork(canvas, store.saver, session, target, checkpoint, leases=store.leases)
@@ -110,9 +112,9 @@ async def fork_session(
 
 
 async def abandon_turn(store: Store, canvas: CompiledCanvas, session: str, clock: Clock) -> None:
-    """Let a session wait no longer; the next run of it begins a new turn.
+    """Give up the turn a session waits in; its next run begins a new turn.
 
     Raises:
-        ConflictError: if the session does not wait, or somebody runs it.
+        ConflictError: If the session does not wait, or is running.
     """
     await abandon(canvas.with_saver(store.saver), session, store, clock)

@@ -1,4 +1,4 @@
-"""Sessions of agents and their turns: begun, followed, and kept in the database."""
+"""Sessions of agents and their turns: started, followed and stored in the database."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ if TYPE_CHECKING:
 __all__ = ["Turn", "Turns"]
 
 COMPILES = 4
-"""Canvases that are compiled at the same time: a large one keeps nobody else's waiting."""
+"""How many canvases are compiled concurrently, so that a large one does not block the others."""
 
 NAME_CHARS = 250
-"""Of its first question a session takes so much as its name."""
+"""How much of its first question becomes the name of a session."""
 
 
 class Turn:
-    """A run on its way. Its events may be followed; it goes on, and is kept, whether they are or not."""
+    """A started run. Its events can be followed; it continues and is stored whether or not they are."""
 
     def __init__(self, run: Run, turns: Turns) -> None:
         self.run = run
         self._turns = turns
 
     async def events(self) -> AsyncGenerator[WireEvent]:
-        """Give the events; once they are over, the turn stands in the database.
+        """Yield the events; at their end the turn is stored in the database.
 
-        Close it (`contextlib.aclosing`), so that whoever leaves is counted out at once.
+        Use `contextlib.aclosing` so that a follower that leaves is unregistered immediately.
 
         Raises:
-            RagflowLgError: if the run was refused or the engine failed.
+            RagflowLgError: If the run was refused or the engine failed.
         """
         async with aclosing(self.numbered_events()) as events:
             async for _, event in events:
                 yield event
 
     def numbered_events(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Give the events behind number ``after``, each with its number; records of agents have one, too."""
+        """Yield the events after number ``after``, each with its number; agent records take numbers as well."""
         return self._turns.wire_events(self.run.envelope.message_id, after)
 
 
@@ -71,43 +71,43 @@ class Turns:
     """The turns of one process, of all tenants."""
 
     def __init__(self, app_state: AppState, slots: RunSlots | None = None) -> None:
-        """Every run takes one of the ``places``; one that is taken over from a dead replica does not wait for one."""
+        """Initialize; every run takes one of the ``slots``. Runs taken over from a dead replica do not wait for one."""
         self._app_state = app_state
         self._slots = slots or RunSlots(sys.maxsize)
         self._compiling = asyncio.Semaphore(COMPILES)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
-        self._takeover = Failover(app_state, self)
-        self._keeping: set[asyncio.Task[None]] = set()
+        self._failover = Failover(app_state, self)
+        self._pending_writes: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
-        """Compile a canvas, in a thread: others go on meanwhile. One that is kept is there at once.
+        """Compile a canvas in a thread, so that other requests continue; a cached one is returned at once.
 
         Raises:
-            CompileError: if it has errors.
+            CompileError: If the canvas has errors.
         """
         content, settings = version.dsl.encode(), self._app_state.settings
-        if (kept := cached_canvas(content, settings)) is not None:
-            return kept
+        if (canvas := cached_canvas(content, settings)) is not None:
+            return canvas
         async with self._compiling:
             return await asyncio.to_thread(load_canvas, content, settings)
 
     async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:
-        """Give a version of an agent; its draft where none is named, or the one that is named has been dropped.
+        """Return a version of an agent; its draft if no id is given or the version has been deleted.
 
         Raises:
-            RequestError: if a released one is asked for and there is none.
+            RequestError: If ``is_released`` is set and no version has been published.
         """
         agents = AgentRepository(self._app_state.database, agent.tenant)
         if is_released:
-            found = await agents.released(agent.id)
-            if found is None:
+            row = await agents.released(agent.id)
+            if row is None:
                 raise RequestError("The agent has no published version; publish one first.", status=404)
-            return found
-        found = await agents.version(agent.id, version_id) if version_id else None
-        found = found or await agents.version(agent.id, agent.version_id)
-        if found is None:
-            raise RequestError("The agent has been deleted meanwhile.", status=404)
-        return found
+            return row
+        row = await agents.version(agent.id, version_id) if version_id else None
+        row = row or await agents.version(agent.id, agent.version_id)
+        if row is None:
+            raise RequestError("The agent has been deleted.", status=404)
+        return row
 
     async def open_session(
         self,
@@ -120,9 +120,9 @@ class Turns:
         exp_user_id: str = "",
         earlier: Sequence[Sequence[str]] = (),
     ) -> tuple[SessionRow, list[MessageRow]]:
-        """Make a session; it begins with what was said ``earlier``, or with the canvas's prologue, if that has one.
+        """Create a session that begins with the ``earlier`` messages, or with the canvas's prologue if it has one.
 
-        ``earlier`` are pairs of a role and a text, for people: its first turn is told of them by its request.
+        ``earlier`` are pairs of role and text for display; the request of the first turn passes them to the canvas.
         """
         now = self._app_state.now_ms()
         session = SessionRow(
@@ -136,10 +136,10 @@ class Turns:
             create_ms=now,
             update_ms=now,
         )
-        said = earlier or [("assistant", text) for text in (await self._prologue(version),) if text]
+        messages = earlier or [("assistant", text) for text in (await self._prologue(version),) if text]
         rows = [
             MessageRow(session_id=session.id, number=number, role=role, content=text, create_ms=now)
-            for number, (role, text) in enumerate(said)
+            for number, (role, text) in enumerate(messages)
         ]
         await SessionRepository(self._app_state.database, agent.tenant).add(session, rows)
         return session, rows
@@ -152,19 +152,19 @@ class Turns:
         policy: DisconnectPolicy | None = None,
         version: VersionRow | None = None,
     ) -> Turn:
-        """Begin a turn, or answer what the session waits for. ``version`` is the session's, if it is at hand.
+        """Begin a turn, or answer what the session waits for. ``version`` is the session's, if already loaded.
 
         Raises:
-            CompileError: if the canvas has errors.
+            CompileError: If the canvas has errors.
         """
         runner = await self.runner(agent, session, version)
         return await self.play(agent, session, runner.start(session.id, request), question_text(request), policy)
 
     async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
-        """Give what runs turns of a session, by the version that it keeps to; ``version`` if that is at hand.
+        """Return the runner for turns of a session; ``version`` is the session's, if already loaded.
 
         Raises:
-            CompileError: if the canvas has errors.
+            CompileError: If the canvas has errors.
         """
         app_state = self._app_state
         return Runner(
@@ -178,21 +178,26 @@ class Turns:
         )
 
     async def play(
-        self, agent: AgentRow, session: SessionRow, run: Run, asked: str | None, policy: DisconnectPolicy | None = None
+        self,
+        agent: AgentRow,
+        session: SessionRow,
+        run: Run,
+        question: str | None,
+        policy: DisconnectPolicy | None = None,
     ) -> Turn:
-        """Play a run of a session. ``asked`` is what the user said, for people, None if nothing.
+        """Play a run of a session. ``question`` is what the user said as readable text, None if nothing.
 
-        ``policy`` by default is the settings'.
+        ``policy`` defaults to that of the settings.
 
         Raises:
-            BusyError: if there is no place for it.
-            StreamError: if the journal does not take it, or the server is shutting down.
+            BusyError: If no slot becomes free.
+            StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        give_back = await self._slots.acquire(agent.tenant)
+        release = await self._slots.acquire(agent.tenant)
         try:
-            return await self._play(agent, session, run, asked, policy, give_back)
+            return await self._play(agent, session, run, question, policy, release)
         except BaseException:
-            give_back()
+            release()
             raise
 
     async def _play(
@@ -200,76 +205,66 @@ class Turns:
         agent: AgentRow,
         session: SessionRow,
         run: Run,
-        asked: str | None,
+        question: str | None,
         policy: DisconnectPolicy | None,
-        give_back: Callable[[], None],
+        release: Callable[[], None],
     ) -> Turn:
-        app_state, held = self._app_state, current_notes()
-        held.run, held.session = run.envelope.message_id, session.id
+        app_state, notes = self._app_state, current_notes()
+        notes.run, notes.session = run.envelope.message_id, session.id
         run_id, start_ms = run.envelope.message_id, app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
-        row.start_ms, row.asked = start_ms, asked or ""
+        row.start_ms, row.asked = start_ms, question or ""
         await RunRepository(app_state.database, agent.tenant).add(row)
         try:
-            await self.keep(run, agent.tenant, asked, start_ms, policy, on_end=give_back)
+            await self.start_run(run, agent.tenant, question, start_ms, policy, on_end=release)
         except StreamError as error:
             await RunRepository(app_state.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
             raise
         return Turn(run, self)
 
-    async def keep(
+    async def start_run(
         self,
         run: Persistable,
         tenant: str,
-        asked: str | None,
+        question: str | None,
         start_ms: int,
         policy: DisconnectPolicy | None = None,
         *,
-        was: str = "",
+        previous: str = "",
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Let the run manager play a run that stands in the database; ``was`` is for `RunManager.start`.
+        """Start a run that is stored in the database; ``previous`` is that of `RunManager.start`.
 
         Raises:
-            StreamError: if the journal does not take it, or the server is shutting down.
+            StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        kept = PersistedRun(
-            run, self._app_state, tenant, asked, start_ms, self._keeping, on_end, is_taken_over=bool(was)
+        persisted = PersistedRun(
+            run,
+            self._app_state,
+            tenant,
+            question,
+            start_ms,
+            self._pending_writes,
+            on_end,
+            is_taken_over=bool(previous),
         )
-        await self._app_state.run_manager.start(kept, policy or self._policy, owner=tenant, previous=was)
+        await self._app_state.run_manager.start(persisted, policy or self._policy, owner=tenant, previous=previous)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
-        """Give what is known of a run of a tenant, wherever it is played; another's is unknown.
+        """Return the head of a run of a tenant, wherever it is played; runs of other tenants are unknown.
 
         Raises:
-            RunUnknownError: if there is none.
+            RunUnknownError: If the tenant has no such run.
         """
         head = await self._app_state.run_manager.head(run_id)
         if head.owner != tenant:
-            raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events are kept no longer.")
+            raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events have been deleted.")
         return head
 
-    async def stream_of(self, tenant: str, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
-        """Give the events of a run of a tenant behind number ``after``, each with its number.
-
-        Close it (`contextlib.aclosing`) to be counted out at once.
-
-        Raises:
-            RunUnknownError: if the tenant has no such run, or its events are kept no longer.
-            StreamPositionError: if the run has had no event ``after`` yet.
-            StreamGapError: if events that come next have been dropped.
-            RunInterruptedError: if the run was interrupted; whoever comes back goes on, here or on another replica.
-            RagflowLgError: what the run itself has failed with.
-        """
-        await self.head(tenant, run_id)
-        async with aclosing(self.follow(run_id, after)) as events:
-            async for pair in events:
-                yield pair
-
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
-        """Give the events of a run behind number ``after``, each with its number; see `RunManager.follow`.
+        """Yield the events of a run after number ``after``, each with its number; see `RunManager.follow`.
 
-        One that was interrupted is taken over, so that its followers never know.
+        An interrupted run is taken over without its followers noticing.
         """
         while True:
             try:
@@ -279,11 +274,11 @@ class Turns:
                         yield pair
                 return
             except RunInterruptedError:
-                if not await self._takeover.take(run_id):
+                if not await self._failover.take(run_id):
                     raise
 
     async def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Give what RAGFlow's clients are told of a run, as `follow` does: the events without records of agents."""
+        """Yield the events of a run for RAGFlow's clients, as `follow` does but without agent records."""
         async with aclosing(self.follow(run_id, after)) as events:
             async for number, event in events:
                 if not isinstance(event, AgentRecord):
@@ -295,26 +290,26 @@ class Turns:
             await self._app_state.store.cancels.request(session_id)
 
     async def drain(self) -> None:
-        """Let every turn stop where it can go on, and wait until all are kept."""
+        """Stop every turn where it can be continued, and wait until all are stored."""
         await self._app_state.run_manager.drain()
-        await asyncio.gather(*self._keeping, return_exceptions=True)
+        await asyncio.gather(*self._pending_writes, return_exceptions=True)
 
     async def _prologue(self, version: VersionRow) -> str:
         try:
-            return prologue_of((await self.canvas(version)).plan)
+            return opening_message((await self.canvas(version)).plan)
         except CompileError:
-            return ""  # a draft that cannot be run yet
+            return ""  # a draft that cannot run yet
 
 
-def prologue_of(plan: Plan) -> str:
-    """Give what a canvas says first, in a conversation; ``""`` if nothing."""
+def opening_message(plan: Plan) -> str:
+    """Return the opening message of a conversational canvas; ``""`` if there is none."""
     params = plan.nodes[plan.entry].params
-    said = getattr(params, "prologue", None)
-    return said if isinstance(said, str) and getattr(params, "mode", "") == "conversational" else ""
+    prologue = getattr(params, "prologue", None)
+    return prologue if isinstance(prologue, str) and getattr(params, "mode", "") == "conversational" else ""
 
 
 def question_text(request: TurnRequest) -> str:
-    """Give what a user said, for people: the query, or else the fields of a form, a line each."""
+    """Return what a user said as readable text: the query, or else one line for each field of a form."""
     query = request.get("query")
     if query:
         return to_text(query)

@@ -1,4 +1,4 @@
-"""Every test that opens its database by ``rows.opened`` runs on SQLite, PostgreSQL and MariaDB."""
+"""Databases for tests: a test with the parameter ``database_url`` runs on SQLite, PostgreSQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -13,20 +13,12 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.harness.database_servers import NotInstalledError, server
-from tests.server.database import rows
 
-KINDS = ("sqlite", "postgresql", "mariadb")
 DRIVERS = {"postgresql": "psycopg", "mariadb": "asyncmy"}
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Repeat what opens a database for every kind of it."""
-    if "opened" in metafunc.function.__code__.co_names:
-        metafunc.parametrize("database_url", KINDS, indirect=True)
-
-
-class Servers:
-    """The servers of a session, each started by the first who asks."""
+class DatabaseServers:
+    """The database servers of a test session, each started at its first use."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
@@ -44,28 +36,24 @@ class Servers:
 
 
 @pytest.fixture(scope="session")
-def servers() -> Generator[Servers]:
+def database_servers() -> Generator[DatabaseServers]:
     with ExitStack() as stack:
-        yield Servers(stack)
+        yield DatabaseServers(stack)
 
 
-@pytest.fixture(autouse=True)
-async def database_url(request: pytest.FixtureRequest, servers: Servers) -> AsyncGenerator[str]:
-    """Give an empty database to `rows.opened` for the folder of the test."""
-    kind: str = getattr(request, "param", "")
-    if not kind:
-        yield ""
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+async def database_url(
+    request: pytest.FixtureRequest, tmp_path: Path, database_servers: DatabaseServers
+) -> AsyncGenerator[str]:
+    """Yield the URL of an empty database of each kind."""
+    kind: str = request.param
+    if kind == "sqlite":
+        yield f"sqlite:///{tmp_path}/server.db"
         return
-    tmp_path: Path = request.getfixturevalue("tmp_path")
-    url = f"sqlite:///{tmp_path}/server.db"
-    if kind != "sqlite":
-        address = make_url(servers.url(kind))
-        name = f"t{secrets.token_hex(8)}"
-        engine = create_async_engine(address.set(drivername=f"{kind}+{DRIVERS[kind]}"), isolation_level="AUTOCOMMIT")
-        async with engine.connect() as connection:
-            await connection.execute(text(f"CREATE DATABASE {name}"))
-        await engine.dispose()
-        url = address.set(database=name).render_as_string(hide_password=False)
-    rows.URLS[tmp_path] = url
-    yield url
-    del rows.URLS[tmp_path]
+    address = make_url(database_servers.url(kind))
+    name = f"t{secrets.token_hex(8)}"
+    engine = create_async_engine(address.set(drivername=f"{kind}+{DRIVERS[kind]}"), isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        await connection.execute(text(f"CREATE DATABASE {name}"))
+    await engine.dispose()
+    yield address.set(database=name).render_as_string(hide_password=False)

@@ -12,7 +12,7 @@ from tests.server.http.app_server import ECHO, FORM, start_app
 
 
 @pytest.mark.parametrize(
-    ("dsl", "told"),
+    ("dsl", "problem"),
     [
         ("{", "not JSON"),
         ([], "JSON object"),
@@ -20,14 +20,14 @@ from tests.server.http.app_server import ECHO, FORM, start_app
         ({"components": {}, "more": 2**70}, "cannot be stored"),
     ],
 )
-async def test_what_cannot_be_a_draft_is_refused(dsl: object, told: str) -> None:
-    with pytest.raises(RequestError, match=told) as caught:
+async def test_an_invalid_canvas_is_refused_as_draft(dsl: object, problem: str) -> None:
+    with pytest.raises(RequestError, match=problem) as caught:
         await check_draft(Settings(), dsl)
     assert (caught.value.number, caught.value.reason) == (101, "canvas-invalid")
 
 
-async def test_a_version_is_named_in_many_ways(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
         agents = AgentRepository(server.app_state.database, "tenant")
         agent = await agents.get(await server.agent(ECHO))
         assert agent is not None
@@ -44,19 +44,19 @@ async def test_a_version_is_named_in_many_ways(tmp_path: Path) -> None:
             second.dsl
         }
         assert (await find_version(database, agent, first.id)).dsl == first.dsl != second.dsl
-        changed = await agents.get(agent.id)
-        assert changed is not None
-        assert (await find_version(database, changed, "draft")).dsl == second.dsl
-        await delete_version(server.app_state, changed, first)
+        agent = await agents.get(agent.id)
+        assert agent is not None
+        assert (await find_version(database, agent, "draft")).dsl == second.dsl
+        await delete_version(server.app_state, agent, first)
         with pytest.raises(RequestError, match="Version not found"):
-            await find_version(database, changed, first.id)
+            await find_version(database, agent, first.id)
 
 
-def test_a_version_is_made_of_its_parts() -> None:
+def test_a_version_row_has_its_defaults() -> None:
     row = build_version("v", "a", "T", "{}", 7, is_released=True)
     assert (row.id, row.agent_id, row.is_released, row.create_ms, row.description) == ("v", "a", True, 7, "")
 
 
-async def test_a_template_is_stored_without_what_is_around_it() -> None:
+async def test_of_a_template_only_its_canvas_is_stored() -> None:
     template = {"title": "Echo", "description": "", "dsl": ECHO}
     assert await check_draft(Settings(), template) == await check_draft(Settings(), ECHO)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 from ragflow_lg.server.agents.canvas_reset import reset_canvas
 
 
-def test_what_turns_leave_behind_goes_and_the_rest_stays() -> None:
-    canvas = {
+def test_a_reset_removes_the_data_of_turns_only() -> None:
+    canvas: dict[str, Any] = {
         "components": {"begin": {}},
         "history": [["user", "Hi"]],
         "path": ["begin"],

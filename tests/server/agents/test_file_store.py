@@ -7,8 +7,7 @@ import pytest
 
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import FileStore, safe_file_name
-from ragflow_lg.server.database.database import Database
-from tests.server.database.rows import opened
+from ragflow_lg.server.database.database import Database, open_database
 
 FILE, OTHER = "a" * 32, "b" * 32
 
@@ -17,15 +16,15 @@ def store(folder: Path, database: Database, tenant: str = "us", files: int = 3, 
     return FileStore(folder / "files", database, tenant, files, size)
 
 
-async def test_a_file_is_its_tenants_alone_whatever_its_name(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_file_is_visible_to_its_tenant_only_whatever_its_name(tmp_path: Path, database_url: str) -> None:
+    async with open_database(database_url) as database:
         ours, theirs = store(tmp_path, database), store(tmp_path, database, "../us")
         row = await ours.save(FILE, "../../etc/passwd\r\nX: y", "text/html\r\nX: y", b"root", 1, "a1")
         assert (row.name, row.mime_type, row.size_bytes) == ("passwdX: y", "application/octet-stream", 4)
         assert await theirs.find(FILE) is None
-        found = await ours.find(FILE)
-        assert found is not None
-        assert await ours.content(found) == b"root"
+        file = await ours.find(FILE)
+        assert file is not None
+        assert await ours.content(file) == b"root"
         (path,) = [p for p in (tmp_path / "files").rglob("*") if p.is_file()]
         assert (path.name, stat.S_IMODE(path.stat().st_mode)) == (FILE, 0o600)
         for odd in ("../" + FILE, FILE.upper(), "", "%2e%2e", FILE + "\n"):
@@ -37,22 +36,22 @@ async def test_a_file_is_its_tenants_alone_whatever_its_name(tmp_path: Path) -> 
         assert await ours.find(FILE) is None
 
 
-async def test_a_tenant_has_so_much_and_no_more(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_tenant_cannot_exceed_its_limits(tmp_path: Path, database_url: str) -> None:
+    async with open_database(database_url) as database:
         ours = store(tmp_path, database, files=2, size=10)
         await ours.save(FILE, "a", "", b"123456", 1, "a1")
-        with pytest.raises(RequestError, match="at most 10 bytes"):
+        with pytest.raises(RequestError, match="may not exceed 10 bytes"):
             await ours.save(OTHER, "b", "", b"12345", 1, "a1")
         assert [p.name for p in (tmp_path / "files").rglob("*") if p.is_file()] == [FILE]
         await ours.save(OTHER, "b", "", b"1", 1, "a1")
-        with pytest.raises(RequestError, match="2 files already"):
+        with pytest.raises(RequestError, match="limit of 2 files is reached"):
             await ours.save("c" * 32, "c", "", b"", 1, "a1")
         await store(tmp_path, database, "them").save("d" * 32, "d", "", b"1234", 1, "a2")
 
 
-async def test_a_folder_that_fails_and_bytes_that_are_gone_are_told(tmp_path: Path) -> None:
+async def test_an_unwritable_folder_and_missing_bytes_are_reported(tmp_path: Path, database_url: str) -> None:
     (tmp_path / "files").write_text("no folder")
-    async with opened(tmp_path) as database:
+    async with open_database(database_url) as database:
         with pytest.raises(ServiceError, match="cannot be stored"):
             await store(tmp_path, database).save(FILE, "a", "", b"1", 1, "a1")
         (tmp_path / "files").unlink()
@@ -64,7 +63,7 @@ async def test_a_folder_that_fails_and_bytes_that_are_gone_are_told(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("path", "name"),
     [
         ("notes.txt", "notes.txt"),
         ("a/b\\c.txt", "c.txt"),
@@ -75,5 +74,5 @@ async def test_a_folder_that_fails_and_bytes_that_are_gone_are_told(tmp_path: Pa
         ("x" * 300 + ".txt", "x" * 251 + ".txt"),
     ],
 )
-def test_names_are_plain(given: str, name: str) -> None:
-    assert safe_file_name(given) == name
+def test_names_are_safe(path: str, name: str) -> None:
+    assert safe_file_name(path) == name

@@ -1,23 +1,10 @@
-"""Rows for tests."""
+"""Rows for tests, with defaults for all columns."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow, VersionRow
-
-URLS: dict[Path, str] = {}
-"""The databases that the fixture ``database_url`` has made, by the folder of the test."""
-
-
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncGenerator[Database]:
-    async with open_database(URLS[folder]) as database:
-        yield database
 
 
 def agent(id_: str = "a1", title: str = "Helper", version: str = "v1", **values: Any) -> AgentRow:
@@ -29,13 +16,13 @@ def agent(id_: str = "a1", title: str = "Helper", version: str = "v1", **values:
 
 
 def version(id_: str = "v1", agent_id: str = "a1", **values: Any) -> VersionRow:
-    given = {"id": id_, "agent_id": agent_id, "dsl": "{}", "is_released": False, "create_ms": 1, "update_ms": 1}
-    return VersionRow(**given | values)
+    defaults = {"id": id_, "agent_id": agent_id, "dsl": "{}", "is_released": False, "create_ms": 1, "update_ms": 1}
+    return VersionRow(**defaults | values)
 
 
 def session(id_: str = "s1", agent_id: str = "a1", **values: Any) -> SessionRow:
-    given = {"id": id_, "agent_id": agent_id, "version_id": "v1", "tokens": 0, "rounds": 0, "duration_s": 0.0}
-    return SessionRow(**given | {"create_ms": 1, "update_ms": 1} | values)
+    defaults = {"id": id_, "agent_id": agent_id, "version_id": "v1", "tokens": 0, "rounds": 0, "duration_s": 0.0}
+    return SessionRow(**defaults | {"create_ms": 1, "update_ms": 1} | values)
 
 
 def message(session_id: str, content: str, role: str = "assistant", number: int = 0) -> MessageRow:

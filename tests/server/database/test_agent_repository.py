@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import MAX_DRAFTS, AgentQuery, AgentRepository
+from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.session_repository import SessionRepository
-from tests.server.database.rows import agent, message, opened, session, version
+from tests.server.database.rows import agent, message, session, version
 
 
-async def test_agents_are_found_in_order(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_agents_are_filtered_and_ordered(database_url: str) -> None:
+    async with open_database(database_url) as database:
         agents = AgentRepository(database, "t")
         for number, title in enumerate(["Beta", "alpha", "Gamma_1"]):
             id_ = f"a{number}"
@@ -25,15 +24,15 @@ async def test_agents_are_found_in_order(tmp_path: Path) -> None:
             (): AgentQuery(title="nobody"),
         }
         for ids, query in cases.items():
-            found, _ = await agents.find(query)
-            assert tuple(row.id for row in found) == ids
+            rows, _ = await agents.find(query)
+            assert tuple(row.id for row in rows) == ids
         one = AgentQuery(id="a1", title="alpha", categories=["agent_canvas"], canvas_type="alpha", page_size=1)
         assert (await agents.find(one))[1] == 1
         assert (await agents.find(AgentQuery(page_size=1)))[1] == 3
 
 
-async def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_tenants_do_not_see_each_other(database_url: str) -> None:
+    async with open_database(database_url) as database:
         ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
         await ours.add(agent(), version(is_released=True))
         await theirs.add(agent("a2"), version("v2", "a2"))
@@ -52,8 +51,8 @@ async def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
         assert await ours.version("a2", "v1") is None
 
 
-async def test_titles_are_taken_once(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_titles_are_unique(database_url: str) -> None:
+    async with open_database(database_url) as database:
         agents = AgentRepository(database, "t")
         await agents.add(agent(), version())
         with pytest.raises(RequestError, match="already exists"):
@@ -64,18 +63,18 @@ async def test_titles_are_taken_once(tmp_path: Path) -> None:
         await agents.change("a2", {"description": "same title"}, None)
 
 
-async def test_versions_that_nobody_needs_are_dropped(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_versions_that_nobody_needs_are_dropped(database_url: str) -> None:
+    async with open_database(database_url) as database:
         agents = AgentRepository(database, "t")
         await agents.add(agent(), version(is_released=True))
         for number in range(2, MAX_DRAFTS + 5):
             await agents.change("a1", {}, version(f"v{number}", create_ms=number))
             if number == 2:
                 await SessionRepository(database, "t").add(session(version_id="v2"), [])
-        kept = await agents.versions([f"v{number}" for number in range(1, MAX_DRAFTS + 5)])
-        assert len(kept) == MAX_DRAFTS + 2
-        assert {"v1", "v2"} <= set(kept)
-        assert "v3" not in kept
+        stored = await agents.versions([f"v{number}" for number in range(1, MAX_DRAFTS + 5)])
+        assert len(stored) == MAX_DRAFTS + 2
+        assert {"v1", "v2"} <= set(stored)
+        assert "v3" not in stored
         await agents.release("a1", "v9", 99)
         released = await agents.released("a1")
         assert released is not None
@@ -83,38 +82,40 @@ async def test_versions_that_nobody_needs_are_dropped(tmp_path: Path) -> None:
         assert await agents.release_times(["a1", "a2"]) == {"a1": released.update_ms}
 
 
-async def test_an_agent_takes_its_sessions_along(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_deleting_an_agent_deletes_its_sessions(database_url: str) -> None:
+    async with open_database(database_url) as database:
         agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
         await agents.add(agent(), version())
         await sessions.add(session(), [message("s1", "hi")])
         await sessions.add(session("s2", "other"), [message("s2", "hi")])
         assert await agents.delete("a1") == ["s1"]
         assert (await agents.get("a1"), await agents.version("a1", "v1"), await sessions.get("s1")) == (None,) * 3
-        said = await sessions.messages(["s1", "s2"])
-        assert [len(rows) for rows in said.values()] == [0, 1]
+        messages = await sessions.messages(["s1", "s2"])
+        assert [len(rows) for rows in messages.values()] == [0, 1]
 
 
-async def test_whoever_is_quicker_takes_the_title(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_title_taken_by_a_concurrent_writer_is_refused(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_database(database_url) as database:
         agents = AgentRepository(database, "t")
         await agents.add(agent(), version())
-        # As another replica would, between the look and the write: the key is taken, the look has not seen it.
-        async with database.writing() as writing:
+        # Another replica writes the title between the check and the write.
+        async with database.writing() as db:
             row = agent("a2", "Other", "v2", title_key="new")
             row.tenant = "t"
-            writing.add(row)
-        agents._refuse_taken = _look_away  # type: ignore[method-assign, assignment]
+            db.add(row)
+        monkeypatch.setattr(agents, "_refuse_duplicate", _find_no_duplicate)
         with pytest.raises(RequestError, match="'New' already exists"):
             await agents.change("a1", {"title": "New", "title_key": "new"}, None)
 
 
-async def _look_away(*_: object) -> None:
+async def _find_no_duplicate(*_: object) -> None:
     pass
 
 
-async def test_a_version_is_deleted_unless_a_session_keeps_to_it(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_version_is_deleted_unless_a_session_uses_it(database_url: str) -> None:
+    async with open_database(database_url) as database:
         ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
         await ours.add(agent(), version())
         await ours.add_version(version("v2", update_ms=5, is_released=True))

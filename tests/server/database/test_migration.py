@@ -11,12 +11,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.database import migration as migrate
+from ragflow_lg.server.database import migration
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.tables import Row
 from tests.architecture.sources import ROOT
-from tests.server.database.rows import URLS, agent, opened, version
+from tests.server.database.rows import agent, version
 
 
 def _differences(connection: Connection) -> list[object]:
@@ -24,44 +24,43 @@ def _differences(connection: Connection) -> list[object]:
     return [*compare_metadata(context, Row.metadata)]
 
 
-async def test_the_migrations_make_the_tables_of_the_models_and_do_nothing_twice(tmp_path: Path) -> None:
+async def test_migrations_create_the_tables_of_the_models_and_are_idempotent(database_url: str) -> None:
     for _ in range(2):
-        async with opened(tmp_path) as database, database.reading() as reading:
-            assert await (await reading.connection()).run_sync(_differences) == []
+        async with open_database(database_url) as database, database.reading() as db:
+            assert await (await db.connection()).run_sync(_differences) == []
 
 
-def test_there_is_one_way_from_the_first_tables_to_the_last() -> None:
-    scripts = ScriptDirectory(str(Path(migrate.__file__).parent / "migrations"))
+def test_migrations_form_a_single_line() -> None:
+    scripts = ScriptDirectory(str(Path(migration.__file__).parent / "migrations"))
     assert len(scripts.get_heads()) == 1
     steps = list(scripts.walk_revisions())
     assert [len(step.nextrev) for step in steps] == [0] + [1] * (len(steps) - 1)
     assert scripts.get_base() == steps[-1].revision == "0001"
 
 
-async def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database, database.writing() as writing:
-        of_table = " ON runs" if "mariadb" in URLS[tmp_path] else ""
-        await writing.execute(text(f"DROP INDEX ix_runs_tenant_agent_id_start_ms{of_table}"))
+async def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
+    async with open_database(database_url) as database, database.writing() as db:
+        of_table = " ON runs" if "mariadb" in database_url else ""
+        await db.execute(text(f"DROP INDEX ix_runs_tenant_agent_id_start_ms{of_table}"))
         for column in ("asked", "lease_token"):
-            await writing.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
+            await db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         for table in ("webhook_events", "webhook_tests", "webhook_buckets"):
-            await writing.execute(text(f"DROP TABLE {table}"))
-        await writing.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    async with opened(tmp_path) as database, database.reading() as reading:
-        assert await (await reading.connection()).run_sync(_differences) == []
+            await db.execute(text(f"DROP TABLE {table}"))
+        await db.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    async with open_database(database_url) as database, database.reading() as db:
+        assert await (await db.connection()).run_sync(_differences) == []
 
 
-async def test_a_database_of_a_newer_server_is_refused(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database, database.writing() as writing:
-        await writing.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+async def test_a_database_of_a_newer_server_is_refused(database_url: str) -> None:
+    async with open_database(database_url) as database, database.writing() as db:
+        await db.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(DatabaseError, match="another version of the server"):
-        async with opened(tmp_path):
+        async with open_database(database_url):
             pass
 
 
 REPLICA = """
 import asyncio, sys
-from ragflow_lg.server.database import migrate
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 
@@ -74,26 +73,25 @@ asyncio.run(main())
 """
 
 
-def test_replicas_that_start_at_once_take_turns(tmp_path: Path) -> None:
-    assert opened
-    command = [sys.executable, "-c", REPLICA, URLS[tmp_path]]
+def test_replicas_that_start_at_once_take_turns(database_url: str) -> None:
+    command = [sys.executable, "-c", REPLICA, database_url]
     replicas = [Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=ROOT) for _ in range(3)]
     for replica in replicas:
         assert replica.stdin is not None
         replica.stdin.write("go\n")
         replica.stdin.flush()
     ends = [(*replica.communicate(timeout=60), replica.returncode) for replica in replicas]
-    assert [(told, code) for told, _, code in ends] == [("0\n", 0)] * 3, ends
+    assert [(output, code) for output, _, code in ends] == [("0\n", 0)] * 3, ends
 
 
-async def test_small_and_capital_letters_are_told_apart(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_names_are_case_sensitive(database_url: str) -> None:
+    async with open_database(database_url) as database:
         await AgentRepository(database, "acme").add(agent(), version())
         assert await AgentRepository(database, "ACME").get("a1") is None
         assert await AgentRepository(database, "acm\u00e9").get("a1") is None
 
 
-async def test_a_server_that_is_not_there_is_told_without_its_password() -> None:
+async def test_errors_of_an_unreachable_server_contain_no_password() -> None:
     for kind in ("postgresql", "mariadb"):
         with pytest.raises(DatabaseError, match="cannot be used") as caught:
             async with open_database(f"{kind}://ada:geheim@127.0.0.1:9/x"):

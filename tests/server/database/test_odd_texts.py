@@ -1,10 +1,9 @@
-"""Texts that PostgreSQL does not take as they are: NUL, and halves of surrogate pairs."""
+"""Texts that PostgreSQL refuses unless they are changed: NUL and unpaired surrogates."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.file_repository import FileRepository
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.run_repository import RunRepository
@@ -13,15 +12,15 @@ from ragflow_lg.server.database.tables import FileRow, RunRow
 from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.services.chat import Usage
-from tests.server.database.rows import agent, message, opened, session, version
+from tests.server.database.rows import agent, message, session, version
 
 ODD = "a\x00b\ud83d"
-KEPT = "ab?"
+STORED = "ab?"
 LINE = "a\ufffdb?"
 
 
-async def test_whatever_models_and_callers_send_is_stored(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_odd_texts_of_models_and_clients_are_stored(database_url: str) -> None:
+    async with open_database(database_url) as database:
         agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
         await agents.add(agent(title=ODD, title_key=ODD, description=ODD, tags=ODD), version(dsl='"\x00"', title=ODD))
         await sessions.add(session(name=ODD, user_id=ODD), [message("s1", ODD)])
@@ -32,19 +31,23 @@ async def test_whatever_models_and_callers_send_is_stored(tmp_path: Path) -> Non
         await WebhookTests(database, "t", "a1").begin("w1", 1)
         await WebhookTests(database, "t", "a1").add("w1", [(2, ODD)])
         await KeyRepository(database).create("t", 1, name=ODD)
-        said = (await sessions.messages(["s1"]))["s1"]
-        run, kept, file = await runs.get("r1"), await sessions.get("s1"), await FileRepository(database, "t").get("f1")
+        messages = (await sessions.messages(["s1"]))["s1"]
+        run, stored, file = (
+            await runs.get("r1"),
+            await sessions.get("s1"),
+            await FileRepository(database, "t").get("f1"),
+        )
         assert run is not None
-        assert kept is not None
+        assert stored is not None
         assert file is not None
-        assert [row.content for row in said] == [KEPT] * 3
-        assert (run.error, kept.errors, kept.name, file.name) == (KEPT, KEPT, LINE, LINE)
+        assert [row.content for row in messages] == [STORED] * 3
+        assert (run.error, stored.errors, stored.name, file.name) == (STORED, STORED, LINE, LINE)
         (event,) = await WebhookTests(database, "t", "a1").events("w1", 0, 10)
-        assert event.event == KEPT
+        assert event.event == STORED
 
 
-async def test_whatever_is_looked_up_finds_no_other(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_lookups_by_odd_texts_find_nothing(database_url: str) -> None:
+    async with open_database(database_url) as database:
         agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
         await agents.add(agent(), version())
         await sessions.add(session(), [message("s1", "hello")])

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from ragflow_lg.server.database.sqlite_threads import SqliteThreads
 
 
-def threads_of(folder: Path) -> SqliteThreads:
+def open_threads(folder: Path) -> SqliteThreads:
     engine = create_engine(f"sqlite:///{folder}/file.db")
     with engine.begin() as connection:
         connection.execute(text("PRAGMA journal_mode=WAL"))
@@ -28,8 +28,8 @@ def count(connection: Connection) -> int:
     return connection.execute(text("SELECT count(*) FROM numbers")).scalar_one()
 
 
-async def test_work_is_done_in_one_thread_that_is_not_the_loops(tmp_path: Path) -> None:
-    threads = threads_of(tmp_path)
+async def test_writes_share_one_thread_outside_the_event_loop(tmp_path: Path) -> None:
+    threads = open_threads(tmp_path)
     names = set(await asyncio.gather(*(threads.write(add) for _ in range(5))))
     assert len(names) == 1
     assert threading.current_thread().name not in names
@@ -38,7 +38,7 @@ async def test_work_is_done_in_one_thread_that_is_not_the_loops(tmp_path: Path) 
 
 
 async def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
-    threads = threads_of(tmp_path)
+    threads = open_threads(tmp_path)
     has_written, may_end = threading.Event(), threading.Event()
 
     def write(connection: Connection) -> None:
@@ -55,8 +55,8 @@ async def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     await threads.close()
 
 
-async def test_a_failure_leaves_nothing_and_the_thread_goes_on(tmp_path: Path) -> None:
-    threads = threads_of(tmp_path)
+async def test_a_failure_is_rolled_back_and_the_thread_continues(tmp_path: Path) -> None:
+    threads = open_threads(tmp_path)
 
     def fail(connection: Connection) -> None:
         add(connection)
@@ -70,8 +70,8 @@ async def test_a_failure_leaves_nothing_and_the_thread_goes_on(tmp_path: Path) -
     await threads.close()
 
 
-async def test_work_that_is_cancelled_is_whole_and_closing_waits_for_it(tmp_path: Path) -> None:
-    threads = threads_of(tmp_path)
+async def test_cancelled_work_completes_or_does_not_begin_and_close_waits_for_it(tmp_path: Path) -> None:
+    threads = open_threads(tmp_path)
     has_begun, may_end = threading.Event(), threading.Event()
 
     def write(connection: Connection) -> None:
@@ -88,5 +88,5 @@ async def test_work_that_is_cancelled_is_whole_and_closing_waits_for_it(tmp_path
     await asyncio.gather(writing, waiting, return_exceptions=True)
     await threads.close()
     again = SqliteThreads(create_engine(f"sqlite:///{tmp_path}/file.db"))
-    assert await again.read(count) == 2  # both of the one that had begun, none of the other
+    assert await again.read(count) == 2  # both rows of the work that had begun, none of the other
     await again.close()

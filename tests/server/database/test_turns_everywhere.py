@@ -4,22 +4,20 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from tests.server.database.rows import URLS, opened
-from tests.server.http.app_server import ECHO, FORM, start_app
+from tests.server.http.running import ECHO, FORM, running
 
 
-async def test_turns_are_played_and_kept(tmp_path: Path) -> None:
-    assert opened
-    async with start_app(tmp_path, database=SecretStr(URLS[tmp_path])) as server:
+async def test_turns_are_played_and_stored_on_every_database(tmp_path: Path, database_url: str) -> None:
+    async with running(tmp_path, database=SecretStr(database_url)) as server:
         agent = await server.agent(ECHO, title="Écho 😀")
         session = await server.session(agent)
         for query in ("one", "two"):
             assert (await server.ask(agent, query, session_id=session))["data"]["data"][
                 "content"
             ] == f"You said {query}"
-        kept = (await server.client.get(f"/agents/{agent}/sessions/{session}")).json()["data"]
-        said = [message["content"] for message in kept.get("message") or kept["messages"]]
-        assert said == ["Hi there!", "one", "You said one", "two", "You said two"]
+        data = (await server.client.get(f"/agents/{agent}/sessions/{session}")).json()["data"]
+        contents = [message["content"] for message in data.get("message") or data["messages"]]
+        assert contents == ["Hi there!", "one", "You said one", "two", "You said two"]
         form = await server.agent(FORM, title="Form")
         assert (await server.ask(form))["code"] == 0
         assert [

@@ -1,43 +1,43 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.webhook_repository import TEST_TTL_MS, WebhookRepository, WebhookTests, find_agent
-from tests.server.database.rows import agent, opened, version
+from tests.server.database.rows import agent, version
 
 
-async def test_an_agent_is_found_whosever_it_is(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_an_agent_of_any_tenant_is_found(database_url: str) -> None:
+    async with open_database(database_url) as database:
         await AgentRepository(database, "us").add(agent(), version())
-        found = await find_agent(database, "a1")
-        assert found is not None
-        assert found.tenant == "us"
+        row = await find_agent(database, "a1")
+        assert row is not None
+        assert row.tenant == "us"
         assert await find_agent(database, "a2") is None
 
 
-async def test_a_bucket_fills_up_with_time_and_holds_no_more_than_its_limit(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_a_bucket_refills_up_to_its_limit(database_url: str) -> None:
+    async with open_database(database_url) as database:
         rate = WebhookRepository(database, "us", "a1")
         assert [await rate.take(2, 60, 1000) for _ in range(3)] == [0.0, 0.0, 30.0]
         assert await rate.take(2, 60, 1000 + 15_000) == pytest.approx(15.0)
         assert await rate.take(2, 60, 1000 + 30_000) == 0.0
-        assert await rate.take(2, 60, 0) > 0  # a clock that goes back gives nothing away
+        assert await rate.take(2, 60, 0) > 0  # a clock that goes back yields no tokens
         assert [await rate.take(2, 60, 10_000_000) for _ in range(3)] == [0.0, 0.0, 30.0]
         assert await WebhookRepository(database, "us", "a2").take(1, 1, 1) == 0.0
 
 
-async def test_calls_at_the_same_time_are_counted_each(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_concurrent_calls_are_all_counted(database_url: str) -> None:
+    async with open_database(database_url) as database:
         takes = (WebhookRepository(database, "us", "a1").take(3, 60, 1000) for _ in range(8))
         assert sorted(wait > 0 for wait in await asyncio.gather(*takes)) == [False] * 3 + [True] * 5
 
 
-async def test_tests_are_followed_by_time_and_go_after_a_while(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_tests_are_read_by_time_and_expire(database_url: str) -> None:
+    async with open_database(database_url) as database:
         ours, theirs = WebhookTests(database, "us", "a1"), WebhookTests(database, "them", "a1")
         await ours.begin("t1", 100)
         await ours.add("t1", [(101, "{}"), (102, "[]")])

@@ -13,7 +13,7 @@ from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 from tests.server.http.app_server import ECHO, start_app
 
 
-def test_events_are_added_to_a_file_for_its_owner(tmp_path: Path) -> None:
+def test_events_are_appended_to_a_file_readable_by_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "logs" / "audit.jsonl"
     for number in (1, 2):
         with open_audit(file), use_notes(RequestNotes("r1", "10.0.0.1", "acme", "key-id")):
@@ -32,18 +32,18 @@ def test_events_are_added_to_a_file_for_its_owner(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_without_a_file_they_stand_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_file_events_go_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "ragflow_lg.audit"), open_audit(None):
         audit("key.refused", path="/x")
     assert json.loads(caplog.messages[0]) == {"event": "key.refused", "path": "/x"}
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="audit"), open_audit(tmp_path):
         pass
 
 
-async def test_who_changes_and_who_is_refused_stands_in_it(tmp_path: Path) -> None:
+async def test_changes_and_refusals_are_recorded(tmp_path: Path) -> None:
     file, other = tmp_path / "audit.jsonl", "0" * 32
     with open_audit(file):
         async with start_app(tmp_path) as server:
@@ -75,8 +75,8 @@ async def test_who_changes_and_who_is_refused_stands_in_it(tmp_path: Path) -> No
             )
             await server.client.delete(f"{native}/{agent_id}/versions/{version}")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    told = [(line["event"], line.get("tenant", ""), line.get("session") or line.get("agent", "")) for line in lines]
-    assert told == [
+    entries = [(line["event"], line.get("tenant", ""), line.get("session") or line.get("agent", "")) for line in lines]
+    assert entries == [
         ("agent.created", "tenant", agent_id),
         ("version.published", "tenant", agent_id),
         ("session.changed", "tenant", first),

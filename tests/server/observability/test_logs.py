@@ -5,18 +5,21 @@ import json
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Literal, TypeAlias
 
 import pytest
 
-from ragflow_lg.server.observability.logs import RequestNotes, current_notes, open_logs, plain, use_notes
+from ragflow_lg.server.observability.logs import RequestNotes, current_notes, escape_controls, open_logs, use_notes
 from ragflow_lg.server.settings import ServerSection
+
+LogFormat: TypeAlias = Literal["json", "text"]
 
 logger = logging.getLogger("server.something")
 
 
 @contextmanager
-def alone() -> Generator[None]:
-    """Keep pytest's handlers from the lines: xdist cannot send a lone surrogate in a report."""
+def without_pytest_handlers() -> Generator[None]:
+    """Detach pytest's handlers: xdist cannot send an unpaired surrogate in a report."""
     root = logging.getLogger()
     handlers, root.handlers = root.handlers, []
     try:
@@ -25,16 +28,20 @@ def alone() -> Generator[None]:
         root.handlers = handlers
 
 
-def logged(text: str, *, kind: str = "json", level: str = "info", secrets: tuple[str, ...] = ()) -> str:
+def log(text: str, *, kind: LogFormat = "json", secrets: tuple[str, ...] = ()) -> str:
     stream = io.StringIO()
-    section = ServerSection(log_format=kind, log_level=level)  # type: ignore[arg-type]
-    with alone(), open_logs(section, secrets, stream), use_notes(RequestNotes("r1", "10.0.0.1", "acme", run="f" * 32)):
+    section = ServerSection(log_format=kind, log_level="info")
+    with (
+        without_pytest_handlers(),
+        open_logs(section, secrets, stream),
+        use_notes(RequestNotes("r1", "10.0.0.1", "acme", run="f" * 32)),
+    ):
         logger.info("%s", text)
     return stream.getvalue()
 
 
-def test_a_line_of_json_says_what_it_is_about() -> None:
-    line = json.loads(logged("hello"))
+def test_a_json_line_contains_the_context() -> None:
+    line = json.loads(log("hello"))
     assert line.pop("time").endswith("Z")
     assert line == {
         "level": "info",
@@ -47,45 +54,45 @@ def test_a_line_of_json_says_what_it_is_about() -> None:
     }
 
 
-def test_a_line_of_text_says_the_same() -> None:
-    line = logged("hello", kind="text")
+def test_a_text_line_contains_the_context() -> None:
+    line = log("hello", kind="text")
     assert line.endswith(f" info server.something: hello request=r1 run={'f' * 32} tenant=acme address=10.0.0.1\n")
 
 
 @pytest.mark.parametrize("kind", ["json", "text"])
-def test_nobody_forges_a_line(kind: str) -> None:
-    line = logged("a\r\n2026-01-01 error forged\x1b[2J\u2028\x9b\x00\ud800", kind=kind)
+def test_a_text_cannot_forge_a_line(kind: LogFormat) -> None:
+    line = log("a\r\n2026-01-01 error forged\x1b[2J\u2028\x9b\x00\ud800", kind=kind)
     assert line.count("\n") == 1
     assert line.isprintable() or line[:-1].isprintable()
 
 
 @pytest.mark.parametrize("kind", ["json", "text"])
-def test_secrets_are_left_out(kind: str) -> None:
+def test_secrets_are_removed(kind: LogFormat) -> None:
     text = (
         "key sk-very-secret-1 and ragflow-AbCdEfGhIjKlMnOp1234 and Bearer abcdefghijkl, postgresql://u:geheim-wort@h/x"
     )
-    line = logged(text, kind=kind, secrets=("sk-very-secret-1",))
+    line = log(text, kind=kind, secrets=("sk-very-secret-1",))
     for secret in ("sk-very", "AbCdEf", "abcdefgh", "geheim"):
         assert secret not in line
 
 
-def test_failures_are_told_in_one_line() -> None:
+def test_a_traceback_is_one_line() -> None:
     stream = io.StringIO()
     with open_logs(ServerSection(), (), stream):
         try:
             raise ValueError("no\nmore")
         except ValueError:
             logger.exception("failed")
-        logger.info("not told: the level is warning")
+        logger.info("not logged: the level is warning")
     assert stream.getvalue().count("\n") == 1
     assert "ValueError: no" in stream.getvalue()
 
 
-def test_outside_of_requests_nothing_is_noted() -> None:
+def test_notes_outside_of_requests_are_lost() -> None:
     current_notes().tenant = "nobody reads this"
     assert current_notes() == RequestNotes()
 
 
-def test_texts_are_bounded() -> None:
-    assert len(logged("x" * 1_000_000)) < 9_000
-    assert plain("ü€😀") == "ü€😀"
+def test_texts_are_shortened() -> None:
+    assert len(log("x" * 1_000_000)) < 9_000
+    assert escape_controls("ü€😀") == "ü€😀"

@@ -13,8 +13,8 @@ from ragflow_lg.services.chat import Usage
 
 
 def value(metrics: Metrics, line: str) -> float:
-    found = [text for text in metrics.text().decode().splitlines() if text.startswith(f"ragflow_lg_{line} ")]
-    return float(found[0].rpartition(" ")[2]) if found else -1.0
+    lines = [text for text in metrics.text().decode().splitlines() if text.startswith(f"ragflow_lg_{line} ")]
+    return float(lines[0].rpartition(" ")[2]) if lines else -1.0
 
 
 async def test_runs_and_requests_are_counted() -> None:
@@ -41,7 +41,7 @@ async def test_runs_and_requests_are_counted() -> None:
     assert value(metrics, 'first_event_seconds_bucket{le="0.05"}') == 1
 
 
-async def test_the_event_loop_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_delay_of_the_event_loop_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "LAG_EVERY_S", 0.001)
     metrics = Metrics(RunSlots(1))
     async with asyncio.timeout(5), metrics.measure_loop_lag():

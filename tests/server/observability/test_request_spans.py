@@ -11,7 +11,7 @@ from ragflow_lg.server.observability.request_spans import RequestSpans
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
-def test_a_span_goes_on_with_the_trace_of_whoever_asks() -> None:
+def test_a_span_continues_the_trace_of_the_client() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -30,7 +30,7 @@ def test_a_span_goes_on_with_the_trace_of_whoever_asks() -> None:
     assert (second.name, second.parent) == ("_OTHER", None)
 
 
-def test_without_spans_no_trace_leaves() -> None:
+def test_without_a_tracer_no_trace_is_passed_on() -> None:
     with RequestSpans([]).span("GET", [(b"traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]) as span:
         span.end("GET", "/x", 200)
         assert current_traceparent() == ""

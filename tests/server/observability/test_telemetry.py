@@ -41,34 +41,34 @@ def play(folder: Path, before: str = "", **environment: str) -> subprocess.Compl
     )
 
 
-def test_off_it_is_not_needed(tmp_path: Path) -> None:
-    """LangChain imports it for itself where it is installed."""
+def test_opentelemetry_is_not_needed_if_disabled(tmp_path: Path) -> None:
+    """LangChain imports OpenTelemetry itself if it is installed."""
     done = play(tmp_path, before="sys.modules['opentelemetry'] = None")
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
-def test_on_the_spans_of_a_run_leave(tmp_path: Path) -> None:
+def test_the_spans_of_a_run_are_exported(tmp_path: Path) -> None:
     done = play(tmp_path, RAGFLOW_LG_OTEL__ENABLED="true", RAGFLOW_LG_OTEL__EXPORTER="console")
     assert done.stdout == "True\n"
     assert '"name": "invoke_workflow"' in done.stderr
     assert '"service.name": "ragflow-lg"' in done.stderr
 
 
-async def test_the_providers_of_the_program() -> None:
+async def test_the_programs_own_provider_is_used() -> None:
     async with open_callbacks(Settings()) as callbacks:
         assert callbacks == ()
     async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter=""))) as callbacks:
         assert [type(callback) for callback in callbacks] == [OtelSpans]
 
 
-async def test_an_exporter_that_is_not_installed_is_named() -> None:
-    with pytest.raises(SettingsError, match=r"no exporter 'otlp_proto_smoke' \(installed: console"):
+async def test_an_unknown_exporter_is_reported() -> None:
+    with pytest.raises(SettingsError, match=r"unknown exporter 'otlp_proto_smoke' \(installed: console"):
         async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter="otlp_proto_smoke"))):
             pass
 
 
 @pytest.mark.parametrize("exporter", ["", "console"])
-async def test_without_the_extra_it_says_what_to_install(exporter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_without_the_extra_says_what_to_install(exporter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("opentelemetry")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
@@ -84,11 +84,11 @@ class Stuck:
         time.sleep(0.5)
 
 
-async def test_a_collector_that_does_not_answer_holds_nobody_up(
+async def test_a_silent_collector_does_not_delay_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(telemetry, "FLUSH_S", 0.02)
-    began = time.monotonic()
-    await telemetry._shut_down(Stuck())
-    assert time.monotonic() - began < 0.4
-    assert "the last spans were not taken within 0.02 s" in capsys.readouterr().err
+    start_s = time.monotonic()
+    await telemetry._shut_down(Stuck())  # pyright: ignore[reportPrivateUsage]  # the provider cannot be injected
+    assert time.monotonic() - start_s < 0.4
+    assert "the last spans could not be sent within 0.02 s" in capsys.readouterr().err

@@ -34,8 +34,8 @@ ANSWER = canvas(
 )
 
 
-class Served:
-    """A server process. Its key is told at the first start only."""
+class ServerProcess:
+    """A server process. It prints its key at the first start only."""
 
     def __init__(self, process: asyncio.subprocess.Process, url: str, key: str) -> None:
         self.process, self.url, self.key = process, url, key
@@ -49,8 +49,8 @@ class Served:
 
 
 @asynccontextmanager
-async def served(folder: Path, key: str = "") -> AsyncGenerator[Served]:
-    """Start a server in a folder, where it keeps everything."""
+async def start_server(folder: Path, key: str = "") -> AsyncGenerator[ServerProcess]:
+    """Start a server in a folder that holds all its data."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ragflow_lg.server", "serve", "--port", "0"),
         stdout=asyncio.subprocess.PIPE,
@@ -62,68 +62,68 @@ async def served(folder: Path, key: str = "") -> AsyncGenerator[Served]:
         url = (await process.stdout.readline()).decode().strip()
         if not key:
             key = (await process.stdout.readline()).decode().strip().rpartition(" ")[2]
-        yield Served(process, url, key)
+        yield ServerProcess(process, url, key)
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
 
 
-async def agent_of(server: Served, dsl: dict[str, Any]) -> str:
+async def create_agent(server: ServerProcess, dsl: dict[str, Any]) -> str:
     async with server.client("/api/v1") as client:
         return (await client.post("/agents", json={"title": "A", "dsl": dsl})).json()["data"]["id"]
 
 
 async def test_a_pause_outlives_the_server(tmp_path: Path) -> None:
-    async with served(tmp_path) as server:
-        path = f"/native/v1/agents/{await agent_of(server, FORM)}"
+    async with start_server(tmp_path) as server:
+        path = f"/native/v1/agents/{await create_agent(server, FORM)}"
         async with server.client(path) as client:
             run = (await client.post("/runs", json={"query": "hi"})).json()
         assert run["status"] == "waiting"
         await server.end(signal.SIGTERM)
-    async with served(tmp_path, server.key) as again, again.client(path) as client:
+    async with start_server(tmp_path, server.key) as again, again.client(path) as client:
         assert (await client.get(f"/runs/{run['id']}")).json() == run
-        forgotten = await client.get(f"/runs/{run['id']}/events")
-        assert (forgotten.status_code, forgotten.json()["error"]["code"]) == (410, "events-gone")
+        response = await client.get(f"/runs/{run['id']}/events")
+        assert (response.status_code, response.json()["error"]["code"]) == (410, "events-gone")
         answers = {run["pauses"][0]["id"]: {"size": 42}}
-        done = (await client.post(f"/runs/{run['id']}/resume", json={"answers": answers})).json()
-        assert (done["status"], done["answer"]) == ("succeeded", "Size 42")
-        said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
-        assert [row["content"] for row in said][1:] == ["hi", "Which size?", "size: 42", "Size 42"]
+        result = (await client.post(f"/runs/{run['id']}/resume", json={"answers": answers})).json()
+        assert (result["status"], result["answer"]) == ("succeeded", "Size 42")
+        messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
+        assert [row["content"] for row in messages][1:] == ["hi", "Which size?", "size: 42", "Size 42"]
 
 
-async def test_a_run_of_a_killed_server_is_continued_and_what_had_finished_does_not_run_again(tmp_path: Path) -> None:
+async def test_a_run_of_a_killed_server_is_continued_without_repeating_finished_nodes(tmp_path: Path) -> None:
     async with MockLLM([reply("first"), reply("never", delay_s=60), reply("second")]) as model:
         (tmp_path / "ragflow-lg.toml").write_text(f'[providers.Mock]\nbase_url = "{model.base_url}"\n')
-        async with served(tmp_path) as server:
-            path = f"/native/v1/agents/{await agent_of(server, CHAIN)}"
+        async with start_server(tmp_path) as server:
+            path = f"/native/v1/agents/{await create_agent(server, CHAIN)}"
             async with server.client(path) as client:
                 run = (await client.post("/runs?mode=background", json={"query": "hi"})).json()
                 async with asyncio.timeout(30):
                     while len(model.requests) < 2:
                         await asyncio.sleep(0.01)
                 await server.end(signal.SIGKILL)
-        async with served(tmp_path, server.key) as again, again.client(path) as client:
+        async with start_server(tmp_path, server.key) as again, again.client(path) as client:
             assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "interrupted"
-            said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
-            assert [row["content"] for row in said][1:] == ["hi"]
+            messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
+            assert [row["content"] for row in messages][1:] == ["hi"]
             answer = await client.post(f"/runs/{run['id']}/continue?mode=stream")
             last = frames(answer.text)[-1][2]["run"]
             assert (last["status"], last["answer"], last["parent_run_id"]) == ("succeeded", "second", run["id"])
-            said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
-            assert [row["content"] for row in said][1:] == ["hi", "second"]
+            messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
+            assert [row["content"] for row in messages][1:] == ["hi", "second"]
             assert len(model.requests) == 3
 
 
-async def test_a_client_goes_on_at_another_replica_when_its_own_is_killed(tmp_path: Path, redis_url: str) -> None:
+async def test_a_client_continues_on_another_replica_when_its_own_is_killed(tmp_path: Path, redis_url: str) -> None:
     slow = reply(*(f"w{number} " for number in range(40)), piece_delay_s=0.05)
-    async with MockLLM([slow, reply("anew")]) as model:
+    async with MockLLM([slow, reply("again")]) as model:
         (tmp_path / "ragflow-lg.toml").write_text(
             f'checkpoints = "{redis_url}"\ncheckpoint_prefix = "{fresh_prefix()}"\n'
             f'[server]\nreplica_silence_s = 1.0\n[providers.Mock]\nbase_url = "{model.base_url}"\n'
         )
-        async with served(tmp_path) as one, served(tmp_path, one.key) as other:
-            path = f"/native/v1/agents/{await agent_of(one, ANSWER)}"
+        async with start_server(tmp_path) as one, start_server(tmp_path, one.key) as other:
+            path = f"/native/v1/agents/{await create_agent(one, ANSWER)}"
             async with other.client(path) as client:
                 async with one.client(path) as first, first.stream("POST", "/runs/stream", json={}) as answer:
                     seen = await _read(answer, until="w3")
@@ -135,11 +135,11 @@ async def test_a_client_goes_on_at_another_replica_when_its_own_is_killed(tmp_pa
                 whole = frames((await elsewhere).text)
                 assert whole[: len(seen)] == seen
                 numbers = [int(id_.partition(":")[2]) for id_, _, _ in whole[:-1]]
-                assert numbers == sorted(set(numbers))  # the mark of the other player has a number, too
+                assert numbers == sorted(set(numbers))  # the failover marker takes a number as well
                 assert (whole[-1][2]["error"], whole[-1][2]["run"]["status"]) == (None, "succeeded")
                 rest = await client.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": seen[-1][0]})
                 assert frames(rest.text) == whole[len(seen) :]
-                assert (await client.get(f"/runs/{run_id}")).json()["answer"].endswith("anew")
+                assert (await client.get(f"/runs/{run_id}")).json()["answer"].endswith("again")
 
 
 async def _read(answer: httpx.Response, until: str) -> list[Any]:
@@ -152,15 +152,15 @@ async def _read(answer: httpx.Response, until: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("users", "is_open", "kept"),
+    ("users", "is_open", "expected"),
     [(0, True, "p"), (1, True, "pa"), (1, False, "paA"), (2, True, "paAb"), (2, False, "paAbBC"), (9, False, "paAbBC")],
 )
-def test_a_copy_has_what_had_been_said_by_then(users: int, is_open: bool, kept: str) -> None:
-    said = [MessageRow(role="user" if text in "ab" else "assistant", content=text) for text in "paAbBC"]
-    assert "".join(row.content for row in messages_before(said, users, is_open=is_open)) == kept
+def test_a_copy_contains_the_messages_up_to_its_checkpoint(users: int, is_open: bool, expected: str) -> None:
+    messages = [MessageRow(role="user" if text in "ab" else "assistant", content=text) for text in "paAbBC"]
+    assert "".join(row.content for row in messages_before(messages, users, is_open=is_open)) == expected
 
 
-def test_plain_values_are_marked_as_such() -> None:
+def test_plain_values_are_wrapped() -> None:
     pause = Pause("f" * 32, "UserFillUp:0", "", {})
     assert wrap_answers([pause], {"size": {"value": 1}}) == {"size": {"value": {"value": 1}}}
     assert wrap_answers([pause], {pause.id: {"size": 1}}) == {pause.id: {"size": {"value": 1}}}

@@ -22,43 +22,43 @@ from tests.fakes.services import fake_services
 from tests.server.http.app_server import FORM
 
 
-async def _played(runner: Runner, session: str) -> str:
+async def _play(runner: Runner, session: str) -> str:
     run = runner.start(session, {"query": "hi"})
     assert [event async for event in run]
     return run.envelope.message_id
 
 
-async def test_a_waiting_session_is_forked_and_given_up() -> None:
+async def test_a_waiting_session_is_forked_and_abandoned() -> None:
     canvas, clock, ids = load_canvas(FORM), SystemClock(), RandomIds()
     async with open_store("memory://", clock) as store:
         runner = Runner(canvas, fake_services(ids=ids), store=store)
         assert (await has_session(store, "ada"), await newest_run(store, "ada")) == (False, None)
-        run_id = await _played(runner, "ada")
+        run_id = await _play(runner, "ada")
         assert await has_session(store, "ada")
-        named: Any = {"canvas_id": "agent", "clock": clock, "ids": ids}
-        forked = await fork_session(store, canvas, "ada", "eve", "", **named)
-        assert (forked.status, forked.parent_run, forked.name, forked.canvas_id) == ("waiting", run_id, "eve", "agent")
-        assert await newest_run(store, "eve") == forked
+        options: Any = {"canvas_id": "agent", "clock": clock, "ids": ids}
+        record = await fork_session(store, canvas, "ada", "eve", "", **options)
+        assert (record.status, record.parent_run, record.name, record.canvas_id) == ("waiting", run_id, "eve", "agent")
+        assert await newest_run(store, "eve") == record
         assert [pause.node for pause in await runner.pauses("eve")] == ["UserFillUp:0"]
         with pytest.raises(ConflictError):
-            await fork_session(store, canvas, "ada", "eve", "", **named)
+            await fork_session(store, canvas, "ada", "eve", "", **options)
         with pytest.raises(CheckpointError):
-            await fork_session(store, canvas, "ada", "bob", "nowhere", **named)
+            await fork_session(store, canvas, "ada", "bob", "nowhere", **options)
         await abandon_turn(store, canvas, "eve", clock)
         assert await runner.pauses("eve") == []
         assert len(await runner.pauses("ada")) == 1
 
 
-async def test_a_run_that_nobody_holds_any_more_is_interrupted() -> None:
+async def test_a_running_record_without_a_lease_is_interrupted() -> None:
     async with open_store("memory://", SystemClock()) as store:
-        await _played(Runner(load_canvas(FORM), fake_services(), store=store), "ada")
+        await _play(Runner(load_canvas(FORM), fake_services(), store=store), "ada")
         record = await newest_run(store, "ada")
         assert record is not None
         assert not await is_interrupted(store, record)
-        left = replace(record, status="running")
-        assert await is_interrupted(store, left)
+        running = replace(record, status="running")
+        assert await is_interrupted(store, running)
         lease = await store.leases.acquire(record.session, lambda: None)
-        assert not await is_interrupted(store, left)
+        assert not await is_interrupted(store, running)
         await lease.release()
 
 

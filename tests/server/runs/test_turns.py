@@ -16,8 +16,8 @@ from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 
 
-async def test_a_turn_is_kept_although_nobody_follows_it(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply("Hello")]) as server:
+async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply("Hello")]) as server:
         agent_id = await server.agent(MODEL)
         session_id = await server.session(agent_id)
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
@@ -29,14 +29,14 @@ async def test_a_turn_is_kept_although_nobody_follows_it(tmp_path: Path) -> None
         while server.app_state.run_manager.running_count:
             await asyncio.sleep(0.001)
         assert [event.event async for event in turn.events()][-1] == "workflow_finished"
-        said = (await sessions.messages([session_id]))[session_id]
-        assert [row.content for row in said[-2:]] == ["hi", "Hello"]
+        messages = (await sessions.messages([session_id]))[session_id]
+        assert [row.content for row in messages[-2:]] == ["hi", "Hello"]
         run = await RunRepository(server.app_state.database, "tenant").get(turn.run.envelope.message_id)
         assert run is not None
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session_id, True)
 
 
-async def test_a_database_that_fails_breaks_no_run_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: Any, **__: Any) -> None:
         raise DatabaseError("It is full.")
 
@@ -45,7 +45,7 @@ async def test_a_database_that_fails_breaks_no_run_off(tmp_path: Path, monkeypat
         assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
 
 
-def test_what_was_asked_is_put_for_people() -> None:
+def test_the_question_is_the_query_or_the_fields_of_the_form() -> None:
     cases: list[tuple[TurnRequest, str]] = [
         ({"query": "hi", "inputs": {"a": 1}}, "hi"),
         ({"query": "", "inputs": {"a": {"value": 1}, "b": "x"}}, "a: 1\nb: x"),

@@ -48,7 +48,7 @@ async def test_a_version_is_selected_by_name_or_id(tmp_path: Path) -> None:
             answer = await call(server, "POST", f"{path}/run?version={version}", {"user_input": "hi"})
             assert answer["data"]["data"]["content"] == (content or "You said hi")
         refused_delete = await call(server, "DELETE", f"{path}/versions/{published}")
-        assert (refused_delete["code"], "3 sessions keep to this version" in refused_delete["message"]) == (103, True)
+        assert (refused_delete["code"], "3 sessions use this version" in refused_delete["message"]) == (103, True)
         assert (await call(server, "POST", f"{path}/run?version={MISSING}", {"query": "hi"}))["code"] == 102
         streamed = await server.client.post(f"{path}/stream", json={"message": "hi", "version": "draft"})
         assert [f["event"] for f in frames(streamed.text)][-1] == "workflow_finished"
