@@ -1,4 +1,4 @@
-"""Everything that the server is made of, opened together and closed together."""
+"""The parts of the server, opened and closed together."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class AppState(Struct, frozen=True):
     callbacks: Sequence[RunCallbacks] = ()
 
     def now_ms(self) -> int:
-        """Give epoch milliseconds."""
+        """Return the time in epoch milliseconds."""
         return int(self.services.clock.now() * 1000)
 
     def new_id(self) -> str:
-        """Give 32 hexadecimal digits that nobody can guess."""
+        """Return 32 hexadecimal digits that cannot be guessed."""
         return self.services.ids.run_id()
 
 
@@ -48,10 +48,10 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
     """Open what the settings describe. ``model`` answers for every model of all canvases.
 
     Raises:
-        DatabaseError: if the database cannot be opened.
-        CheckpointError: if the store of checkpoints cannot be opened.
-        StreamError: if the journal of events cannot be opened.
-        SettingsError: if a setting is wrong.
+        DatabaseError: If the database cannot be opened.
+        CheckpointError: If the checkpoint store cannot be opened.
+        StreamError: If the event journal cannot be opened.
+        SettingsError: If a setting is wrong.
     """
     url = settings.server.database.get_secret_value()
     clock, prefix = SystemClock(), settings.checkpoint_prefix
@@ -67,10 +67,10 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
 
 @asynccontextmanager
 async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[RunManager]:
-    """Open what plays runs, with the journal of their events: in Redis if checkpoints are, or where it is told to be.
+    """Open the run manager and its journal: in Redis if the checkpoints are, or at the URL of the settings.
 
     Raises:
-        StreamError: if the journal cannot be opened.
+        StreamError: If the journal cannot be opened.
     """
     section = settings.server
     url = section.journal.get_secret_value() or settings.checkpoints

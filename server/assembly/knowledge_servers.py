@@ -1,4 +1,4 @@
-"""The knowledge of a RAGFlow, by URL: its Elasticsearch, or its own API."""
+"""The knowledge of a RAGFlow server by URL: its Elasticsearch or its API."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 KINDS = "elasticsearch+https://HOST:9200 or ragflow+https://HOST"
-"""What a URL may be, for people."""
+"""The valid URLs, for error messages."""
 
 TokenizerName: TypeAlias = Literal["es-portable", "ragflow-ranking"]
 
 
 class ServerUrl(NamedTuple):
-    """A URL in parts. ``host`` is as the allow-list of the HTTP client has it."""
+    """A URL in parts. ``host`` has the form of the HTTP client's allow-list."""
 
     kind: Literal["elasticsearch", "ragflow"]
     address: str
@@ -45,9 +45,9 @@ class ServerUrl(NamedTuple):
 
 
 class KnowledgeServer(Struct, frozen=True):
-    """What is set about a server. ``datasets`` are those that Elasticsearch does not know by name.
+    """Settings of a knowledge server. ``datasets`` are those that Elasticsearch does not know by name.
 
-    ``ragflow_url`` names a RAGFlow whose API is asked for datasets that are not among them.
+    ``ragflow_url`` names a RAGFlow whose API is asked for other datasets.
     """
 
     url: str
@@ -60,15 +60,15 @@ class KnowledgeServer(Struct, frozen=True):
     ragflow_api_key: str = ""
 
     def __repr__(self) -> str:
-        """Leave out what is secret."""
+        """Return a text without secrets."""
         return f"KnowledgeServer({self.url.rpartition('@')[2]!r})"
 
 
 def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | None:
-    """Take a URL apart; None if it is not one of a server.
+    """Parse a URL; return None if it is not that of a server.
 
     Raises:
-        SettingsError: if it begins like one, but names no host.
+        SettingsError: If it has the scheme of one but no host.
     """
     kind, plus, address = url.strip().partition("+")
     if not plus or kind not in ("elasticsearch", "ragflow"):
@@ -79,16 +79,18 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     if not host or parts.scheme not in ("http", "https"):
-        raise SettingsError(f"{setting} begins with {kind}+ but goes on with no web address: write {KINDS}.")
-    usual = {"http": 80, "https": 443}[parts.scheme]
+        raise SettingsError(f"{setting} begins with {kind}+ but has no web address: use {KINDS}.")
+    default_port = {"http": 80, "https": 443}[parts.scheme]
     if kind == "elasticsearch" and port is None:
-        address = f"{address.rstrip('/')}:{usual}" if not parts.path.strip("/") else address
+        address = f"{address.rstrip('/')}:{default_port}" if not parts.path.strip("/") else address
     name = f"[{host}]" if ":" in host else host
-    return ServerUrl("elasticsearch" if kind == "elasticsearch" else "ragflow", address, f"{name}:{port or usual}")
+    return ServerUrl(
+        "elasticsearch" if kind == "elasticsearch" else "ragflow", address, f"{name}:{port or default_port}"
+    )
 
 
 def server_settings(settings: Settings) -> KnowledgeServer:
-    """Give what ``[knowledge]`` and ``[datasets]`` say about a server."""
+    """Return the settings of a server from ``[knowledge]`` and ``[datasets]``."""
     section = settings.knowledge
     key = section.key()
     datasets = [
@@ -108,13 +110,13 @@ def server_settings(settings: Settings) -> KnowledgeServer:
 
 
 def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
-    """Give the settings of the rerank models by id."""
+    """Return the settings of the rerank models by id."""
     from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
 
-    found: dict[str, RerankerSettings] = {}
+    rerankers: dict[str, RerankerSettings] = {}
     for id_, section in settings.rerankers.items():
         key = section.key()
-        found[id_] = RerankerSettings(
+        rerankers[id_] = RerankerSettings(
             base_url=section.base_url,
             model=section.model or (id_.rpartition("@")[0] or id_),
             api_key=key.get_secret_value() if key is not None else "",
@@ -125,22 +127,22 @@ def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
             max_retries=section.max_retries,
             timeout_s=section.timeout_s,
         )
-    return found
+    return rerankers
 
 
 def open_knowledge_server(
     settings: KnowledgeServer, http: HttpClient, embedders: Embedders, rerankers: Rerankers
 ) -> Knowledge:
-    """Give the knowledge of a server. Nothing is asked before the first search.
+    """Open the knowledge of a server. The first request is sent by the first search.
 
     Raises:
-        SettingsError: if the URL, the tokenizer or the dictionaries are not usable.
+        SettingsError: If the URL, the tokenizer or the dictionaries are not usable.
     """
-    found = read_server_url(settings.url)
-    if found is None:
-        raise SettingsError(f"[knowledge] url names no server: write {KINDS}.")
-    if found.kind == "ragflow":
-        return _ragflow(found.address, settings.api_key, settings.timeout_s, http)
+    url = read_server_url(settings.url)
+    if url is None:
+        raise SettingsError(f"[knowledge] url names no server: use {KINDS}.")
+    if url.kind == "ragflow":
+        return _ragflow(url.address, settings.api_key, settings.timeout_s, http)
     require("elasticsearch", "Elasticsearch ([knowledge] url)")
     from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.dictionaries import NO_DICTIONARIES, read_dictionaries
@@ -149,10 +151,10 @@ def open_knowledge_server(
     words = read_dictionaries(settings.dictionaries) if settings.dictionaries is not None else NO_DICTIONARIES
     api = read_server_url(settings.ragflow_url, "[knowledge] ragflow_url")
     if settings.ragflow_url and (api is None or api.kind != "ragflow"):
-        raise SettingsError("[knowledge] ragflow_url names no RAGFlow: write ragflow+https://HOST.")
+        raise SettingsError("[knowledge] ragflow_url names no RAGFlow: use ragflow+https://HOST.")
     directory = _ragflow(api.address, settings.ragflow_api_key, settings.timeout_s, http) if api is not None else None
     return ElasticsearchKnowledge(
-        Connection(ElasticsearchSettings(found.address, settings.api_key, settings.timeout_s), http),
+        Connection(ElasticsearchSettings(url.address, settings.api_key, settings.timeout_s), http),
         settings.datasets,
         embedders,
         rerankers=rerankers,

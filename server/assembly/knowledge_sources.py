@@ -1,4 +1,4 @@
-"""The knowledge base that the settings name, opened when it is first asked."""
+"""The knowledge base of the settings, opened at its first use."""
 
 from __future__ import annotations
 
@@ -28,55 +28,55 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "SettingsKnowledge", "embedded_path"]
 
 KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
-"""What ``[knowledge] url`` may be, for people."""
+"""The valid values of ``[knowledge] url``, for error messages."""
 
 
 class SettingsKnowledge:
-    """`ragflow_lg.services.knowledge.Knowledge` by ``[knowledge] url``. A run without a Retrieval opens nothing."""
+    """`ragflow_lg.services.knowledge.Knowledge` by ``[knowledge] url``. Runs without a Retrieval open nothing."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._http: GuardedHttpClient | None = None
-        self._opened: Knowledge | None = None
+        self._knowledge_base: Knowledge | None = None
         self._embedded: EmbeddedKnowledge | None = None
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Find datasets by name or id."""
-        return await self._knowledge().datasets(names_or_ids)
+        return await self._get_knowledge().datasets(names_or_ids)
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets."""
-        return await self._knowledge().search(search)
+        return await self._get_knowledge().search(search)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Give the metadata of all documents."""
-        return await self._knowledge().metadata(datasets)
+        """Return the metadata of all documents."""
+        return await self._get_knowledge().metadata(datasets)
 
     async def aclose(self) -> None:
         """Close what was opened."""
         if self._embedded is not None:
             self._embedded.close()
-        if isinstance(self._opened, SupportsClose):
-            await self._opened.aclose()
+        if isinstance(self._knowledge_base, SupportsClose):
+            await self._knowledge_base.aclose()
         if self._http is not None:
             await self._http.aclose()
-        self._opened = self._embedded = self._http = None
+        self._knowledge_base = self._embedded = self._http = None
 
     def embedded(self) -> EmbeddedKnowledge:
-        """Give the embedded knowledge base, which alone is written here.
+        """Return the embedded knowledge base, the only one that can be changed here.
 
         Raises:
-            SettingsError: if the settings name a server.
+            SettingsError: If the settings name a server.
         """
-        self._knowledge()
+        self._get_knowledge()
         if self._embedded is None:
-            raise SettingsError("The datasets are kept by a server ([knowledge] url); change them there.")
+            raise SettingsError("The datasets are stored on a server ([knowledge] url); change them there.")
         return self._embedded
 
     def embedders(self) -> ConfiguredEmbedders:
-        """Give the embedding models of the settings.
+        """Return the embedding models of the settings.
 
-        Their endpoints may be in the own network, since the settings name them; nothing else is opened by that.
+        Their endpoints may be in the private network, since the settings name them; other addresses stay blocked.
         """
         require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
@@ -90,7 +90,7 @@ class SettingsKnowledge:
         return ConfiguredRerankers(reranker_settings(self._settings), self._client())
 
     def _client(self) -> GuardedHttpClient:
-        """Give the client for what the settings name: models and servers."""
+        """Return the client for the models and servers that the settings name."""
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 
         if self._http is None:
@@ -98,18 +98,18 @@ class SettingsKnowledge:
             models = (*settings.embeddings.values(), *settings.rerankers.values())
             urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
             http = settings.http_settings
-            named = (*(_host(model.base_url) for model in models), *(url.host for url in urls if url is not None))
+            hosts = (*(_host(model.base_url) for model in models), *(url.host for url in urls if url is not None))
             self._http = GuardedHttpClient(
                 HttpSettings(
-                    (*http.allow, *named), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency
+                    (*http.allow, *hosts), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency
                 )
             )
         return self._http
 
-    def _knowledge(self) -> Knowledge:
-        if self._opened is None:
-            self._opened = self._open(self._settings.knowledge.url)
-        return self._opened
+    def _get_knowledge(self) -> Knowledge:
+        if self._knowledge_base is None:
+            self._knowledge_base = self._open(self._settings.knowledge.url)
+        return self._knowledge_base
 
     def _open(self, url: str) -> Knowledge:
         if read_server_url(url) is not None:
@@ -125,35 +125,34 @@ class SettingsKnowledge:
 
 
 def embedded_path(url: str) -> Path:
-    """Give the file that a URL names.
+    """Return the file that a URL names.
 
     Raises:
-        SettingsError: if it names none; the text says how to write one.
+        SettingsError: If it names none; the text says how to write one.
     """
     scheme, separator, rest = url.strip().partition("://")
     if scheme != "sqlite" or not separator:
-        raise SettingsError(f"[knowledge] url is {_shown(url)!r}, which is no knowledge base: give {KINDS}.")
+        raise SettingsError(f"[knowledge] url is {_redact(url)!r}, which is not a knowledge base: use {KINDS}.")
     if not rest.startswith("/") or not rest.strip("/"):
         example = rest.strip("/") or "PATH"
         raise SettingsError(
-            f"[knowledge] url is {url!r}: write three slashes, sqlite:///{example}, or four before a path from the "
-            "root."
+            f"[knowledge] url is {url!r}: use three slashes, sqlite:///{example}, or four before an absolute path."
         )
     return Path(rest[1:]).expanduser()
 
 
-def _shown(url: str) -> str:
-    """Leave out what may be a password."""
+def _redact(url: str) -> str:
+    """Return the URL without what may be a password."""
     return url.rpartition("@")[2][:200]
 
 
 def _host(base_url: str) -> str:
-    """Give an endpoint as the allow-list of the guarded client has it."""
+    """Return an endpoint in the form of the guarded client's allow-list."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) is no web address.") from None
+        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) is not a web address.") from None
     if not host:
         raise SettingsError("The base_url of a model ([embeddings], [rerankers]) names no host.")
     name = f"[{host}]" if ":" in host else host

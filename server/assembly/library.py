@@ -1,4 +1,4 @@
-"""Where the parts are joined: catalog, compiler, services."""
+"""The library's entry points: catalog, compiler and services joined by the settings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragflow_lg.base.entry_points import load_entry_point
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, sketch_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
+from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -27,9 +30,11 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.services.services import Services
+    from ragflow_lg.services.services import Clock, Services
 
 __all__ = [
+    "GUARD_GROUP",
+    "tool_policies",
     "catalog",
     "check_file",
     "cached_canvas",
@@ -40,36 +45,37 @@ __all__ = [
     "sketch_file",
 ]
 
-MAX_KEPT = 64
-"""How many compiled canvases are kept."""
+GUARD_GROUP = "ragflow_lg.tool_guards"
+MAX_CACHED = 64
+"""How many compiled canvases are cached."""
 
 
 @lru_cache(maxsize=1)
 def catalog() -> Registry:
-    """Give the components of this installation, loaded once."""
+    """Return the components of this installation, loaded once."""
     return load_catalog()
 
 
 def load_canvas(
     source: Path | str | bytes | Mapping[str, Any], settings: Settings | None = None, *, asks_servers: bool = True
 ) -> CompiledCanvas:
-    """Compile a canvas: a file by its path, the text or bytes of one, or the JSON object itself.
+    """Compile a canvas: a file by its path, its text or bytes, or the JSON object itself.
 
-    A text that begins with ``{`` is a document, every other one a path. Compiled canvases are kept, by content, but
-    for those that play others. Without ``settings`` the usual ones are read as soon as the canvas asks for a rule.
-    ``asks_servers`` is false where the canvas does not call the MCP servers of the settings: it is replayed, only
-    looked at, or given servers by services of another making. Then those that it names need not be in the settings.
+    A text that begins with ``{`` is a document, any other a path. Compiled canvases are cached by content, except those
+    that run others. Without ``settings`` the default ones are loaded as soon as the canvas needs a rule.
+    ``asks_servers`` is false if the canvas will not call the MCP servers of the settings, because it is replayed, only
+    inspected, or run with other services; its servers then need not be in the settings.
 
     Raises:
-        CompileError: if the canvas has errors.
-        SettingsError: if the file, or the settings, cannot be read.
+        CompileError: If the canvas has errors.
+        SettingsError: If the file or the settings cannot be read.
     """
-    read = _usual if settings is None else lambda: settings
+    read = _default_settings if settings is None else lambda: settings
     content = _content(source)
     if isinstance(content, Mapping):
         return compile_canvas(content, catalog(), CanvasFiles(read, asks_servers=asks_servers))
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
-    return _compiled(content, CanvasFiles(read, path, asks_servers=asks_servers))
+    return _compile(content, CanvasFiles(read, path, asks_servers=asks_servers))
 
 
 def load_graph(
@@ -81,19 +87,19 @@ def load_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
 ) -> CanvasApplication:
-    """Compile a canvas to a LangGraph graph: to run, to draw, or as a node of a graph of one's own.
+    """Compile a canvas to a LangGraph graph: to run, to draw, or to use as a node of another graph.
 
-    ``source`` is what `load_canvas` takes. Input: ``{"query": …, "inputs": …, "files": …}`` or ``{"messages": …}``;
-    output: the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``. What fails in a component
-    is data, in ``turn["error"]``. It runs asynchronously (``ainvoke``, ``astream``).
+    ``source`` is that of `load_canvas`. Input: ``{"query": …, "inputs": …, "files": …}`` or ``{"messages": …}``;
+    output: the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``. Errors of components are
+    data, in ``turn["error"]``. It runs asynchronously (``ainvoke``, ``astream``).
 
     ``model`` answers for every model of the canvas (``demo`` needs no key). Models and services are those of the
-    ``settings`` (default: the usual ones), open while anything runs; ``services`` of one's own take their place, and
-    stay open. A graph around it brings its own ``checkpointer``.
+    ``settings`` (default: the default ones) and open while anything runs; ``services`` replace them and are not closed.
+    A surrounding graph uses its own ``checkpointer``.
 
     Raises:
-        CompileError: if the canvas has errors.
-        SettingsError: if the file, or the settings, cannot be read.
+        CompileError: If the canvas has errors.
+        SettingsError: If the file or the settings cannot be read.
     """
     from contextlib import nullcontext
 
@@ -102,11 +108,11 @@ def load_graph(
 
     canvas = load_canvas(source, settings, asks_servers=services is None)
 
-    def opening(model: str) -> AbstractAsyncContextManager[Services]:
-        given = _usual() if settings is None else settings
-        return open_services(given, model=model) if services is None else nullcontext(services)
+    def open_by_model(model: str) -> AbstractAsyncContextManager[Services]:
+        source_settings = _default_settings() if settings is None else settings
+        return open_services(source_settings, model=model) if services is None else nullcontext(services)
 
-    graph = as_application(canvas, SharedServices(opening, model=model))
+    graph = as_application(canvas, SharedServices(open_by_model, model=model))
     return graph.copy({"checkpointer": checkpointer, "store": store})
 
 
@@ -125,62 +131,95 @@ def _is_document(source: Path | str) -> bool:
 def check_file(
     path: Path, settings: Callable[[], Settings] | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
-    """Check a file; give the plan if it can run, all diagnostics, and the text they point into.
+    """Check a file; return the plan if it can run, all diagnostics, and the text they refer to.
 
-    ``settings`` are read as soon as the canvas asks for a rule.
+    ``settings`` are loaded as soon as the canvas needs a rule.
     """
     content = read_canvas(path)
-    plan, diagnostics = check_canvas(content, catalog(), CanvasFiles(settings or _usual, path))
+    plan, diagnostics = check_canvas(content, catalog(), CanvasFiles(settings or _default_settings, path))
     return plan, diagnostics, content.decode("utf-8", "replace")
 
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Give a plan of a file to look at, if there is one, and all diagnostics."""
-    return sketch_canvas(read_canvas(path), catalog(), CanvasFiles(_usual, path, asks_servers=False))
+    """Return a plan of a file for display, if there is one, and all diagnostics."""
+    return sketch_canvas(read_canvas(path), catalog(), CanvasFiles(_default_settings, path, asks_servers=False))
 
 
-_kept: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = OrderedDict()
-"""Compiled canvases by content, with the rules that they asked for and were compiled by."""
+_cache: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = OrderedDict()
+"""Compiled canvases by content, with the rules that they were compiled under."""
 
 
 def cached_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
-    """Give a compiled canvas if `load_canvas` has kept it, and would give it now; at once, without a thread."""
-    return _held(content, CanvasFiles(lambda: settings))
+    """Return a compiled canvas from the cache if `load_canvas` would return the same now; needs no thread."""
+    return _find_cached(content, CanvasFiles(lambda: settings))
 
 
-def _held(content: bytes, files: CanvasFiles) -> CompiledCanvas | None:
-    kept = _kept.get(content)
-    if kept is None or not files.says(kept[1]):
+def _find_cached(content: bytes, files: CanvasFiles) -> CompiledCanvas | None:
+    entry = _cache.get(content)
+    if entry is None or not files.matches(entry[1]):
         return None
-    with suppress(KeyError):  # another thread may have dropped it meanwhile
-        _kept.move_to_end(content)
-    return kept[0]
+    with suppress(KeyError):  # another thread may have removed it meanwhile
+        _cache.move_to_end(content)
+    return entry[0]
 
 
-def _compiled(content: bytes, files: CanvasFiles) -> CompiledCanvas:
-    if (kept := _held(content, files)) is not None:
-        return kept
-    compiled = compile_canvas(content, catalog(), files)
-    if not files.has_loaded:  # what it plays may change at any time
-        _kept[content] = compiled, files.asked
-        if len(_kept) > MAX_KEPT:
-            _kept.popitem(last=False)
-    return compiled
+def _compile(content: bytes, files: CanvasFiles) -> CompiledCanvas:
+    if (canvas := _find_cached(content, files)) is not None:
+        return canvas
+    canvas = compile_canvas(content, catalog(), files)
+    if not files.has_loaded:  # the canvases it runs may change at any time
+        _cache[content] = canvas, files.rules
+        if len(_cache) > MAX_CACHED:
+            _cache.popitem(last=False)
+    return canvas
 
 
-def _usual() -> Settings:
+def _default_settings() -> Settings:
     from ragflow_lg.server.settings import load_settings
 
     return load_settings(None)
+
+
+def tool_policies(settings: Settings, clock: Clock) -> ToolPolicies:
+    """Create the policies around tools that the settings describe.
+
+    Raises:
+        SettingsError: If a guard is not installed or not valid; nothing runs without a guard that was requested.
+    """
+    agents = settings.agents
+    cache = None
+    if agents.cache_tools:
+        from ragflow_lg.adapters.result_cache import MemoryResultCache
+
+        cache = MemoryResultCache(agents.cache_tools, clock, max_bytes=agents.cache_max_bytes)
+    return ToolPolicies(settings.permits, tuple(_guard(name) for name in agents.guards), cache)
+
+
+def _guard(name: str) -> ToolGuard:
+    from importlib.metadata import entry_points
+
+    matches = [entry_point for entry_point in entry_points(group=GUARD_GROUP) if entry_point.name == name]
+    if len(matches) != 1:
+        problem = "no installed package provides it" if not matches else "several installed packages provide it"
+        raise SettingsError(f"The guard {name!r} of agents.guards cannot be used: {problem}.")
+    guard: Any = load_entry_point(matches[0], "guard")
+    if isinstance(guard, type):
+        try:
+            guard = guard()
+        except Exception as error:  # foreign code may raise anything
+            raise SettingsError(f"The guard {name!r} cannot be created: {type(error).__name__}: {error}.") from error
+    if not callable(getattr(guard, "before", None)) or not callable(getattr(guard, "after", None)):
+        raise SettingsError(f"The guard {name!r} ({matches[0].value}) has no methods before and after.")
+    return guard
 
 
 @asynccontextmanager
 async def open_services(
     settings: Settings, *, model: str = "", recording: Recorder | Player | None = None
 ) -> AsyncGenerator[Services]:
-    """Make the services that the settings describe, and close them again. ``model`` answers for every other.
+    """Open the services that the settings describe. ``model`` answers for every other.
 
-    A tape records them, or takes their place.
+    A recording records them or replaces them.
     """
     from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
@@ -188,7 +227,6 @@ async def open_services(
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.server.assembly.call_policies import tool_policies
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.services import Services
 
@@ -232,17 +270,17 @@ async def open_runner(
     replay: Path | str = "",
     callbacks: Sequence[RunCallbacks] = (),
 ) -> AsyncGenerator[Runner]:
-    """Open a runner of a canvas with the models and services of the settings, and close them again.
+    """Open a runner for a canvas with the models and services of the settings.
 
-    ``model`` answers for every model of the canvas (``demo`` needs no key); ``checkpoint`` is the URL of the store of
-    sessions; ``record`` and ``replay`` name a file that takes down, or gives, what models and servers answer;
-    ``callbacks`` are told of every run, beside those that the settings ask for.
+    ``model`` answers for every model of the canvas (``demo`` needs no key); ``checkpoint`` is the URL of the session
+    store; ``record`` and ``replay`` name a file that records or replays the answers of models and servers;
+    ``callbacks`` receive every run, in addition to those of the settings.
 
     Raises:
-        CompileError: if the canvas has errors.
-        SettingsError: if a file or a setting is wrong.
-        CheckpointError: if the store cannot be opened.
-        CassetteError: if the recording cannot be read or written.
+        CompileError: If the canvas has errors.
+        SettingsError: If a file or a setting is wrong.
+        CheckpointError: If the store cannot be opened.
+        CassetteError: If the recording cannot be read or written.
     """
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store

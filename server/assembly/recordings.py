@@ -1,4 +1,4 @@
-"""Opening recordings: what is secret is collected before the first request."""
+"""Opening recordings; secrets are collected before the first request."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def open_recording(
     secrets: Iterable[str] = (),
     sources: Iterable[str | bytes | Mapping[str, Any]] = (),
 ) -> Generator[Recorder | Player | None]:
-    """Open what records or replays a run, None where neither is asked for.
+    """Open a recorder or player of a run; yield None if neither is requested.
 
-    ``secrets`` are values, ``sources`` documents and inputs whose fields may hold some, as may those of canvases within
-    ``plan``; they stay out of the file.
+    ``secrets`` are values; the fields of ``sources`` and of the canvases in ``plan`` may contain more of them. None of
+    them are written to the file.
 
     Raises:
-        CassetteError: if the file cannot be read or written.
+        CassetteError: If the file cannot be read or written.
     """
     if not record and not replay:
         yield None
@@ -56,7 +56,7 @@ def open_recording(
 
 
 def _value(source: str | bytes | Mapping[str, Any]) -> Any:
-    """Give a document as JSON value, as text where it is none."""
+    """Return a document as JSON value, or as text if it is not JSON."""
     if isinstance(source, Mapping):
         return source
     text = source.decode("utf-8-sig", "replace") if isinstance(source, bytes) else source.lstrip("\ufeff")

@@ -1,7 +1,6 @@
-"""Services that runs share: opened for the first of them, closed behind the last.
+"""Services shared by runs: entry for the first run, closed after the last.
 
-A graph that LangGraph runs has no beginning and no end of its own, and clients belong to the event loop in which they
-were opened.
+A graph that LangGraph runs has no hooks for its start and end, and clients belong to the event loop that entry them.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
-__all__ = ["Opening", "SharedServices"]
+__all__ = ["ServicesFactory", "SharedServices"]
 
-Opening: TypeAlias = "Callable[[str], AbstractAsyncContextManager[Services]]"
-"""Opens services of which the named model answers for all, ``""`` for none."""
+ServicesFactory: TypeAlias = "Callable[[str], AbstractAsyncContextManager[Services]]"
+"""Opens services in which the named model answers for all, ``""`` for none."""
 
 
-class _Opened:
-    """Services of one event loop that answer by one model, and how many runs have them."""
+class _OpenServices:
+    """Services of one event loop and model, with the number of runs that use them."""
 
     def __init__(self, services: Services, stack: AsyncExitStack) -> None:
         self.services = services
@@ -33,27 +32,27 @@ class _Opened:
 class SharedServices:
     """The `ragflow_lg.dsl_compiler.lower.OpenServices` of a process."""
 
-    def __init__(self, opening: Opening, *, model: str = "", stays_open: bool = False) -> None:
-        """``model`` answers where a run names none. With ``stays_open`` services are open as long as their loop is."""
-        self._opening = opening
+    def __init__(self, factory: ServicesFactory, *, model: str = "", stays_open: bool = False) -> None:
+        """Initialize; ``model`` is the default, ``stays_open`` keeps services open as long as their loop."""
+        self._factory = factory
         self._model = model
         self._stays_open = stays_open
-        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Opened]] = WeakKeyDictionary()
+        self._entries: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _OpenServices]] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def __call__(self, *, model: str) -> AsyncGenerator[Services]:
-        """Give services meanwhile."""
+        """Yield the services, which stay open during the block."""
         name = model or self._model
-        held = self._opened.setdefault(asyncio.get_running_loop(), {})
-        if (opened := held.get(name)) is None:
+        by_model = self._entries.setdefault(asyncio.get_running_loop(), {})
+        if (entry := by_model.get(name)) is None:
             stack = AsyncExitStack()
-            services = await stack.enter_async_context(self._opening(name))
-            opened = held.setdefault(name, _Opened(services, stack))
-        opened.users += 1
+            services = await stack.enter_async_context(self._factory(name))
+            entry = by_model.setdefault(name, _OpenServices(services, stack))
+        entry.users += 1
         try:
-            yield opened.services
+            yield entry.services
         finally:
-            opened.users -= 1
-            if not opened.users and not self._stays_open:
-                del held[name]
-                await opened.stack.aclose()
+            entry.users -= 1
+            if not entry.users and not self._stays_open:
+                del by_model[name]
+                await entry.stack.aclose()

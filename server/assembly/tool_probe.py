@@ -1,4 +1,4 @@
-"""Probing what tools come from: the MCP servers of the settings, and installed packages."""
+"""Checks of the sources of tools: the MCP servers of the settings and installed packages."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["probe_packages", "probe_tools"]
 
-SHOWN_TOOLS = 20
+MAX_LISTED_TOOLS = 20
 
 
-def probe_packages(registry: Registry) -> list[CheckResult]:
-    """Tell of components and tools that installed packages should bring and cannot."""
-    return [CheckResult(False, f"{broken.name} is not there", str(broken.error)) for broken in registry.broken]
+def probe_packages(registry: Registry) -> list[Finding]:
+    """Report components and tools of installed packages that cannot be loaded."""
+    return [Finding(False, f"{broken.name} cannot be loaded", str(broken.error)) for broken in registry.broken]
 
 
-async def probe_tools(settings: Settings) -> list[CheckResult]:
-    """Ask every server for its tools; what fails says what to look at."""
+async def probe_tools(settings: Settings) -> list[Finding]:
+    """List the tools of every server; the findings of failures say what to check."""
     if not settings.mcp:
         return []
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
@@ -46,6 +46,6 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
         advice = f'See timeout_s of [mcp."{id_}"].'
         return CheckResult(False, f"MCP server {id_} did not list its tools in time", advice)
     except RagflowLgError as error:
-        return CheckResult(False, f"MCP server {id_} cannot be used", str(error))
-    more = f" and {len(names) - SHOWN_TOOLS} more" if len(names) > SHOWN_TOOLS else ""
-    return CheckResult(True, f"MCP server {id_} offers {', '.join(names[:SHOWN_TOOLS]) or 'no tools'}{more}")
+        return Finding(False, f"MCP server {id_} cannot be used", str(error))
+    more = f" and {len(names) - MAX_LISTED_TOOLS} more" if len(names) > MAX_LISTED_TOOLS else ""
+    return Finding(True, f"MCP server {id_} offers {', '.join(names[:MAX_LISTED_TOOLS]) or 'no tools'}{more}")

@@ -1,8 +1,8 @@
-"""Settings: a TOML file, and above it environment variables ``RAGFLOW_LG_*``.
+"""Settings: a TOML file, overridden by environment variables ``RAGFLOW_LG_*``. May import ``adapters`` and below.
 
-The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./ragflow-lg.toml`` and
-``~/.config/ragflow-lg/settings.toml``. A variable names its place with two underscores between the levels:
-``RAGFLOW_LG_HTTP__TIMEOUT_S=30``, lists and tables as JSON. ::
+The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./ragflow-lg.toml`` and
+``~/.config/ragflow-lg/settings.toml``. Variables separate levels by two underscores:
+``RAGFLOW_LG_HTTP__TIMEOUT_S=30``; lists and tables are JSON. ::
 
     default_model = "gpt-4.1@OpenAI"
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-__all__ = ["FILE_VARIABLE", "PREFIX", "unknown_variables", "variable_of"]
+__all__ = ["FILE_VARIABLE", "PREFIX", "unknown_variables", "variable_name"]
 
 PREFIX = "RAGFLOW_LG_"
 FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
@@ -16,7 +16,7 @@ MAX_NAME = 80
 
 
 def unknown_variables(settings: Iterable[str]) -> list[str]:
-    """Say which variables look like settings and are none, a line each. Values are not shown."""
+    """Return a line for each variable that looks like a setting but is not one. Values are not shown."""
     known = {*(PREFIX + name.upper() for name in settings), FILE_VARIABLE}
     problems: list[str] = []
     for variable in sorted(os.environ):
@@ -26,12 +26,12 @@ def unknown_variables(settings: Iterable[str]) -> list[str]:
         near = get_close_matches((PREFIX + first)[:MAX_NAME], known, n=1, cutoff=0.8)
         rest = variable[len(PREFIX) + len(first) :]
         hint = f" Did you mean {near[0]}{rest}?" if near else " Unset it, or correct its name."
-        problems.append(f"  {variable}: there is no such setting.{hint}")
+        problems.append(f"  {variable}: unknown setting.{hint}")
     return problems
 
 
-def variable_of(place: Sequence[str | int]) -> str:
-    """Name the variable that sets a place in the settings, or something around it; ``""`` if none does."""
-    held = {name.upper(): name for name in os.environ}
+def variable_name(place: Sequence[str | int]) -> str:
+    """Return the variable that sets a place in the settings or a table around it; ``""`` if none does."""
+    variables = {name.upper(): name for name in os.environ}
     names = ("__".join([PREFIX + str(place[0]), *map(str, place[1:end])]) for end in range(len(place), 0, -1))
-    return next((held[name.upper()] for name in names if name.upper() in held), "")
+    return next((variables[name.upper()] for name in names if name.upper() in variables), "")

@@ -1,4 +1,4 @@
-"""Sections of knowledge: where it is searched, and datasets of RAGFlow."""
+"""Sections for knowledge: where to search, and datasets of RAGFlow."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ __all__ = ["DatasetSection", "KnowledgeSection"]
 
 
 class KnowledgeSection(KeySection):
-    """``[knowledge]``: where the datasets are that Retrieval searches."""
+    """``[knowledge]``: where the datasets searched by Retrieval are."""
 
     url: Annotated[str, Field(repr=False)] = "sqlite:///ragflow-lg-knowledge.db"
     """``sqlite:///PATH`` is the embedded knowledge base, ``elasticsearch+https://HOST:9200`` the index of a RAGFlow,
     ``ragflow+https://HOST`` its API. ``api_key`` is for the last two."""
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    """How long one search of a server may take."""
+    """Timeout of one search on a server."""
     tokenizer: Literal["es-portable", "ragflow-ranking"] = "es-portable"
-    """How questions to Elasticsearch are cut: approximately, or as RAGFlow does, which has to be installed."""
+    """How questions to Elasticsearch are tokenized: approximately, or exactly as by RAGFlow, which must be installed.
+    """
     dictionaries: Path | None = None
-    """Folder of RAGFlow's ``ner.json`` and ``synonym.json``, for Elasticsearch."""
+    """Folder with RAGFlow's ``ner.json`` and ``synonym.json``, for Elasticsearch."""
     ragflow_url: str = ""
-    """``ragflow+https://HOST``: where datasets of Elasticsearch are looked up that ``[datasets]`` does not have."""
+    """``ragflow+https://HOST``: where datasets missing from ``[datasets]`` are looked up, for Elasticsearch."""
     ragflow_api_key: SecretStr | None = None
     ragflow_api_key_env: str = ""
 
     def ragflow_key(self) -> str:
-        """Give the key for ``ragflow_url``, ``""`` if there is none."""
+        """Return the key for ``ragflow_url``, ``""`` if there is none."""
         if self.ragflow_api_key is not None:
             return self.ragflow_api_key.get_secret_value()
         return os.environ.get(self.ragflow_api_key_env, "") if self.ragflow_api_key_env else ""
 
     def password(self) -> str:
-        """Give the password in ``url``, ``""`` if there is none."""
+        """Return the password in ``url``, ``""`` if there is none."""
         user = self.url.rpartition("@")[0].rpartition("//")[2]
         return user.partition(":")[2]
 
     embedding: str = ""
-    """The ID of ``[embeddings."ID"]`` that new datasets get. Where it is not set and there is one, that; else the
-    hashing stand-in."""
+    """The ID of ``[embeddings."ID"]`` for new datasets. Default: the only one, or the hashing stand-in."""
     fusion: Literal["weighted", "rrf"] = "weighted"
-    """What orders the chunks of the embedded one: RAGFlow's weighted sum, or reciprocal ranks."""
+    """How the embedded knowledge base ranks chunks: by RAGFlow's weighted sum, or by reciprocal ranks."""
 
 
 class DatasetSection(Section):
-    """``[datasets."ID"]``: a dataset that RAGFlow keeps in Elasticsearch."""
+    """``[datasets."ID"]``: a dataset that RAGFlow stores in Elasticsearch."""
 
     name: str = ""
     embedding_model: str
-    """RAGFlow's ``embd_id``; ``[embeddings]`` says where it is reached."""
+    """RAGFlow's ``embd_id``; its endpoint is under ``[embeddings]``."""
     tenant: str
     """Id of its owner: the index is ``ragflow_TENANT``."""

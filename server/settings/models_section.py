@@ -1,4 +1,4 @@
-"""Sections of models: chat models and where they are reached, embeddings, rerankers."""
+"""Sections for models: providers, chat models, embeddings, rerankers."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ class ProviderSection(KeySection):
     """
 
     base_url: str = ""
-    """Needed unless NAME is a provider whose own is known."""
+    """Required unless the address of provider NAME is known."""
     client: str = ""
-    """An installed LangChain chat model, by its entry point's name in the group ``ragflow_lg.chat_models``."""
+    """An installed LangChain chat model, by its entry point name in the group ``ragflow_lg.chat_models``."""
     models: tuple[str, ...] = ()
-    """Models that are found here when a canvas names them without a provider."""
+    """Models of this provider that canvases name without a provider."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
     idle_timeout_s: Annotated[float, Field(gt=0)] = 120.0
     """How long a streamed answer may pause between two pieces."""
     max_retries: Annotated[int, Field(ge=0, le=20)] = 2
-    """How often a call is tried again that was refused for a while (429, 5xx), as long as nothing was shown."""
+    """How often a temporarily refused call (429, 5xx) is retried, as long as no output was shown."""
     concurrency: Annotated[int, Field(gt=0)] = 64
-    """How many calls may run at the same time."""
+    """How many calls may run concurrently."""
     counts_streams: bool = True
-    """Whether streamed answers are asked for their usage; false for servers that refuse ``stream_options``."""
+    """Whether to request the usage of streamed answers; false for servers that refuse ``stream_options``."""
 
 
 class ModelSection(Section):
-    """``[models."MODEL"]``: what differs for one model, named with or without its provider."""
+    """``[models."MODEL"]``: properties of one model, named with or without its provider."""
 
     context_tokens: Annotated[int, Field(gt=0)] | None = None
     has_vision: bool | None = None
     has_tools: bool | None = None
-    """Whether it calls tools; false makes an Agent describe them in its prompt."""
+    """Whether it supports tool calls; if false, an Agent describes its tools in the prompt."""
     has_schemas: bool | None = None
-    """Whether it answers by a JSON schema itself."""
+    """Whether it supports answers by JSON schema."""
     input_price: Annotated[float, Field(ge=0)] = 0.0
-    """Of a million tokens, in any currency."""
+    """Per million tokens, in any currency."""
     output_price: Annotated[float, Field(ge=0)] = 0.0
 
 
 class EmbeddingSection(KeySection):
-    """``[embeddings."ID"]``: an embedding model of an OpenAI-compatible endpoint, by the id that datasets know."""
+    """``[embeddings."ID"]``: an embedding model of an OpenAI-compatible endpoint, by the id that datasets use."""
 
     base_url: str
     model: str = ""
-    """Its name at the endpoint; where it is not set, ID without what stands behind its last ``@``."""
+    """Its name at the endpoint; default: ID without the part after its last ``@``."""
     dims: Annotated[int, Field(ge=0, le=65_536)] = 0
-    """How long its vectors are; an answer of another length is refused."""
+    """Length of its vectors; vectors of another length are refused. 0 accepts any."""
     batch: Annotated[int, Field(gt=0, le=2048)] = 64
-    """How many texts go into one request."""
+    """How many texts one request contains."""
     max_retries: Annotated[int, Field(ge=0, le=20)] = 3
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
 
@@ -68,16 +68,19 @@ class EmbeddingSection(KeySection):
 
 
 class RerankerSection(KeySection):
-    """``[rerankers."ID"]``: a rerank model, by the ``rerank_id`` of canvases. ``/rerank`` is added to ``base_url``."""
+    """``[rerankers."ID"]``: a rerank model, by the ``rerank_id`` of canvases.
+
+    ``/rerank`` is appended to ``base_url``.
+    """
 
     base_url: str
     model: str = ""
-    """Its name at the endpoint; where it is not set, ID without what stands behind its last ``@``."""
+    """Its name at the endpoint; default: ID without the part after its last ``@``."""
     style: Literal["cohere", "jina", "tei"] = "jina"
     batch: Annotated[int, Field(gt=0, le=1000)] = 64
-    """How many texts go into one request."""
+    """How many texts one request contains."""
     max_chars: Annotated[int, Field(gt=0)] = 8_000
-    """How much of a text is sent."""
+    """Longer texts are cut."""
     max_retries: Annotated[int, Field(ge=0, le=20)] = 2
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
 

@@ -1,4 +1,4 @@
-"""Sections of runs: their limits, and their spans."""
+"""Sections for runs: their limits and their spans."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["OtelSection", "RunSection"]
 
 
 class OtelSection(Section):
-    """``[otel]``: spans of OpenTelemetry, for the command and ``open_runner``. Needs ``ragflow-lg[otel]``."""
+    """``[otel]``: OpenTelemetry spans, for the command and ``open_runner``. Needs ``ragflow-lg[otel]``."""
 
     enabled: bool = False
     exporter: str = "otlp_proto_http"
-    """Name of an installed exporter, set up by its own variables ``OTEL_EXPORTER_…``; ``console`` writes to standard
-    error; ``""`` hands the spans to the provider that the program has set globally."""
+    """Name of an installed exporter, configured by its own variables ``OTEL_EXPORTER_…``; ``console`` writes to
+    standard error; ``""`` uses the provider that the program has set globally."""
     service_name: str = "ragflow-lg"
     include_content: bool = False
-    """Whether arguments, results, thoughts and errors stand in the spans."""
+    """Whether spans contain arguments, results, thoughts and errors."""
 
 
 class RunSection(Section):
     """``[run]``: limits of a run."""
 
     event_limit: Annotated[int, Field(gt=0)] = 256
-    """How many events may wait for the reader before the nodes wait for it."""
+    """How many events may wait for the reader before the nodes have to wait."""

@@ -1,4 +1,4 @@
-"""What all sections of the settings have in common."""
+"""Base classes and validators of all sections."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["KeySection", "Section", "web_address"]
 
 
 class Section(BaseModel):
-    """Keeps to the settings it knows; an error shows no value."""
+    """Refuses unknown settings; its errors show no values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class KeySection(Section):
-    """A section of something that a key opens."""
+    """A section with an API key."""
 
     api_key: SecretStr | None = None
     api_key_env: str = ""
-    """Environment variable that holds the key, in place of ``api_key``."""
+    """Environment variable that holds the key, instead of ``api_key``."""
 
     def key(self) -> SecretStr | None:
-        """Give the key, or None if there is none."""
+        """Return the key, or None."""
         if self.api_key is not None:
             return self.api_key
         value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
@@ -31,10 +31,10 @@ class KeySection(Section):
 
 
 def web_address(value: str) -> str:
-    """Give an address without blanks around it.
+    """Return an address without surrounding blanks.
 
     Raises:
-        ValueError: if it does not begin with ``http://`` or ``https://``.
+        ValueError: If it does not begin with ``http://`` or ``https://``.
     """
     text = value.strip()
     if not text.lower().startswith(("http://", "https://")):

@@ -1,4 +1,4 @@
-"""All settings, and what the parts of a program are given of them."""
+"""All settings, and their conversion to the settings of other packages."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Settings(BaseSettings):
     )
 
     default_model: str = "demo"
-    """``llm_id`` for nodes that name no model; ``demo`` is the scripted one that needs no key."""
+    """``llm_id`` for nodes that name no model; ``demo`` is a scripted model that needs no key."""
     checkpoints: str = "sqlite:///ragflow-lg.db"
-    """URL of the store of sessions: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
+    """URL of the session store: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
     checkpoint_prefix: str = ""
-    """What the keys of this deployment begin with, where several share a Redis server."""
+    """Prefix of this deployment's keys, if several share a Redis server."""
     checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
-    """How long Redis keeps a session that nobody touches; longer than the longest wait for an answer."""
+    """How long Redis stores an unused session; must exceed the longest wait for an answer."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     run: RunSection = RunSection()
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
-    """Canvases that others may play, by name. A path in a file begins at the file's folder."""
+    """Canvases that others may run, by name. Paths in a file are relative to its folder."""
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
 
@@ -66,7 +66,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment go before the file, which comes as arguments."""
+        """Let the environment override the file, whose content is passed as arguments."""
         return env_settings, init_settings
 
     @property
@@ -91,27 +91,27 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All keys and passwords, to be kept out of what is written down."""
+        """All keys and passwords, to be redacted from anything that is written."""
         models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
         keys = (section.key() for section in (*models, *self.tools.values(), self.knowledge))
-        known = [key.get_secret_value() for key in keys if key is not None]
-        known += [self.knowledge.ragflow_key(), self.knowledge.password()]
+        secrets = [key.get_secret_value() for key in keys if key is not None]
+        secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
         for server in self.mcp_settings().values():
-            known += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
-        return tuple(secret for secret in known if secret)
+            secrets += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
+        return tuple(secret for secret in secrets if secret)
 
     @property
     def default_embedding(self) -> str:
-        """The ID of the embedding model of new datasets, ``""`` for the stand-in."""
+        """The ID of the embedding model for new datasets, ``""`` for the stand-in."""
         only = next(iter(self.embeddings)) if len(self.embeddings) == 1 else ""
         return self.knowledge.embedding or only
 
     def embedding_settings(self) -> dict[str, EmbeddingSettings]:
-        """Give the settings of the embedding models by id."""
-        found: dict[str, EmbeddingSettings] = {}
+        """Return the settings of the embedding models by id."""
+        settings: dict[str, EmbeddingSettings] = {}
         for id_, section in self.embeddings.items():
             key = section.key()
-            found[id_] = EmbeddingSettings(
+            settings[id_] = EmbeddingSettings(
                 base_url=section.base_url,
                 model=section.model or (id_.rpartition("@")[0] or id_),
                 api_key=key.get_secret_value() if key is not None else "",
@@ -121,30 +121,30 @@ class Settings(BaseSettings):
                 max_retries=section.max_retries,
                 timeout_s=section.timeout_s,
             )
-        return found
+        return settings
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:
-        """Give the settings of the MCP servers by id."""
-        found: dict[str, McpServerSettings] = {}
+        """Return the settings of the MCP servers by id."""
+        settings: dict[str, McpServerSettings] = {}
         for id_, section in self.mcp.items():
-            named = {name: os.environ.get(variable, "") for name, variable in section.variables_env.items()}
-            found[id_] = McpServerSettings(
+            variables = {name: os.environ.get(variable, "") for name, variable in section.variables_env.items()}
+            settings[id_] = McpServerSettings(
                 kind=section.type or ("stdio" if section.command else "streamable-http"),
                 command=section.command,
                 args=section.args,
-                env=_revealed(section.env),
+                env=_reveal(section.env),
                 url=section.url.get_secret_value(),
-                headers=_revealed(section.headers),
-                variables={**_revealed(section.variables), **named},
+                headers=_reveal(section.headers),
+                variables={**_reveal(section.variables), **variables},
                 allow=section.allow,
                 initialize_timeout_s=section.initialize_timeout_s,
                 timeout_s=section.timeout_s,
                 max_result_bytes=section.max_result_bytes,
             )
-        return found
+        return settings
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
-        """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
+        """Return the settings of the chat models; ``override_model`` replaces every model of a canvas."""
         return ChatModelSettings(
             default_model=self.default_model,
             override_model=override_model,
@@ -153,7 +153,7 @@ class Settings(BaseSettings):
         )
 
 
-def _revealed(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
+def _reveal(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
     return {name: secret.get_secret_value() for name, secret in secrets.items()}
 
 

@@ -1,4 +1,4 @@
-"""Reading the settings: the file, the environment, and what is wrong in them."""
+"""Loading the settings from file and environment, and reporting what is wrong in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pydantic_settings
 from pydantic import BaseModel
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.settings.environment import FILE_VARIABLE, unknown_variables, variable_of
+from ragflow_lg.server.settings.environment import FILE_VARIABLE, unknown_variables, variable_name
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
 from ragflow_lg.server.settings.runs_section import OtelSection, RunSection
@@ -28,19 +28,19 @@ _FIELD = re.compile(r'field "(\w+)"')
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Read the settings.
+    """Load the settings.
 
     Raises:
-        SettingsError: if the file is missing or no TOML (names file and line), or if a setting is unknown or has
-            a wrong value (names the setting, never the value).
+        SettingsError: If the file is missing or is not TOML (names file and line), or if a setting is unknown or has a
+            wrong value (names the setting, never the value).
     """
     file = _find(path)
-    given = _read(file) if file is not None else {}
+    values = _read(file) if file is not None else {}
     if file is not None:
-        given = {**given, **_from_folder(given, file.parent)}
+        values = {**values, **_from_folder(values, file.parent)}
     problems = unknown_variables(Settings.model_fields)
     try:
-        settings = Settings(**given)
+        settings = Settings(**values)
         if not problems:
             return settings
     except pydantic.ValidationError as error:
@@ -53,9 +53,9 @@ def load_settings(path: Path | None = None) -> Settings:
     raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
 
 
-def _from_folder(given: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Let the paths of canvases begin at the folder of the file that names them."""
-    canvases = given.get("canvases")
+def _from_folder(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Make the paths of canvases relative to the folder of the file that names them."""
+    canvases = values.get("canvases")
     if not isinstance(canvases, dict):
         return {}
     paths = cast("dict[str, Any]", canvases)
@@ -65,20 +65,20 @@ def _from_folder(given: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _find(path: Path | None) -> Path | None:
-    named = path or os.environ.get(FILE_VARIABLE)
-    if named:
-        file = _home(Path(named))
+    name = path or os.environ.get(FILE_VARIABLE)
+    if name:
+        file = _home(Path(name))
         if not file.is_file():
             origin = "--settings" if path else FILE_VARIABLE
             raise SettingsError(f"The settings file {str(file)!r} named by {origin} does not exist.")
         return file
     config = _home(Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config"))
-    usual = (Path("ragflow-lg.toml"), config / "ragflow-lg" / "settings.toml")
-    return next((file for file in usual if file.is_file()), None)
+    default_files = (Path("ragflow-lg.toml"), config / "ragflow-lg" / "settings.toml")
+    return next((file for file in default_files if file.is_file()), None)
 
 
 def _home(path: Path) -> Path:
-    """Expand ``~``; a home that nobody has stays as it is written, and does not exist."""
+    """Expand ``~``; if the user has no home, return the path unchanged."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -101,23 +101,23 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _unreadable(error: pydantic_settings.SettingsError) -> str:
-    """Say which variable holds no JSON where a list or a table is wanted, without its value."""
+    """Name the variable that should contain a list or table as JSON, without its value."""
     field = _FIELD.search(str(error))
-    variable = variable_of([field[1]]) if field else ""
-    return f"{variable} holds no JSON, as lists and tables are written." if variable else f"{error}."
+    variable = variable_name([field[1]]) if field else ""
+    return f"{variable} is not valid JSON, which lists and tables require." if variable else f"{error}."
 
 
 def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
-    variable = variable_of(place)
+    variable = variable_name(place)
     name = ".".join(str(part) for part in place) + (f" ({variable})" if variable else "")
     if kind != "extra_forbidden":
         return f"  {name}: {message}."
-    near = get_close_matches(str(place[-1]), _known(place[:-1]), n=1)
-    return f"  {name}: there is no such setting." + (f" Did you mean {near[0]!r}?" if near else "")
+    near = get_close_matches(str(place[-1]), _valid_names(place[:-1]), n=1)
+    return f"  {name}: unknown setting." + (f" Did you mean {near[0]!r}?" if near else "")
 
 
-def _known(place: tuple[int | str, ...]) -> list[str]:
-    """Give the names of the settings beside an unknown one."""
+def _valid_names(place: tuple[int | str, ...]) -> list[str]:
+    """Return the valid names in the section of an unknown setting."""
     sections: dict[int | str, type[BaseModel]] = {
         "providers": ProviderSection,
         "models": ModelSection,

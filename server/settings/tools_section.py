@@ -1,4 +1,4 @@
-"""Sections of what canvases reach outside: services of tools, web addresses, MCP servers, and the rules for it."""
+"""Sections for what canvases reach outside: services of tools, web addresses, MCP servers, and their rules."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["AgentsSection", "HttpSection", "McpSection", "ToolSection"]
 
 
 class ToolSection(KeySection):
-    """``[tools.NAME]``: a service that tools ask, ``tavily`` for example, in any case."""
+    """``[tools.NAME]``: a service that tools call, ``tavily`` for example; NAME is case-insensitive."""
 
     endpoint: str = ""
-    """Its address, if it is not the usual one."""
+    """Its address, if not the default."""
 
     @field_validator("endpoint")
     @classmethod
@@ -27,38 +27,38 @@ class HttpSection(Section):
     """``[http]``: limits of every request that a canvas causes."""
 
     allow: tuple[str, ...] = ()
-    """What may be reached although it is not on the public internet; see `ragflow_lg.adapters.http.address_guard`."""
+    """Addresses outside the public internet that may be reached; see `ragflow_lg.adapters.http.address_guard`."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
     max_response_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
     concurrency: Annotated[int, Field(gt=0)] = 32
 
 
 class McpSection(Section):
-    """``[mcp."ID"]``: a server of tools, by the id that canvases know it by (``mcp_id``)."""
+    """``[mcp."ID"]``: an MCP server, by the id that canvases use (``mcp_id``)."""
 
     url: SecretStr = SecretStr("")
-    """Where it is; or else ``command``."""
+    """Its address; alternatively set ``command``."""
     command: str = ""
-    """The program to start; it is given ``args`` as they are, no shell reads them."""
+    """The program to start; ``args`` are passed unchanged, without a shell."""
     args: tuple[str, ...] = ()
     env: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
-    """What its environment has beside PATH, HOME and the like."""
+    """Environment variables in addition to PATH, HOME and the like."""
     type: Literal["", "stdio", "sse", "streamable-http"] = ""
-    """``stdio`` for a command, ``streamable-http`` for a URL where it is not set."""
+    """Default: ``stdio`` for a command, ``streamable-http`` for a URL."""
     headers: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
     variables: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
-    """What ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env`` stand for."""
+    """Values of ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env``."""
     variables_env: dict[str, str] = Field(default_factory=dict[str, str])
-    """Environment variables that hold values of variables, by the name of these."""
+    """Environment variables that hold such values, by name."""
     allow: tuple[str, ...] | None = None
-    """The tools that canvases may call; all where it is not set."""
+    """The tools that canvases may call; default: all."""
     initialize_timeout_s: Annotated[float, Field(gt=0)] = 5.0
     timeout_s: Annotated[float, Field(gt=0)] = 10.0
     """How long a call may take."""
     max_result_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
 
     @model_validator(mode="after")
-    def _has_one_way(self) -> McpSection:
+    def _has_url_or_command(self) -> McpSection:
         if bool(self.url) == bool(self.command):
             raise ValueError("set either url or command")
         if self.type and (self.type == "stdio") != bool(self.command):
@@ -67,15 +67,15 @@ class McpSection(Section):
 
 
 class AgentsSection(Section):
-    """``[agents]``: what agents may do with tools. Names of tools are those of `ragflow_lg.services.tool_policies`."""
+    """``[agents]``: rules for tools of agents. Tool names are those of `ragflow_lg.services.tool_policies`."""
 
     allow_tools: tuple[str, ...] | None = None
-    """Names and patterns of the tools that may be called; none for all."""
+    """Names and patterns of the tools that may be called; default: all."""
     deny_tools: tuple[str, ...] = ()
-    """Names and patterns of those that may not, whatever is allowed."""
+    """Names and patterns of tools that may not be called, even if allowed."""
     cache_tools: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict[str, float])
-    """How long results are remembered, in seconds, by name or pattern of the tool. Only results that follow from
-    parameters and arguments alone should be."""
+    """How long results are cached, in seconds, by name or pattern of the tool. Cache only results that depend on
+    parameters and arguments alone."""
     cache_max_bytes: Annotated[int, Field(gt=0)] = 32 * 1024 * 1024
     guards: tuple[str, ...] = ()
-    """Entry points of the group ``ragflow_lg.tool_guards`` that look at every call, in order."""
+    """Entry points of the group ``ragflow_lg.tool_guards`` that check every call, in order."""

@@ -88,7 +88,7 @@ def test_a_model_calls_functions_and_the_guard_looks_on(installed: Path) -> None
     program = (
         "import asyncio, json\n"
         "from ragflow_lg.catalog import load_catalog\n"
-        "from ragflow_lg.server.assembly.call_policies import tool_policies\n"
+        "from ragflow_lg.server.assembly.library import tool_policies\n"
         "from ragflow_lg.server.settings import AgentsSection, Settings\n"
         "from tests.fakes.agents import play_agent, tool_calls\n"
         "from tests.fakes.services import FixedClock, Reply\n"

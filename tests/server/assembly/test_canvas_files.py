@@ -23,53 +23,53 @@ def write(path: Path, document: Any = HELLO) -> Path:
     return path
 
 
-def playing(**params: Any) -> dict[str, Any]:
+def canvas_running(**params: Any) -> dict[str, Any]:
     return canvas({"c": node("Canvas", {"arguments": {"query": "q"}, **params})})
 
 
-def files(path: Path | None = None, **named: Path) -> CanvasFiles:
-    return CanvasFiles(lambda: Settings(canvases=named), path)
+def files(path: Path | None = None, **canvases: Path) -> CanvasFiles:
+    return CanvasFiles(lambda: Settings(canvases=canvases), path)
 
 
-def test_a_file_beside_and_below_is_found(tmp_path: Path) -> None:
+def test_files_next_to_a_canvas_and_below_are_found(tmp_path: Path) -> None:
     here = write(tmp_path / "a" / "main.json")
     write(tmp_path / "a" / "b" / "other.json")
-    found = files(here).canvas_at_path("./b/../b/other.json")
-    assert (found.label, json.loads(found.content)) == ("b/other.json", HELLO)
-    assert found.key == found.deployment.key
+    other = files(here).canvas_at_path("./b/../b/other.json")
+    assert (other.label, json.loads(other.content)) == ("b/other.json", HELLO)
+    assert other.key == other.deployment.key
     write(tmp_path / "a" / "b" / "third.json")
-    assert found.deployment.canvas_at_path("third.json").label == "third.json"
+    assert other.deployment.canvas_at_path("third.json").label == "third.json"
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    ("path", "problem"),
     [
-        ("../secret.json", "leads out"),
-        ("b/../../secret.json", "leads out"),
-        ("/etc/passwd", "leads out"),
-        ("{here}/main.json", "leads out"),
-        ("link.json", "leads out"),
-        ("folder/secret.json", "leads out"),
-        ("notes.txt", "has to end in .json"),
+        ("../secret.json", "is outside the folder"),
+        ("b/../../secret.json", "is outside the folder"),
+        ("/etc/passwd", "is outside the folder"),
+        ("{here}/main.json", "is outside the folder"),
+        ("link.json", "is outside the folder"),
+        ("folder/secret.json", "is outside the folder"),
+        ("notes.txt", "must end in .json"),
         ("none.json", "no such file"),
         ("pipe.json", "no such file"),
-        (".", "has to end in .json"),
-        ("a\0b.json", "no path of a file"),
-        ("x" * 5000 + ".json", "no path of a file"),
+        (".", "must end in .json"),
+        ("a\0b.json", "not a valid file path"),
+        ("x" * 5000 + ".json", "not a valid file path"),
     ],
 )
-def test_nothing_else_is_read(tmp_path: Path, path: str, says: str) -> None:
+def test_no_other_file_is_read(tmp_path: Path, path: str, problem: str) -> None:
     here = write(tmp_path / "a" / "main.json")
     write(tmp_path / "secret.json")
     (tmp_path / "a" / "notes.txt").write_text("secret")
     (tmp_path / "a" / "link.json").symlink_to(tmp_path / "secret.json")
     (tmp_path / "a" / "folder").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "a" / "pipe.json")
-    with pytest.raises(SettingsError, match=says):
+    with pytest.raises(SettingsError, match=problem):
         files(here).canvas_at_path(path.replace("{here}", str(tmp_path / "a")))
 
 
-def test_a_canvas_that_is_no_file_has_none_beside() -> None:
+def test_a_canvas_without_a_file_finds_no_other_files() -> None:
     with pytest.raises(SettingsError, match="not read from a file"):
         files().canvas_at_path("x.json")
 
@@ -83,16 +83,16 @@ def test_canvases_of_the_settings_are_found_by_name(tmp_path: Path) -> None:
         files(report=tmp_path).canvas_by_name("report")
 
 
-def test_settings_are_read_only_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_settings_are_loaded_only_when_needed(tmp_path: Path) -> None:
     def never() -> Settings:
         raise AssertionError
 
-    load = check_file(write(tmp_path / "a.json"), never)
-    assert load[0] is not None
+    plan, _, _ = check_file(write(tmp_path / "a.json"), never)
+    assert plan is not None
 
 
-def test_a_canvas_that_plays_others_sees_them_change(tmp_path: Path) -> None:
-    here = write(tmp_path / "main.json", playing(path="other.json"))
+def test_a_canvas_that_runs_others_is_not_cached(tmp_path: Path) -> None:
+    here = write(tmp_path / "main.json", canvas_running(path="other.json"))
     write(tmp_path / "other.json")
     settings = Settings()
     first = load_canvas(here, settings)
@@ -100,8 +100,8 @@ def test_a_canvas_that_plays_others_sees_them_change(tmp_path: Path) -> None:
     assert load_canvas(here, settings).plan.canvas_hash != first.plan.canvas_hash
 
 
-def test_a_kept_canvas_is_not_kept_from_another_rule() -> None:
-    agent = {"llm_id": "m@T", "tools": [{"component_name": "Wikipedia", "name": "W", "params": {}}]}
+def test_a_cached_canvas_is_compiled_again_under_other_rules() -> None:
+    agent: dict[str, Any] = {"llm_id": "m@T", "tools": [{"component_name": "Wikipedia", "name": "W", "params": {}}]}
     text = json.dumps(canvas({"a": node("Agent", agent)}))
     assert load_canvas(text, Settings()) is load_canvas(text, Settings())
     denied = Settings(agents=AgentsSection(deny_tools=("Wikipedia",)))
@@ -112,38 +112,38 @@ def test_a_kept_canvas_is_not_kept_from_another_rule() -> None:
 MCP = canvas({"a": node("Agent", {"llm_id": "m@T", "mcp": [{"mcp_id": "s", "tools": {"t": {}}}]})})
 
 
-def serving(**more: Any) -> Settings:
+def with_server(**more: Any) -> Settings:
     return Settings(mcp={"s": McpSection(command="x", **more)})
 
 
-def test_servers_of_the_settings_and_what_they_allow_are_known() -> None:
-    assert CanvasFiles(lambda: serving()).servers == {"s": None}
-    assert CanvasFiles(lambda: serving(allow=["t"])).servers == {"s": ("t",)}
-    unasked = CanvasFiles(serving, asks_servers=False)
-    assert (unasked.servers, unasked.asked) == (None, {"servers": None})
+def test_servers_of_the_settings_and_their_tools_are_available() -> None:
+    assert CanvasFiles(with_server).servers == {"s": None}
+    assert CanvasFiles(lambda: with_server(allow=["t"])).servers == {"s": ("t",)}
+    without_servers = CanvasFiles(with_server, asks_servers=False)
+    assert (without_servers.servers, without_servers.rules) == (None, {"servers": None})
 
 
-def test_a_canvas_of_servers_is_kept_by_what_the_settings_say_of_them(tmp_path: Path) -> None:
+def test_a_canvas_with_servers_is_cached_by_their_settings(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", MCP)
-    assert load_canvas(path, serving()) is load_canvas(path, serving())
+    assert load_canvas(path, with_server()) is load_canvas(path, with_server())
     with pytest.raises(CompileError, match="no MCP server 's'"):
         load_canvas(path, Settings())
     with pytest.raises(CompileError, match="may not call 't'"):
-        load_canvas(path, serving(allow=["other"]))
+        load_canvas(path, with_server(allow=["other"]))
     assert load_canvas(path, Settings(), asks_servers=False).plan.nodes
     with pytest.raises(CompileError, match="no MCP server 's'"):
         load_canvas(path, Settings())
 
 
-def test_what_is_not_asked_holds_for_canvases_that_are_played(tmp_path: Path) -> None:
-    path = write(tmp_path / "main.json", playing(path="inner.json"))
+def test_asks_servers_applies_to_the_canvases_that_are_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "main.json", canvas_running(path="inner.json"))
     write(tmp_path / "inner.json", canvas({**MCP["components"], "m": node("Message", {"content": "x"})}))
     with pytest.raises(CompileError, match="no MCP server 's'"):
         load_canvas(path, Settings())
     assert load_canvas(path, Settings(), asks_servers=False).plan.nodes
 
 
-def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
+def test_a_huge_file_is_not_read_completely(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(MAX_BYTES * 4)

@@ -29,7 +29,7 @@ DATASET = Dataset("1", "guide", "bge", "t1")
         ("https://es.local", None),
     ],
 )
-def test_a_url_says_what_is_there(url: str, expected: tuple[str, str, str] | None) -> None:
+def test_a_url_is_parsed(url: str, expected: tuple[str, str, str] | None) -> None:
     assert read_server_url(url) == expected
 
 
@@ -39,18 +39,18 @@ def test_a_url_without_an_address_is_refused(url: str) -> None:
         read_server_url(url)
 
 
-def opened(**settings: Any) -> Any:
+def open_knowledge(**settings: Any) -> Any:
     server = KnowledgeServer(**settings)
     assert "s3cret" not in repr(server)
     return open_knowledge_server(server, ScriptedHttp(), WordEmbedders(), WordRerankers())
 
 
 def test_each_kind_is_opened(tmp_path: Path) -> None:
-    assert isinstance(opened(url="ragflow+https://rag", api_key="s3cret"), RagflowApiKnowledge)
+    assert isinstance(open_knowledge(url="ragflow+https://rag", api_key="s3cret"), RagflowApiKnowledge)
     (tmp_path / "ner.json").write_text('{"acme": "corp"}')
-    found = opened(url="elasticsearch+https://u:s3cret@es", datasets=[DATASET], dictionaries=tmp_path)
-    assert isinstance(found, ElasticsearchKnowledge)
-    weights: Any = vars(found)["_weights"]
+    knowledge = open_knowledge(url="elasticsearch+https://u:s3cret@es", datasets=[DATASET], dictionaries=tmp_path)
+    assert isinstance(knowledge, ElasticsearchKnowledge)
+    weights: Any = vars(knowledge)["_weights"]
     assert isinstance(weights.tokenizer, PortableTokenizer)
     assert weights.names == {"acme": "corp"}
 
@@ -82,6 +82,6 @@ async def test_unknown_datasets_are_looked_up_in_ragflow() -> None:
     ],
     ids=["url", "ragflow_url", "dictionaries", "tokenizer"],
 )
-def test_what_is_not_usable_is_named(settings: dict[str, Any], text: str) -> None:
+def test_an_unusable_setting_is_named(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(SettingsError, match=text):
-        opened(**settings)
+        open_knowledge(**settings)

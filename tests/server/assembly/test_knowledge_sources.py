@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,12 +27,12 @@ def test_a_url_names_a_file(url: str, path: str | None) -> None:
     [
         ("sqlite://k.db", "three slashes, sqlite:///k.db"),
         ("sqlite:///", "sqlite:///PATH"),
-        ("k.db", "give sqlite:///PATH"),
-        ("ftp://me:secret@host", "is 'host', which is no knowledge base"),
-        ("", "give sqlite:///PATH"),
+        ("k.db", "use sqlite:///PATH"),
+        ("ftp://me:secret@host", "is 'host', which is not a knowledge base"),
+        ("", "use sqlite:///PATH"),
     ],
 )
-def test_what_is_no_url_says_how_to_write_one(url: str, problem: str) -> None:
+def test_the_error_of_an_invalid_url_says_how_to_write_one(url: str, problem: str) -> None:
     with pytest.raises(SettingsError) as raised:
         embedded_path(url)
     assert problem in str(raised.value)
@@ -54,8 +55,8 @@ async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
         try:
             assert knowledge.embedders().default == "m@P"
             (dataset,) = (await knowledge.datasets(["d"])).values()
-            found = await knowledge.search(DatasetSearch("cats", (dataset,)))
-            assert [chunk["docnm_kwd"] for chunk in found.chunks] == ["a.md"]
+            result = await knowledge.search(DatasetSearch("cats", (dataset,)))
+            assert [chunk["docnm_kwd"] for chunk in result.chunks] == ["a.md"]
             assert "kind" in await knowledge.metadata([dataset])
         finally:
             await knowledge.aclose()
@@ -64,7 +65,7 @@ async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
         assert request.header("authorization") == "Bearer s3cret"
 
 
-async def test_a_model_that_cannot_be_reached_is_an_error_and_no_empty_success(tmp_path: Path) -> None:
+async def test_an_unreachable_model_is_an_error_instead_of_an_empty_result(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text(
         f'[knowledge]\nurl = "sqlite:///{tmp_path}/k.db"\n'
@@ -82,7 +83,7 @@ async def test_a_model_that_cannot_be_reached_is_an_error_and_no_empty_success(t
 async def test_the_settings_choose_a_server(tmp_path: Path) -> None:
     datasets = json.dumps({"code": 0, "data": [{"id": "2", "name": "theirs", "tenant_id": "t"}]})
     vectors = json.dumps({"data": [{"index": 0, "embedding": [1.0, 0.0]}]})
-    hits = {"timed_out": False, "_shards": {"failed": 0}, "hits": {"total": {"value": 1}, "hits": []}}
+    hits: dict[str, Any] = {"timed_out": False, "_shards": {"failed": 0}, "hits": {"total": {"value": 1}, "hits": []}}
     routes = [
         Route("/api/v1/datasets", body=datasets),
         Route("/v1/embeddings", body=vectors),
@@ -104,10 +105,10 @@ async def test_the_settings_choose_a_server(tmp_path: Path) -> None:
         assert not any(secret in repr(settings) for secret in ("s3cret", "k3y", "r3r"))
         knowledge = SettingsKnowledge(settings)
         try:
-            found = await knowledge.datasets(["ours", "theirs"])
-            assert {name: dataset.id for name, dataset in found.items()} == {"ours": "1", "theirs": "2"}
-            assert (await knowledge.search(DatasetSearch("cats", (found["ours"],)))).total == 0
-            with pytest.raises(SettingsError, match="kept by a server"):
+            datasets_by_name = await knowledge.datasets(["ours", "theirs"])
+            assert {name: dataset.id for name, dataset in datasets_by_name.items()} == {"ours": "1", "theirs": "2"}
+            assert (await knowledge.search(DatasetSearch("cats", (datasets_by_name["ours"],)))).total == 0
+            with pytest.raises(SettingsError, match="stored on a server"):
                 knowledge.embedded()
         finally:
             await knowledge.aclose()

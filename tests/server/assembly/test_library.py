@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
@@ -11,17 +13,20 @@ from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import read_canvas
 from ragflow_lg.server.assembly.library import (
+    GUARD_GROUP,
     cached_canvas,
     catalog,
     check_file,
     load_canvas,
     load_graph,
     open_services,
+    tool_policies,
 )
 from ragflow_lg.server.settings import AgentsSection, HttpSection, Settings, ToolSection
 from tests.fakes.canvas import canvas, node
 from tests.fakes.http_server import HttpServer, Route
-from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.fakes.policies import Guard
+from tests.fakes.services import FixedClock, OneModel, Reply, ScriptedModel, fake_services
 
 SUPPORT = Path(__file__).parents[2] / "fixtures" / "drawings" / "support.json"
 
@@ -32,13 +37,13 @@ def test_one_canvas_in_every_form() -> None:
     assert len({load_canvas(form).plan.canvas_hash for form in forms}) == 1
 
 
-def test_a_compiled_canvas_is_kept_by_content() -> None:
+def test_a_compiled_canvas_is_cached_by_content() -> None:
     assert load_canvas(SUPPORT) is load_canvas(SUPPORT.read_text(encoding="utf-8"))
     assert catalog() is catalog()
 
 
-def test_a_kept_canvas_is_given_at_once_while_the_settings_say_the_same() -> None:
-    agent = {"llm_id": "m@T", "tools": [{"component_name": "ArXiv", "name": "A", "params": {}}]}
+def test_a_cached_canvas_is_returned_while_the_settings_are_the_same() -> None:
+    agent: dict[str, Any] = {"llm_id": "m@T", "tools": [{"component_name": "ArXiv", "name": "A", "params": {}}]}
     content = json.dumps(canvas({"a": node("Agent", agent)})).encode()
     assert cached_canvas(content, Settings()) is None
     compiled = load_canvas(content, Settings())
@@ -46,7 +51,7 @@ def test_a_kept_canvas_is_given_at_once_while_the_settings_say_the_same() -> Non
     assert cached_canvas(content, Settings(agents=AgentsSection(deny_tools=("ArXiv",)))) is None
 
 
-def test_errors(tmp_path: Path) -> None:
+def test_invalid_and_unreadable_canvases_are_errors(tmp_path: Path) -> None:
     with pytest.raises(CompileError):
         load_canvas({})
     with pytest.raises(CompileError):
@@ -56,7 +61,7 @@ def test_errors(tmp_path: Path) -> None:
             load_canvas(path)
 
 
-def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
+def test_a_huge_file_is_reported_as_too_large(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(MAX_BYTES * 4)
@@ -66,7 +71,7 @@ def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
     assert [d.code for d in diagnostics] == ["document-too-large"]
 
 
-async def test_services_that_need_nothing_play_a_canvas() -> None:
+async def test_a_canvas_runs_with_the_services_of_default_settings() -> None:
     async with open_services(Settings(), model="demo") as services:
         run = Runner(load_canvas(SUPPORT), services).start("s", {"query": "My order"})
         assert [frame async for frame in run]
@@ -74,14 +79,14 @@ async def test_services_that_need_nothing_play_a_canvas() -> None:
     assert run.answer
 
 
-async def test_tools_ask_the_services_of_the_settings() -> None:
+async def test_tools_use_the_services_of_the_settings() -> None:
     tool = {"component_name": "GitHub", "params": {"query": "{sys.query}"}}
     text = {"component_name": "Message", "params": {"content": ["{GitHub:0@formalized_content}"]}}
-    begin = {"component_name": "Begin", "params": {}}
-    parts = {"begin": (begin, ["GitHub:0"]), "GitHub:0": (tool, ["Message:0"]), "Message:0": (text, [])}
+    begin: dict[str, Any] = {"component_name": "Begin", "params": {}}
+    parts: dict[str, Any] = {"begin": (begin, ["GitHub:0"]), "GitHub:0": (tool, ["Message:0"]), "Message:0": (text, [])}
     canvas = {"components": {id_: {"obj": obj, "downstream": down} for id_, (obj, down) in parts.items()}}
-    found = '{"items": [{"name": "graph", "html_url": "http://g", "description": "Graphs.", "watchers": 1}]}'
-    async with HttpServer([Route("/search/repositories", body=found)]).running() as server:
+    body = '{"items": [{"name": "graph", "html_url": "http://g", "description": "Graphs.", "watchers": 1}]}'
+    async with HttpServer([Route("/search/repositories", body=body)]).running() as server:
         address = f"127.0.0.1:{server.port}"
         section = ToolSection(endpoint=f"http://{address}/", api_key=SecretStr("t0ken"))
         settings = Settings(tools={"github": section}, http=HttpSection(allow=(address,)))
@@ -92,8 +97,74 @@ async def test_tools_ask_the_services_of_the_settings() -> None:
     assert server.received[0].header("Authorization") == "Bearer t0ken"
 
 
-async def test_a_graph_brings_its_services_or_takes_others() -> None:
+async def test_a_graph_opens_its_services_or_uses_given_ones() -> None:
     own = fake_services(models=OneModel(ScriptedModel([Reply("Soon.", repeat=True)])))
-    for given in ({"model": "demo"}, {"services": own}):
-        state = await load_graph(SUPPORT, settings=Settings(), **given).ainvoke({"query": "My order"})  # type: ignore[arg-type]
+    for graph in (
+        load_graph(SUPPORT, settings=Settings(), model="demo"),
+        load_graph(SUPPORT, settings=Settings(), services=own),
+    ):
+        state = await cast("Any", graph).ainvoke({"query": "My order"})
         assert state["turn"]["status"] == "succeeded"
+
+
+class Fails(Guard):
+    def __init__(self) -> None:
+        raise OSError("no list of bad words")
+
+
+class Half:
+    async def before(self, use: Any) -> None: ...
+
+
+INSTANCE = Guard()
+
+
+def create_policies(**agents: Any) -> Any:
+    return tool_policies(Settings(agents=AgentsSection(**agents)), FixedClock())
+
+
+@pytest.fixture
+def installed_guards(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {
+        "strict": "Guard",
+        "instance": "INSTANCE",
+        "fails": "Fails",
+        "half": "Half",
+        "gone": "Gone",
+        "twice": "Guard",
+    }
+    points = [metadata.EntryPoint(n, f"{__name__}:{v}", GUARD_GROUP) for n, v in names.items()]
+    points.append(metadata.EntryPoint("twice", "x:y", GUARD_GROUP))
+
+    def find(group: str) -> list[metadata.EntryPoint]:
+        return [point for point in points if point.group == group]
+
+    monkeypatch.setattr(metadata, "entry_points", find)
+
+
+def test_by_default_there_are_no_policies() -> None:
+    result = create_policies()
+    assert result.permits.permits(["anything"])
+    assert (result.guards, result.cache) == ((), None)
+
+
+def test_settings_become_policies(installed_guards: None) -> None:
+    result = create_policies(allow_tools=["Wikipedia"], cache_tools={"Wikipedia": 60}, guards=["strict", "instance"])
+    assert not result.permits.permits(["TavilySearch"])
+    assert result.cache.covers(["Wikipedia"])
+    assert [type(guard) for guard in result.guards] == [Guard, Guard]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("none", "no installed package provides it"),
+        ("twice", "several installed packages"),
+        ("fails", "cannot be created: OSError: no list of bad words"),
+        ("half", "no methods before and after"),
+        ("gone", "cannot be loaded"),
+    ],
+)
+def test_a_guard_that_cannot_be_used_is_an_error(installed_guards: None, name: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        create_policies(guards=[name])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,9 @@ from ragflow_lg.services.chat import ChatRequest
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 
-def test_nothing_is_opened_where_nothing_is_asked_for(tmp_path: Path) -> None:
-    with open_recording() as tape:
-        assert tape is None
+def test_without_a_file_nothing_is_opened() -> None:
+    with open_recording() as recording:
+        assert recording is None
 
 
 @pytest.mark.parametrize(
@@ -26,21 +27,21 @@ def test_nothing_is_opened_where_nothing_is_asked_for(tmp_path: Path) -> None:
         '{"env.api_key": "canvas-key-0001", broken',
     ],
 )
-async def test_secrets_of_settings_and_documents_are_known_before_the_first_request(
-    tmp_path: Path, source: object
+async def test_secrets_of_settings_and_documents_are_redacted_from_the_first_request_on(
+    tmp_path: Path, source: str | bytes | dict[str, Any]
 ) -> None:
     file = tmp_path / "r.jsonl"
-    with open_recording(file, secrets=["settings-key-0002"], sources=[source]) as tape:  # type: ignore[list-item]
-        assert isinstance(tape, Recorder)
-        services = tape.wrap(fake_services(models=OneModel(ScriptedModel([Reply("canvas-key-0001")]))))
+    with open_recording(file, secrets=["settings-key-0002"], sources=[source]) as recording:
+        assert isinstance(recording, Recorder)
+        services = recording.wrap(fake_services(models=OneModel(ScriptedModel([Reply("canvas-key-0001")]))))
         await services.models.model("m").complete(ChatRequest("settings-key-0002", ()))
-    written = file.read_text()
-    assert "canvas-key" not in written
-    assert "settings-key" not in written
-    with open_recording(replay=file) as tape:
-        assert isinstance(tape, Player)
+    text = file.read_text()
+    assert "canvas-key" not in text
+    assert "settings-key" not in text
+    with open_recording(replay=file) as recording:
+        assert isinstance(recording, Player)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CassetteError, match="cannot be read"), open_recording(replay=tmp_path / "none"):
         pass

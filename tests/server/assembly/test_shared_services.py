@@ -15,15 +15,15 @@ from tests.fakes.services import fake_services
     ("stays_open", "expected"), [(False, ["+a", "+b", "-b", "-a", "+a", "-a"]), (True, ["+a", "+b"])]
 )
 async def test_runs_share_services_by_model(stays_open: bool, expected: list[str]) -> None:
-    happened: list[str] = []
+    log: list[str] = []
 
     @asynccontextmanager
-    async def opening(model: str) -> AsyncGenerator[Services]:
-        happened.append(f"+{model}")
+    async def open_services(model: str) -> AsyncGenerator[Services]:
+        log.append(f"+{model}")
         yield fake_services()
-        happened.append(f"-{model}")
+        log.append(f"-{model}")
 
-    shared = SharedServices(opening, model="a", stays_open=stays_open)
+    shared = SharedServices(open_services, model="a", stays_open=stays_open)
     async with shared(model="") as first:
         async with shared(model="a") as second:
             assert first is second
@@ -31,18 +31,18 @@ async def test_runs_share_services_by_model(stays_open: bool, expected: list[str
             assert third is not first
     async with shared(model=""):
         pass
-    assert happened == expected
+    assert log == expected
 
 
-def test_every_loop_has_its_own() -> None:
-    opened: list[str] = []
+def test_every_event_loop_has_its_own_services() -> None:
+    models: list[str] = []
 
     @asynccontextmanager
-    async def opening(model: str) -> AsyncGenerator[Services]:
-        opened.append(model)
+    async def open_services(model: str) -> AsyncGenerator[Services]:
+        models.append(model)
         yield fake_services()
 
-    shared = SharedServices(opening, stays_open=True)
+    shared = SharedServices(open_services, stays_open=True)
 
     async def use() -> None:
         async with shared(model=""):
@@ -50,4 +50,4 @@ def test_every_loop_has_its_own() -> None:
 
     asyncio.run(use())
     asyncio.run(use())
-    assert opened == ["", ""]
+    assert models == ["", ""]

@@ -10,7 +10,7 @@ from ragflow_lg.server.settings import Settings
 from tests.fakes.mcp_servers import REAL, TINY
 
 
-async def test_every_server_is_asked_for_its_tools() -> None:
+async def test_every_server_lists_its_tools() -> None:
     def command(*args: str) -> dict[str, Any]:
         return {"command": sys.executable, "args": args, "initialize_timeout_s": 30, "timeout_s": 1}
 
@@ -25,11 +25,11 @@ async def test_every_server_is_asked_for_its_tools() -> None:
     assert "[http] allow" in in_.advice
 
 
-async def test_without_servers_there_is_nothing_to_say() -> None:
+async def test_without_servers_there_are_no_findings() -> None:
     assert await probe_tools(Settings()) == []
 
 
-def test_what_packages_should_bring_and_cannot_is_told() -> None:
+def test_components_that_cannot_be_loaded_are_reported() -> None:
     broken = BrokenSpec("Bad", SettingsError("It is ill."))
     (finding,) = probe_packages(Registry({"installed": lambda: [broken]}))
-    assert (finding.is_well, finding.what, finding.advice) == (False, "Bad is not there", "It is ill.")
+    assert (finding.is_well, finding.what, finding.advice) == (False, "Bad cannot be loaded", "It is ill.")

@@ -14,13 +14,13 @@ from ragflow_lg.server.settings import KnowledgeSection
         ("sqlite:///k.db", ""),
     ],
 )
-def test_the_password_of_the_url(url: str, password: str):
+def test_the_password_of_the_url(url: str, password: str) -> None:
     section = KnowledgeSection(url=url)
     assert section.password() == password
     assert "geheim" not in repr(section)
 
 
-def test_the_key_of_the_api(monkeypatch: pytest.MonkeyPatch):
+def test_the_key_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "geheim-2")
     assert KnowledgeSection().ragflow_key() == ""
     assert KnowledgeSection(ragflow_api_key_env="OTHER_KEY").ragflow_key() == "geheim-2"

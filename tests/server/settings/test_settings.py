@@ -12,7 +12,7 @@ from ragflow_lg.services.tool_server import ToolSettings
 from tests.server.settings.files import FULL, write
 
 
-def test_defaults():
+def test_defaults() -> None:
     settings = load_settings()
     assert settings.default_model == "demo"
     assert settings.checkpoints.startswith("sqlite:///")
@@ -21,7 +21,7 @@ def test_defaults():
     assert settings.run.event_limit == 256
 
 
-def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "geheim-2")
     settings = load_settings(write(home / "s.toml", FULL))
     acme, other = settings.providers["Acme"].key(), settings.providers["Other"].key()
@@ -68,27 +68,27 @@ endpoint = " https://wiki.example/w/api.php"
 """
 
 
-def test_tools(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_endpoints_and_keys_of_tools(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "geheim-2")
     settings = load_settings(write(home / "s.toml", TOOLS))
     assert settings.tool_settings == ToolSettings(
         {"wikipedia": "https://wiki.example/w/api.php"}, {"tavily": "geheim-1", "serpapi": "geheim-2"}
     )
-    shown = repr(settings) + str(settings) + settings.model_dump_json() + repr(settings.tool_settings)
-    assert "geheim" not in shown
+    texts = repr(settings) + str(settings) + settings.model_dump_json() + repr(settings.tool_settings)
+    assert "geheim" not in texts
     assert Settings().tool_settings == ToolSettings()
 
 
-def test_tools_of_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_tools_set_by_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTHER_KEY", raising=False)
     monkeypatch.setenv("RAGFLOW_LG_TOOLS__TAVILY__API_KEY", "12345")
     monkeypatch.setenv("RAGFLOW_LG_TOOLS__ARXIV__ENDPOINT", "http://127.0.0.1:80")
-    found = load_settings(write(home / "s.toml", TOOLS)).tool_settings
-    assert (found.key("tavily"), found.key("serpapi"), found.key("github")) == ("12345", "", "")
-    assert set(found.endpoints) == {"wikipedia", "arxiv"}
+    tools = load_settings(write(home / "s.toml", TOOLS)).tool_settings
+    assert (tools.key("tavily"), tools.key("serpapi"), tools.key("github")) == ("12345", "", "")
+    assert set(tools.endpoints) == {"wikipedia", "arxiv"}
 
 
-def test_all_keys_are_known_as_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_keys_are_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "key-of-the-environment")
     settings = Settings.model_validate(
         {

@@ -17,13 +17,13 @@ from ragflow_lg.server.settings import McpSection, ToolSection
         {"url": SecretStr("http://a.example/"), "type": "stdio"},
     ],
 )
-def test_a_server_of_tools_is_reached_in_one_way(values: dict[str, Any]):
+def test_an_mcp_server_has_either_a_url_or_a_command(values: dict[str, Any]) -> None:
     assert McpSection(command="c", type="stdio").command == "c"
     with pytest.raises(ValidationError):
         McpSection(**values)
 
 
-def test_an_endpoint_is_an_address_or_nothing():
+def test_an_endpoint_is_a_web_address_or_empty() -> None:
     assert ToolSection(endpoint=" ").endpoint == ""
     with pytest.raises(ValidationError, match="http://"):
         ToolSection(endpoint="a.example")
