@@ -18,12 +18,12 @@ __all__ = ["probe_packages", "probe_tools"]
 MAX_LISTED_TOOLS = 20
 
 
-def probe_packages(registry: Registry) -> list[Finding]:
+def probe_packages(registry: Registry) -> list[CheckResult]:
     """Report components and tools of installed packages that cannot be loaded."""
-    return [Finding(False, f"{broken.name} cannot be loaded", str(broken.error)) for broken in registry.broken]
+    return [CheckResult(False, f"{broken.name} cannot be loaded", str(broken.error)) for broken in registry.broken]
 
 
-async def probe_tools(settings: Settings) -> list[Finding]:
+async def probe_tools(settings: Settings) -> list[CheckResult]:
     """List the tools of every server; the findings of failures say what to check."""
     if not settings.mcp:
         return []
@@ -46,6 +46,6 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
         advice = f'See timeout_s of [mcp."{id_}"].'
         return CheckResult(False, f"MCP server {id_} did not list its tools in time", advice)
     except RagflowLgError as error:
-        return Finding(False, f"MCP server {id_} cannot be used", str(error))
+        return CheckResult(False, f"MCP server {id_} cannot be used", str(error))
     more = f" and {len(names) - MAX_LISTED_TOOLS} more" if len(names) > MAX_LISTED_TOOLS else ""
-    return Finding(True, f"MCP server {id_} offers {', '.join(names[:MAX_LISTED_TOOLS]) or 'no tools'}{more}")
+    return CheckResult(True, f"MCP server {id_} offers {', '.join(names[:MAX_LISTED_TOOLS]) or 'no tools'}{more}")

@@ -46,7 +46,7 @@ class ReplayFilter:
         self._is_repeating = bool(self._unrepeated)
 
     def _record(self, event: StreamEvent) -> None:
-        if isinstance(event, NodeStarted):
+        if isinstance(event, WireNodeStarted):
             self.has_begun = True
             self._open[event.component_id] += 1
             self._kinds[event.component_id] = event.component_type
@@ -82,7 +82,7 @@ class ReplayFilter:
             if rest := whole[len(self._unrepeated) :]:
                 yield Message(rest)
             yield MessageEnd()
-            yield NodeFinished({}, fields, node, node, self._kinds[node], None, 0.0, 0.0)
+            yield WireNodeFinished({}, fields, node, node, self._kinds[node], None, 0.0, 0.0)
             self._open[node] -= 1
             self.ended_text += whole
             self._unrepeated, self._is_repeating = "", False

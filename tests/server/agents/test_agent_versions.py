@@ -27,7 +27,7 @@ async def test_an_invalid_canvas_is_refused_as_draft(dsl: object, problem: str) 
 
 
 async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agents = AgentRepository(server.app_state.database, "tenant")
         agent = await agents.get(await server.agent(ECHO))
         assert agent is not None

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from tests.server.http.running import ECHO, FORM, running
+from tests.server.http.app_server import ECHO, FORM, start_app
 
 
 async def test_turns_are_played_and_stored_on_every_database(tmp_path: Path, database_url: str) -> None:
-    async with running(tmp_path, database=SecretStr(database_url)) as server:
+    async with start_app(tmp_path, database=SecretStr(database_url)) as server:
         agent = await server.agent(ECHO, title="Écho 😀")
         session = await server.session(agent)
         for query in ("one", "two"):

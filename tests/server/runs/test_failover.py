@@ -131,13 +131,13 @@ class FakeTurns:
             raise self._failure
 
 
-async def finish_run(server: Running) -> str:
+async def finish_run(server: AppServer) -> str:
     response = await server.ask(await server.agent(ECHO))
     return response["data"]["message_id"]
 
 
 async def test_an_interrupted_run_is_taken_over_once_for_all_followers(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         run_id, turns = await finish_run(server), FakeTurns()
         failover = Failover(server.app_state, turns)
         assert await asyncio.gather(*(failover.take(run_id) for _ in range(5))) == [True] * 5
@@ -150,7 +150,7 @@ async def test_unknown_runs_and_busy_sessions_are_not_taken_over(
 ) -> None:
     monkeypatch.setattr(failover_module, "FREE_S", 0.05)
     monkeypatch.setattr(failover_module, "PAUSE_S", 0.01)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         run_id, turns = await finish_run(server), FakeTurns()
         failover = Failover(server.app_state, turns)
         assert not await failover.take("0" * 32)
@@ -168,7 +168,7 @@ async def test_unknown_runs_and_busy_sessions_are_not_taken_over(
 async def test_a_run_counts_as_continued_if_another_process_claimed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quicker: bool
 ) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         run_id, run_manager = await finish_run(server), server.app_state.run_manager
         head = await run_manager.head(run_id)
         heads = [head, replace(head, player="other") if is_quicker else head]

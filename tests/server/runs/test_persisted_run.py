@@ -16,7 +16,7 @@ from tests.server.http.app_server import ECHO, start_app
 async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_no_user_message(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
         sessions = SessionRepository(server.app_state.database, "tenant")

@@ -8,12 +8,12 @@ from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.wire.wire_events import Message, MessageEnd, WireNodeFinished, WireNodeStarted, WorkflowStarted
 
 
-def node_started(node: str, kind: str = "Message") -> NodeStarted:
-    return NodeStarted(node, node, kind, 1)
+def node_started(node: str, kind: str = "Message") -> WireNodeStarted:
+    return WireNodeStarted(node, node, kind, 1)
 
 
-def node_finished(node: str, kind: str = "Message") -> NodeFinished:
-    return NodeFinished({}, {}, node, node, kind, None, 0.0, 0.0)
+def node_finished(node: str, kind: str = "Message") -> WireNodeFinished:
+    return WireNodeFinished({}, {}, node, node, kind, None, 0.0, 0.0)
 
 
 def pieces(*texts: str) -> list[Any]:

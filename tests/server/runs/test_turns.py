@@ -17,7 +17,7 @@ from tests.server.http.app_server import ECHO, MODEL, start_app
 
 
 async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply("Hello")]) as server:
+    async with start_app(tmp_path, [Reply("Hello")]) as server:
         agent_id = await server.agent(MODEL)
         session_id = await server.session(agent_id)
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)

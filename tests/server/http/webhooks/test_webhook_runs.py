@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CompileError, DatabaseError, RunError
 from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.webhook_repository import WebhookTests, find_agent
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     TRIM_INTERVAL,
@@ -22,7 +23,6 @@ from ragflow_lg.server.http.webhooks.webhook_runs import (
 )
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 from tests.fakes.services import FixedClock
-from tests.server.database.rows import opened
 from tests.server.http.app_server import AppServer, canvas, start_app
 
 HOOK = canvas(
@@ -129,8 +129,8 @@ async def read_events(tests: WebhookTests) -> list[Any]:
     return [json.loads(row.event) for row in await tests.events("t1", 0, 9999)]
 
 
-async def test_events_are_recorded_with_distinct_times_and_an_end(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_events_are_recorded_with_distinct_times_and_an_end(database_url: str) -> None:
+    async with open_database(database_url) as database:
         tests = WebhookTests(database, "us", "a1")
         recorder = WebhookTestRecorder(PARTS, tests, "t1")
         await recorder.begin()
@@ -143,8 +143,8 @@ async def test_events_are_recorded_with_distinct_times_and_an_end(tmp_path: Path
         ]
 
 
-async def test_events_beyond_the_limit_are_dropped_except_the_end(tmp_path: Path) -> None:
-    async with opened(tmp_path) as database:
+async def test_events_beyond_the_limit_are_dropped_except_the_end(database_url: str) -> None:
+    async with open_database(database_url) as database:
         tests = WebhookTests(database, "us", "a1")
         recorder = WebhookTestRecorder(PARTS, tests, "t1", max_events=2)
         await recorder.begin()
