@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.dsl.response_schema import field_schema
+from ragflow_lg.dsl.form_schema import field_schema
 
 __all__ = ["CanvasConfig", "CanvasSettings", "NoConfig", "colour_of", "input_schema", "output_schema"]
 

@@ -108,7 +108,8 @@ _EMPTY: dict[type, Any] = {kind: kind for kind in (str, bool, int, float, list, 
 
 def empty_like(value: object) -> JsonValue:
     """Return the empty value of the same type: ``""``, ``0``, ``0.0``, ``False``, ``[]``, ``{}``, or None."""
-    make: Any = _EMPTY.get(type(value))  # pyright: ignore[reportUnknownArgumentType]
+    kind: Any = type(value)
+    make: Any = _EMPTY.get(kind)
     return make() if make else None
 
 

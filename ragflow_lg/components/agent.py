@@ -31,6 +31,7 @@ from ragflow_lg.models.chat_params import (
     rename_params,
     structured_output_names,
 )
+from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.model_call import (
     AnswerStream,
     ask,
@@ -42,7 +43,6 @@ from ragflow_lg.models.model_call import (
     read_structured,
 )
 from ragflow_lg.models.prompts import ChatMessage
-from ragflow_lg.models.required_citations import require_citations
 from ragflow_lg.services.chat import ChatModel, ChatRequest
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.models.chat_params import GO_NAMES, PromptedParams, lint_schema, rename_params, structured_output_names
+from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.model_call import (
     AnswerStream,
     ask,
@@ -18,7 +19,6 @@ from ragflow_lg.models.model_call import (
     keep_known_citations,
     read_structured,
 )
-from ragflow_lg.models.required_citations import require_citations
 from ragflow_lg.services.chat import ChatRequest
 
 if TYPE_CHECKING:

