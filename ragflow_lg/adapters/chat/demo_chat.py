@@ -60,16 +60,16 @@ def quote_answer(question: str, *prompts: str) -> str:
     The first of equally good sentences wins, because the best chunk comes first. The chunks may follow the question in
     ``question`` itself. Return ``""`` if no prompt contains chunks.
     """
-    wanted = set(extract_question_words(question.partition("\nID: ")[0]))
+    keywords = set(extract_question_words(question.partition("\nID: ")[0]))
     best, most = "", -1
     chunks = [chunk for prompt in prompts for chunk in islice(_CHUNK.finditer(prompt), _MAX_CHUNKS)]
     for number, head, content in (chunk.groups() for chunk in chunks):
         title = _TITLE.search(head)
         source = f" ({title[1].strip()})" if title else ""
-        chunk_score = len(wanted & set(split_words(content)))
+        chunk_score = len(keywords & set(split_words(content)))
         first, _, rest = content.partition("\n")
         for sentence in _SENTENCE.split(rest if " > " in first and rest else content):
-            score = 2 * len(wanted & set(split_words(sentence))) + chunk_score
+            score = 2 * len(keywords & set(split_words(sentence))) + chunk_score
             if sentence.strip() and score > most:
                 quote = " ".join(sentence.split())[:_MAX_QUOTE_CHARS].rstrip(" .。")
                 best, most = f"“{quote}”{source} [ID:{number}].", score

@@ -21,8 +21,8 @@ __all__ = [
     "build_chunks_request",
     "build_filter_request",
     "build_metadata_request",
-    "vector_field",
     "build_vectors_request",
+    "vector_field",
 ]
 
 Body: TypeAlias = dict[str, Any]

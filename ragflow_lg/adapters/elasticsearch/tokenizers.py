@@ -134,7 +134,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _stemmer() -> Callable[[str], str]:
-    import snowballstemmer  # pyright: ignore[reportMissingTypeStubs]
+    import snowballstemmer
 
     stemmer = cast("Any", snowballstemmer).stemmer("english")
     return cast("Callable[[str], str]", stemmer.stemWord)

@@ -1,6 +1,8 @@
 """The MCP servers of the settings. All agents share one session, which starts with the first call.
 
 The first session imports the MCP SDK, which is an optional dependency and slow to load.
+
+Source of the headers: RAGFlow's ``common/mcp_tool_call_conn.py``.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ import asyncio
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from string import Template
 from typing import TYPE_CHECKING, Any, Literal
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, parse_url
-from ragflow_lg.adapters.mcp.mcp_headers import build_headers, substitute
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, encode_headers, parse_url
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.tool_server import ServerAnswer
@@ -20,10 +22,13 @@ from ragflow_lg.services.tool_server import ServerAnswer
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_connection import McpConnection
 
-__all__ = ["McpServer", "McpServerSettings", "McpServers"]
+__all__ = ["McpServer", "McpServerSettings", "McpServers", "build_headers", "substitute"]
 
 MAX_SESSIONS = 16
 """Maximum number of sessions of one server. Each set of canvas headers needs its own session."""
+
+_PROTOCOL_PREFIX = "mcp-"
+"""Prefix of the headers of the protocol itself; only sessions set them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +171,35 @@ class McpServer:
                 task = asyncio.get_running_loop().create_task(session.aclose())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
+
+
+def substitute(text: str, variables: Mapping[str, str]) -> str:
+    """Replace ``$name`` and ``${name}`` by variables; unknown names stay unchanged.
+
+    >>> substitute("Bearer ${token} $other", {"token": "abc"})
+    'Bearer abc $other'
+    """
+    return Template(text).safe_substitute(variables)
+
+
+def build_headers(
+    headers: Mapping[str, str], variables: Mapping[str, str], canvas_headers: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the headers of the settings with their variables, overridden by the headers of a canvas.
+
+    Headers without a name or a value are dropped; ``Bearer`` without a token counts as no value. Placeholders in the
+    headers of a canvas refer only to its other headers, so that a canvas cannot read variables of the settings.
+
+    Raises:
+        ServiceError: for a name or a value that is not valid in HTTP.
+    """
+    merged: dict[str, tuple[str, str]] = {}
+    for source, values in ((headers, variables), (canvas_headers, canvas_headers)):
+        for name, value in source.items():
+            name, value = substitute(name, values).strip(), substitute(value, values).strip()
+            if name and value and value.lower() != "bearer" and not name.lower().startswith(_PROTOCOL_PREFIX):
+                merged[name.lower()] = (name, value)
+    return {name: value.decode("utf-8", "replace") for name, value in encode_headers(dict(merged.values()))}
 
 
 async def _import_connection() -> Any:

@@ -8,13 +8,15 @@ from ragflow_lg.adapters.elasticsearch.chunk_results import build_search_result,
 from ragflow_lg.adapters.elasticsearch.ranking import Candidate, ScoredChunk
 
 
-def scored(id_: str, similarity: float, document: str = "a.md", **fields: Any) -> ScoredChunk:
+def scored_chunk(id_: str, similarity: float, document: str = "a.md", **fields: Any) -> ScoredChunk:
     fields = {"docnm_kwd": document, "doc_id": f"doc-{document}", "content_with_weight": f"text of {id_}", **fields}
     return ScoredChunk(Candidate(id_, fields), similarity, similarity / 2, similarity / 4)
 
 
 def test_the_best_chunks_are_returned_and_all_are_counted() -> None:
-    result = build_search_result([scored("1", 0.9), scored("2", 0.8, "b.md"), scored("3", 0.7, "b.md")], 2)
+    result = build_search_result(
+        [scored_chunk("1", 0.9), scored_chunk("2", 0.8, "b.md"), scored_chunk("3", 0.7, "b.md")], 2
+    )
     assert [chunk["chunk_id"] for chunk in result.chunks] == ["1", "2"]
     assert [tuple(document) for document in result.documents] == [("b.md", "doc-b.md", 2), ("a.md", "doc-a.md", 1)]
     assert result.total == 3
@@ -22,7 +24,7 @@ def test_the_best_chunks_are_returned_and_all_are_counted() -> None:
 
 def test_chunks_have_the_fields_of_ragflow() -> None:
     (chunk,) = build_search_result(
-        [scored("1", 0.8, kb_id="k", img_id="i", position_int=[[1, 2, 3, 4, 5]], odd=1)], 8
+        [scored_chunk("1", 0.8, kb_id="k", img_id="i", position_int=[[1, 2, 3, 4, 5]], odd=1)], 8
     ).chunks
     assert chunk == {
         "chunk_id": "1",
@@ -45,11 +47,11 @@ def test_chunks_have_the_fields_of_ragflow() -> None:
 
 def test_a_parent_replaces_its_chunks() -> None:
     ranked = [
-        scored("1", 0.9, mom_id="p", important_kwd=["x"]),
-        scored("2", 0.6),
-        scored("3", 0.1, mom_id="p", important_kwd=["y"]),
-        scored("4", 0.05, mom_id="lost"),
-        scored("5", 0.04, mom_id=" "),
+        scored_chunk("1", 0.9, mom_id="p", important_kwd=["x"]),
+        scored_chunk("2", 0.6),
+        scored_chunk("3", 0.1, mom_id="p", important_kwd=["y"]),
+        scored_chunk("4", 0.05, mom_id="lost"),
+        scored_chunk("5", 0.04, mom_id=" "),
     ]
     chunks = build_search_result(ranked, 8).chunks
     assert list_parent_ids(chunks) == ["p", "lost"]

@@ -404,8 +404,8 @@ def authority() -> trustme.CA:
 def contexts(authority: trustme.CA, *names: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Return the server's and the client's TLS context for a certificate with these names."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
-    authority.issue_cert(*names).configure_cert(server)  # pyright: ignore[reportUnknownMemberType]
-    authority.configure_trust(client)  # pyright: ignore[reportUnknownMemberType]
+    authority.issue_cert(*names).configure_cert(server)  # pyright: ignore[reportUnknownMemberType] - trustme is partly untyped
+    authority.configure_trust(client)  # pyright: ignore[reportUnknownMemberType] - trustme is partly untyped
     return server, client
 
 
