@@ -87,7 +87,7 @@ def required_checkpointer(graph: Any, config: RunnableConfig) -> Any:
     """Return the saver that updates of a state use.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is no saver.
     """
     return graph._state_checkpointer(config)
 

@@ -33,7 +33,7 @@ def build_flows(draft: Draft) -> dict[NodeId | None, Flow]:
 
 
 def build_region_flow(region: Region, children: Children) -> Flow:
-    """Build the flow of a region's body. It starts at the item node, or at the region's owner if there is none."""
+    """Build the flow of a region's body. It starts at the item node, or at the region's owner without one."""
     successors = _successors(children, region.owner)
     return Flow(region.entry, successors if region.item else {**successors, region.owner: region.start})
 

@@ -1,4 +1,4 @@
-"""Every conformance case: the project's own ones, and the recorded ones where they are there."""
+"""Every conformance case: the project's own ones, and the recorded ones if available."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDED = list(read_cases(SHARED / "conformance" / "cases"))
 PAUSING = [case for case in (*OWN, *RECORDED) if {"UserFillUp", "Fillup"} & set(case.components.values())]
 
 
-def play(case: Case, reopen: OpenStore | None = None) -> None:
+def check(case: Case, reopen: OpenStore | None = None) -> None:
     verdict = judge(case, reopen)
     if verdict.outcome == "skip":
         pytest.skip(verdict.reason)
@@ -27,24 +27,24 @@ def play(case: Case, reopen: OpenStore | None = None) -> None:
 
 
 @pytest.mark.parametrize("case", OWN, ids=lambda case: case.id)
-def test_own_case(case: Case) -> None:
-    play(case)
+def test_own_case_passes(case: Case) -> None:
+    check(case)
 
 
-@pytest.mark.skipif(not RECORDED, reason="the folder ../shared/conformance is not there")
+@pytest.mark.skipif(not RECORDED, reason="the folder ../shared/conformance does not exist")
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.id)
-def test_recorded_case(case: Case) -> None:
-    play(case)
+def test_recorded_case_passes(case: Case) -> None:
+    check(case)
 
 
 @pytest.mark.parametrize("case", PAUSING, ids=lambda case: case.id)
 def test_pauses_survive_a_new_process_for_every_turn(case: Case, reopen_shared: OpenStore) -> None:
-    play(case, reopen_shared)
+    check(case, reopen_shared)
 
 
 def test_every_deviation_is_a_row_of_the_documentation() -> None:
     rows = (Path(__file__).parents[1] / "docs" / "fidelity.md").read_text(encoding="utf-8")
     for case, deviation in DEVIATIONS.items():
         assert f"| {deviation.row} |" in rows, (
-            f"{case} deviates by {deviation.row!r}, which docs/fidelity.md does not tell of"
+            f"{case} deviates by {deviation.row!r}, which docs/fidelity.md does not list"
         )

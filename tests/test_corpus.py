@@ -1,4 +1,4 @@
-"""Whole canvases: the project's own in every shape, real ones where they are there, and the examples."""
+"""Whole canvases: the project's own in every shape, the examples, and real ones if available."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.conftest import FIXTURES
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-from tests.harness.corpus import files_of, judge
+from tests.harness.corpus import find_canvases, judge
 from tests.stores import OpenStore
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 NOT_A_CANVAS = {"multi_step_workflow_example@3f71a7e8.json"}
-"""Real documents that RAGFlow itself refuses: a mode of Begin that it does not have."""
+"""Real documents that RAGFlow itself refuses, because of an unknown mode of Begin."""
 
 
-@pytest.mark.parametrize("path", files_of(FIXTURES / "canvas"), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_own_canvas(path: Path) -> None:
+@pytest.mark.parametrize("path", find_canvases(FIXTURES / "canvas"), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_own_canvas_has_the_expected_result(path: Path) -> None:
     verdict = judge(path)
-    assert verdict.is_right, verdict.text
+    assert verdict.has_passed, verdict.text
 
 
 @pytest.mark.parametrize("path", canvas_files(EXAMPLES), ids=lambda path: path.name)
@@ -40,33 +40,33 @@ def test_example_runs(path: Path) -> None:
     assert verdict.text == "ran"
 
 
-def test_real_canvases(shared_corpus: Path) -> None:
-    wrong = [f"{v.file}: {v.text}" for v in map(judge, files_of(shared_corpus)) if not v.is_right]
-    assert wrong == []
+def test_real_canvases_have_the_expected_results(shared_corpus: Path) -> None:
+    failures = [f"{v.file}: {v.text}" for v in map(judge, find_canvases(shared_corpus)) if not v.has_passed]
+    assert failures == []
 
 
 def test_real_canvases_satisfy_the_schema(shared_corpus: Path) -> None:
-    validator = Draft202012Validator(canvas_schema(load_catalog()))
+    validator: Any = Draft202012Validator(canvas_schema(load_catalog()))
     for path in [*(shared_corpus / "agent").glob("*.json"), *(shared_corpus / "graph_only").glob("*.json")]:
         errors = [error.message for error in validator.iter_errors(json.loads(path.read_text(encoding="utf-8")))]
         assert bool(errors) == (path.name in NOT_A_CANVAS), f"{path.name}: {errors[:1]}"
 
 
-class Anything(ComponentParams):
-    pass
+class AnyParams(ComponentParams):
+    """Params of any content."""
 
 
-class Given(ComponentOutputs):
+class FixedOutputs(ComponentOutputs):
     result: int = 0
     formalized_content: str = ""
 
 
-def stand_in(name: str) -> Any:
-    """A component that the canvas needs and this version lacks."""
+def fixed_component(name: str) -> Any:
+    """Build a component with fixed outputs, for one that this version lacks."""
 
-    @component(name, params=Anything, outputs=Given, description="Stands in.")
-    async def run(ctx: Any, params: Anything) -> Given:
-        return Given(result=42, formalized_content="found")
+    @component(name, params=AnyParams, outputs=FixedOutputs, description="Returns fixed outputs.")
+    async def run(ctx: Any, params: AnyParams) -> FixedOutputs:
+        return FixedOutputs(result=42, formalized_content="found")
 
     return run
 
@@ -82,11 +82,11 @@ async def test_every_branch_of_the_menu_is_played_with_restarts(
     shared_corpus: Path, choice: str, reopen_shared: OpenStore
 ) -> None:
     catalog = load_catalog()
-    catalog.add(stand_in("CodeExec"))
+    catalog.add(fixed_component("CodeExec"))
     canvas = compile_canvas((shared_corpus / "agent" / "all@7835ee82.json").read_bytes(), catalog)
     answers = iter([choice, "more", "2", "1", "1"])
     services = fake_services(models=OneModel(ScriptedModel([Reply("loop", repeat=True)])))
-    status, turns = "", 0
+    status, answer, turns = "", "", 0
     while status != "succeeded":
         turns += 1
         assert turns < 8
@@ -94,10 +94,10 @@ async def test_every_branch_of_the_menu_is_played_with_restarts(
             runner = Runner(canvas, services, store=store)
             pauses = await runner.pauses("s")
             fields = [field for pause in pauses for field in form_fields(pause.inputs)]
-            given = {f.name: 5 if f.type == "integer" else next(answers) for f in fields}
-            run = runner.resume("s", given) if given else runner.start("s", {"query": "hi"})
+            inputs = {f.name: 5 if f.type == "integer" else next(answers) for f in fields}
+            run = runner.resume("s", inputs) if inputs else runner.start("s", {"query": "hi"})
             async for _ in run:
                 pass
-            status = run.status
+            status, answer = run.status, run.answer
             assert status in ("waiting", "succeeded"), run.error
-    assert run.answer
+    assert answer

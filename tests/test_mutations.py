@@ -1,4 +1,4 @@
-"""Damaged canvases: whatever is wrong with one, it runs, fails as a run, or gives diagnostics; nothing else."""
+"""Damaged canvases: each one runs, fails as a run, or is refused with diagnostics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.conftest import FIXTURES
 from tests.fakes.services import fake_services
-from tests.harness.corpus import DemoModels, files_of
+from tests.harness.corpus import DemoModels, find_canvases
 
 COUNT = int(os.environ.get("MUTATIONS", "1000"))
 BATCHES = 20
@@ -48,7 +48,7 @@ CATALOG = load_catalog()
 
 
 def seeds() -> list[Any]:
-    paths = [*canvas_files(EXAMPLES), *files_of(FIXTURES / "canvas")]
+    paths = [*canvas_files(EXAMPLES), *find_canvases(FIXTURES / "canvas")]
     documents: list[Any] = []
     for path in paths:
         try:
@@ -59,42 +59,43 @@ def seeds() -> list[Any]:
     return documents + [case["dsl"] for case in cases]
 
 
-def places(value: Any) -> list[tuple[Any, Any]]:
-    """Every (holder, key) of a document."""
-    found: list[tuple[Any, Any]] = []
+def entries_of(value: Any) -> list[tuple[Any, Any]]:
+    """Return the container and key of every value in a document."""
+    entries: list[tuple[Any, Any]] = []
     stack = [value]
     while stack:
-        holder = stack.pop()
-        entries = holder.items() if isinstance(holder, dict) else enumerate(holder)
-        for key, entry in entries:
-            found.append((holder, key))
-            if isinstance(entry, dict | list):
-                stack.append(entry)
-    return found
+        container: Any = stack.pop()
+        is_list = isinstance(container, list)
+        children: Any = enumerate(cast("list[Any]", container)) if is_list else container.items()
+        for key, child in children:
+            entries.append((container, key))
+            if isinstance(child, dict | list):
+                stack.append(child)
+    return entries
 
 
 def damage(document: Any, chance: random.Random) -> Any:
-    """Give a copy with one to three things wrong."""
+    """Return a copy with one to three damaged values."""
     document = copy.deepcopy(document)
     for _ in range(chance.randint(1, 3)):
-        spots = places(document)
-        if not spots:
+        entries = entries_of(document)
+        if not entries:
             return document
-        holder, key = chance.choice(spots)
-        other_holder, other_key = chance.choice(spots)
+        container, key = chance.choice(entries)
+        other_container, other_key = chance.choice(entries)
         match chance.randrange(6):
             case 0:
-                del holder[key]
+                del container[key]
             case 1:
-                holder[key] = chance.choice(JUNK)
+                container[key] = chance.choice(JUNK)
             case 2:
-                holder[key] = copy.deepcopy(other_holder[other_key])
-            case 3 if isinstance(holder, dict):
-                holder[f"{key}x"] = holder.pop(key)
+                container[key] = copy.deepcopy(other_container[other_key])
+            case 3 if isinstance(container, dict):
+                container[f"{key}x"] = cast("dict[Any, Any]", container).pop(key)
             case 4:
-                holder[key] = [holder[key], holder[key]]
+                container[key] = [container[key], container[key]]
             case _:
-                holder[key] = {"value": holder[key]}
+                container[key] = {"value": container[key]}
     return document
 
 
@@ -110,13 +111,13 @@ async def play(document: Any) -> str:
             async for frame in run:
                 json.dumps(frame.data())
     except RunError as error:
-        # A cycle that never ends is the one thing that only a run can find out.
+        # Only a run can detect a cycle that never ends.
         return run.status if "cycle" in str(error) else f"error: {error}"
     return run.status
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_a_damaged_canvas_gives_a_result_or_diagnostics(batch: int) -> None:
+def test_a_damaged_canvas_runs_or_is_refused_with_diagnostics(batch: int) -> None:
     chance = random.Random(f"mutations {batch}")
     documents = seeds()
     outcomes = {asyncio.run(play(damage(chance.choice(documents), chance))) for _ in range(COUNT // BATCHES)}

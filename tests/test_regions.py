@@ -1,8 +1,9 @@
-"""Random canvases with regions and forms: straight, restarted and parallel runs agree."""
+"""Random canvases with regions and forms: uninterrupted, restarted and sequential runs have equal results."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import random
 from pathlib import Path
@@ -18,7 +19,7 @@ COUNT, BATCHES = int(os.environ.get("REGIONS", "100")), 10
 
 
 class Builder:
-    """Grows a canvas: lines of nodes, branches with a join, Loops and Iterations, nested up to three deep."""
+    """A builder of a random canvas: sequences of nodes, branches with a join, Loops and Iterations, nested."""
 
     def __init__(self, chance: random.Random, *, has_forms: bool) -> None:
         self.chance = chance
@@ -35,32 +36,32 @@ class Builder:
         self.components[name] = {**component, **({"parent_id": parent} if parent else {})}
         return name
 
-    def line(self, parent: str, item: str, depth: int, at_once: bool) -> tuple[str, str]:
-        """Give the first and the last node of a random line."""
+    def line(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
+        """Add a random sequence of nodes. Return its first and last node."""
         first = last = ""
         for _ in range(self.chance.randint(1, 3)):
             kinds = ["text", "branch", "choice"] + ["loop", "iteration"] * (depth < 3)
-            kinds += ["form"] * (self.has_forms and not at_once)
-            begin, end = getattr(self, self.chance.choice(kinds))(parent, item, depth, at_once)
+            kinds += ["form"] * (self.has_forms and not in_parallel)
+            begin, end = getattr(self, self.chance.choice(kinds))(parent, item, depth, in_parallel)
             if last:
                 self.components[last]["downstream"].append(begin)
             first, last = first or begin, end
         return first, last
 
-    def text(self, parent: str, item: str, depth: int, at_once: bool) -> tuple[str, str]:
+    def text(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         name = self.put("t", text(script=f"{{sys.query}}{item}{self.count}"), parent)
         return name, name
 
-    def form(self, parent: str, item: str, depth: int, at_once: bool) -> tuple[str, str]:
+    def form(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         field = self.name("f")
         name = self.put("ask", form(field, tips=f"{item}?"), parent)
         shown = self.put("t", text(script=f"{{{name}@{field}}}"), parent)
         self.components[name]["downstream"].append(shown)
         return name, shown
 
-    def branch(self, parent: str, item: str, depth: int, at_once: bool) -> tuple[str, str]:
+    def branch(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         ends = [
-            self.line(parent, item, depth + 1, at_once) if depth < 3 else self.text(parent, item, 3, at_once)
+            self.line(parent, item, depth + 1, in_parallel) if depth < 3 else self.text(parent, item, 3, in_parallel)
             for _ in "ab"
         ]
         top = self.put("t", text([begin for begin, _ in ends]), parent)
@@ -69,20 +70,20 @@ class Builder:
             self.components[end]["downstream"].append(join)
         return top, join
 
-    def choice(self, parent: str, item: str, depth: int, at_once: bool) -> tuple[str, str]:
-        ways = [self.text(parent, item, depth, at_once)[0] for _ in "ab"]
+    def choice(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
+        ways = [self.text(parent, item, depth, in_parallel)[0] for _ in "ab"]
         top = self.put("sw", switch([ways[0]], [ways[1]], self.chance.choice(["empty", "not empty"])), parent)
         join = self.put("j", text(script="".join(f"{{{way}@result}}" for way in ways)), parent)
         for way in ways:
             self.components[way]["downstream"].append(join)
         return top, join
 
-    def loop(self, parent: str, item: str, depth: int, at_once: bool) -> tuple[str, str]:
+    def loop(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         name = self.name("lp")
         rows = [{"variable": "s", "input_mode": "constant", "type": "string", "value": ""}]
         loop = node("Loop", {"loop_variables": rows, "maximum_loop_count": self.chance.randint(0, 3)})
         self.components[name] = {**loop, **({"parent_id": parent} if parent else {})}
-        begin, end = self.line(name, item, depth + 1, at_once)
+        begin, end = self.line(name, item, depth + 1, in_parallel)
         added = self.put("t", text(script=f"{{{name}@s}}{{{end}@result}}."), name)
         keep = self.put("k", assign(f"{name}@s", f"{added}@result"), name)
         self.components[end]["downstream"].append(added)
@@ -90,13 +91,13 @@ class Builder:
         self.put("li", node("LoopItem", {}, [begin]), name)
         return name, self.shown(name, f"{name}@s", parent)
 
-    def iteration(self, parent: str, item: str, depth: int, at_once: bool) -> tuple[str, str]:
+    def iteration(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         name, row = self.name("it"), self.name("ii")
         is_parallel = self.chance.random() < 0.3
-        begin, end = self.line(name, f"{{{row}@item}}", depth + 1, at_once or is_parallel)
+        begin, end = self.line(name, f"{{{row}@item}}", depth + 1, in_parallel or is_parallel)
         writes = any(c["obj"]["component_name"] in ("VariableAssigner",) for c in self.inside(name))
-        params = {"items_ref": "env.items", "outputs": {"r": {"ref": f"{end}@result", "type": "Array"}}}
-        params["max_concurrency"] = 3 if is_parallel and not writes else 0  # type: ignore[assignment]
+        params: dict[str, Any] = {"items_ref": "env.items", "outputs": {"r": {"ref": f"{end}@result", "type": "Array"}}}
+        params["max_concurrency"] = 3 if is_parallel and not writes else 0
         self.components[name] = {**node("Iteration", params), **({"parent_id": parent} if parent else {})}
         self.components[row] = node("IterationItem", {}, [begin], parent_id=name)
         return name, self.shown(name, f"{name}@r", parent)
@@ -123,21 +124,21 @@ def random_canvas(seed: int) -> dict[str, Any]:
 async def play_through(
     document: dict[str, Any], reopen: OpenStore, *, is_restarted: bool
 ) -> tuple[str, list[str], Any]:
-    """Answer every form by its fields' names until the turn ends; give the answer, the node events, the outputs."""
+    """Answer every form with the names of its fields. Return the answer, the node events and the outputs."""
     components = {name: c for name, c in document["components"].items() if name != "begin"}
     first = document["components"]["begin"]["downstream"]
-    told: list[str] = []
+    node_events: list[str] = []
     answer: dict[str, Any] | None = None
     for _ in range(500):
         async with reopen() as store:
             play = runner_of(components, first=first, variables=document["variables"], store=store)
             while True:
                 run = play.start("s", {"query": "q"}) if answer is None else play.resume("s", answer)
-                said, events = await play_run(run)
-                told += [event for event in events if event[0] != "?"]
+                text_shown, events = await play_run(run)
+                node_events += [event for event in events if event[0] != "?"]
                 if run.status != "waiting":
                     assert run.status == "succeeded", run.error
-                    return said, sorted(told), (await play.state("s"))["outputs"]
+                    return text_shown, sorted(node_events), (await play.state("s"))["outputs"]
                 answer = {field: field for pause in await play.pauses("s") for field in pause.inputs}
                 if is_restarted:
                     break
@@ -145,20 +146,18 @@ async def play_through(
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_runs_agree(batch: int, tmp_path: Path) -> None:
+def test_restarted_and_sequential_runs_equal_the_uninterrupted_one(batch: int, tmp_path: Path) -> None:
     for seed in range(batch * COUNT // BATCHES, (batch + 1) * COUNT // BATCHES):
         document = random_canvas(seed)
         straight = asyncio.run(play_through(document, store_opener("memory://"), is_restarted=False))
         stored = store_opener(f"sqlite:///{tmp_path}/{seed}.db")
         restarted = asyncio.run(play_through(document, stored, is_restarted=True))
         assert restarted == straight, seed
-        alone = json_without_concurrency(document)
+        alone = without_concurrency(document)
         assert asyncio.run(play_through(alone, store_opener("memory://"), is_restarted=False))[0] == straight[0], seed
 
 
-def json_without_concurrency(document: dict[str, Any]) -> dict[str, Any]:
-    import copy
-
+def without_concurrency(document: dict[str, Any]) -> dict[str, Any]:
     alone = copy.deepcopy(document)
     for component in alone["components"].values():
         component["obj"]["params"].pop("max_concurrency", None)

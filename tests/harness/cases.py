@@ -1,4 +1,4 @@
-"""Conformance cases: reading them, and what each part of one means for our engine."""
+"""Conformance cases of RAGFlow's behaviour, read from files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LATER = frozenset({"CodeExec"})
-"""Components that this version cannot run; a case with one of them is skipped by its name."""
+UNSUPPORTED = frozenset({"CodeExec"})
+"""Components that this version cannot run. Cases with one of them are skipped."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One recorded or written behaviour: a canvas, turns, and what each turn is to give."""
+    """A recorded or written behaviour: a canvas, turns, and the expected result of each turn."""
 
     data: Mapping[str, Any]
 
@@ -25,34 +25,29 @@ class Case:
     @property
     def components(self) -> dict[str, str]:
         """Component names by id."""
-        found: dict[str, str] = {}
-        for id_, component in self.data["dsl"].get("components", {}).items():
-            found[id_] = component["obj"]["component_name"]
-        return found
+        components = self.data["dsl"].get("components", {})
+        return {id_: component["obj"]["component_name"] for id_, component in components.items()}
 
     @property
-    def later(self) -> list[str]:
-        """Names of components that keep the case from being played."""
+    def unsupported(self) -> list[str]:
+        """Names of components that this version cannot run."""
         text = json.dumps(self.data["dsl"])
-        return sorted(name for name in LATER if f'"component_name": "{name}"' in text)
+        return sorted(name for name in UNSUPPORTED if f'"component_name": "{name}"' in text)
 
     @property
     def servers(self) -> set[str]:
         """Ids of the MCP servers that the canvas calls."""
-        objects = (
+        params_of_components: Iterator[Any] = (
             component["obj"].get("params") or {} for component in self.data["dsl"].get("components", {}).values()
         )
-        return {entry["mcp_id"] for params in objects for entry in params.get("mcp") or ()}
-
-    @property
-    def is_quirk(self) -> bool:
-        return bool(self.data.get("quirk"))
+        return {entry["mcp_id"] for params in params_of_components for entry in params.get("mcp") or ()}
 
     @property
     def expected(self) -> list[Mapping[str, Any]]:
-        """What each turn is to give; where only a live canvas did what it should, what that one gave.
+        """The expected results of the turns.
 
-        Behind the turn in which a live run ended, its recordings show another fault, so the rest is not played.
+        If only a live canvas behaved correctly, these are its results up to the turn in which its run ended. Its later
+        recordings show another fault.
         """
         live = self.data.get("expect_live")
         if not live:
@@ -62,12 +57,13 @@ class Case:
         )
         return live[: ended + 1]
 
-    def sane(self, turn: int) -> Mapping[str, Any] | None:
+    def alternative(self, turn: int) -> Mapping[str, Any] | None:
+        """Return the better result that the case names for a faulty turn of RAGFlow, if any."""
         sane = self.data.get("sane")
         return sane[turn] if sane else None
 
 
 def read_cases(folder: Path) -> Iterator[Case]:
-    """Read every case file of a folder, by name."""
+    """Yield every case of a folder, in the order of the file names."""
     for path in sorted(folder.glob("*.json")):
         yield Case(json.loads(path.read_text(encoding="utf-8")))

@@ -1,7 +1,7 @@
 """Play conformance cases: ``python -m tests.harness.conformance DIR [-k TEXT] [-v]``.
 
-One line a case, then ``N passed, N failed, N skipped``. A case passes if our engine does what it expects, or
-if it differs in exactly the fields that ``deviations`` names; one that is named but no longer differs fails.
+Prints a line for each case, then ``N passed, N failed, N skipped``. A case passes if our engine has the expected
+result, or if it differs in exactly the fields that ``deviations`` names. A deviation that no longer differs fails.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ragflow_lg.base.errors import CompileError
 from tests.harness.cases import Case, read_cases
@@ -27,7 +26,7 @@ LINE_CHARS = 400
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one case."""
+    """The result for one case."""
 
     case: str
     outcome: Literal["pass", "fail", "skip"]
@@ -35,21 +34,21 @@ class Verdict:
 
 
 def judge(case: Case, reopen: OpenStore | None = None) -> Verdict:
-    """Play one case and compare; with ``reopen`` each turn as another process would."""
-    if case.later:
-        return Verdict(case.id, "skip", f"needs {', '.join(case.later)}")
+    """Play one case and compare the results. With ``reopen`` each turn opens the store again, as a new process does."""
+    if case.unsupported:
+        return Verdict(case.id, "skip", f"needs {', '.join(case.unsupported)}")
     expects_refusal = "load_error" in case.expected[0]
     try:
         results = asyncio.run(asyncio.wait_for(play(case, reopen), LIMIT_S))
     except CompileError as error:
         refusal = next(d.code for d in error.diagnostics if d.severity == "error")
-        return _of_refusal(case, refusal, is_expected=expects_refusal)
+        return _judge_refusal(case, refusal, is_expected=expects_refusal)
     if expects_refusal:
         return Verdict(case.id, "fail", "was not refused")
-    return _of_results(case, results)
+    return _judge_results(case, results)
 
 
-def _of_refusal(case: Case, refusal: str, *, is_expected: bool) -> Verdict:
+def _judge_refusal(case: Case, refusal: str, *, is_expected: bool) -> Verdict:
     deviation = DEVIATIONS.get(case.id)
     if is_expected:
         return Verdict(case.id, "pass", f"refused: {refusal}")
@@ -58,38 +57,36 @@ def _of_refusal(case: Case, refusal: str, *, is_expected: bool) -> Verdict:
     return Verdict(case.id, "fail", f"refused: {refusal}")
 
 
-def _of_results(case: Case, results: list[TurnResult]) -> Verdict:
+def _judge_results(case: Case, results: list[TurnResult]) -> Verdict:
     problems, deviation = differences(case, results), DEVIATIONS.get(case.id)
     if deviation is None:
         return Verdict(case.id, "fail", "; ".join(problems.values())) if problems else Verdict(case.id, "pass")
     answers = [result.answer for result in results]
-    if gone := sorted(deviation.fields - problems.keys()):
-        return Verdict(case.id, "fail", f"no longer deviates ({deviation.row}) in {', '.join(gone)}; mend the table")
-    strange = [problem for field, problem in problems.items() if field not in deviation.fields]
+    if missing := sorted(deviation.fields - problems.keys()):
+        return Verdict(
+            case.id, "fail", f"no longer deviates ({deviation.row}) in {', '.join(missing)}; correct the table"
+        )
+    unexpected = [problem for field, problem in problems.items() if field not in deviation.fields]
     if answers != list(deviation.answers):
-        strange.append(f"answers {answers!r}, not {list(deviation.answers)!r}")
-    strange += [
-        f"turn {number + 1} is not sane: {answer!r}"
+        unexpected.append(f"answers {answers!r}, not {list(deviation.answers)!r}")
+    unexpected += [
+        f"turn {number + 1} has an unacceptable answer: {answer!r}"
         for number, answer in enumerate(answers)
-        if not _is_sane(case, number, answer)
+        if not _is_acceptable(case, number, answer)
     ]
-    if strange:
-        return Verdict(case.id, "fail", f"deviates otherwise than {deviation.row}: " + "; ".join(strange))
+    if unexpected:
+        return Verdict(case.id, "fail", f"deviates otherwise than {deviation.row}: " + "; ".join(unexpected))
     return Verdict(case.id, "pass", f"deviates: {deviation.row}")
 
 
-def _is_sane(case: Case, number: int, answer: str) -> bool:
-    """Whether the case itself allows the deviation, where it says what to do instead."""
-    sane = case.sane(number)
-    if not sane:
+def _is_acceptable(case: Case, number: int, answer: str) -> bool:
+    """Return whether an answer is the expected one or, if the case names better ones, one of these."""
+    alternative = case.alternative(number)
+    if not alternative:
         return True
-    accepted: list[str] = sane["answer"] if isinstance(sane["answer"], list) else [sane["answer"]]
+    better: Any = alternative["answer"]
+    accepted: list[str] = [better] if isinstance(better, str) else better
     return answer in (*accepted, case.expected[number].get("answer"))
-
-
-def judge_all(cases: Iterable[Case]) -> list[Verdict]:
-    """Judge every case."""
-    return [judge(case) for case in cases]
 
 
 def main() -> int:
@@ -100,7 +97,7 @@ def main() -> int:
     parser.add_argument("-v", action="store_true", help="show what differs in full")
     arguments = parser.parse_args()
     if not arguments.folder.is_dir():
-        sys.stderr.write(f"{arguments.folder} is no folder of case files.\n")
+        sys.stderr.write(f"{arguments.folder} is not a folder of case files.\n")
         return 2
     verdicts: list[Verdict] = []
     for case in read_cases(arguments.folder):

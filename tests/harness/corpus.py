@@ -1,9 +1,8 @@
 """Check, compile and run real canvases: ``python -m tests.harness.corpus DIR``.
 
-``DIR`` has the folders ``agent``, ``graph_only``, ``legacy`` and ``pipeline``. One line a file, then
-``N passed, N failed, N skipped``. What is owed: a canvas without components that are still to come runs with
-the demo model; one with such components is refused for nothing else; legacy and pipeline documents are named
-as such.
+``DIR`` has the folders ``agent``, ``graph_only``, ``legacy`` and ``pipeline``. Prints a line for each file, then
+``N passed, N failed, N skipped``. A canvas with supported components only has to run with the demo model. One with
+others has to be refused for no other reason. Legacy and pipeline documents have to be recognized.
 """
 
 from __future__ import annotations
@@ -30,48 +29,48 @@ from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import fake_services
 
-MOST_ANSWERS = 10
+MAX_ANSWERS = 10
 LIMIT_S = 30
 EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "object": {}, "file": []}
 
-OWED: dict[str, frozenset[str]] = {
+REFUSAL_CODES: dict[str, frozenset[str]] = {
     "agent": frozenset({"component-not-yet", "component-unknown", "legacy-component"}),
     "graph_only": frozenset({"component-not-yet", "pipeline-document", "legacy-component"}),
     "legacy": frozenset({"legacy-component"}),
     "pipeline": frozenset({"pipeline-document"}),
 }
-"""Codes with which a document of each folder may be refused."""
+"""The codes that may refuse a document of each folder."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one file."""
+    """The result for one file."""
 
     file: str
-    is_right: bool
+    has_passed: bool
     text: str
 
 
 FAILING = {"agent/iteration@dc976aa8.json": "structured_content must be an array"}
-"""Canvases that end with an error in RAGFlow too: this one reads an output that an Agent no longer has."""
+"""Canvases that also fail in RAGFlow: this one reads an output that Agents no longer have."""
 
 
-class EmptyServices:
-    """Finds nothing, whatever a tool asks."""
+class EmptyHttp:
+    """An HTTP client whose every response is empty."""
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, {}, "{}", request.url)
 
 
 class AnyKnowledge(FakeKnowledge):
-    """Has every dataset that a canvas names, with the same chunks."""
+    """A knowledge base with every dataset that a canvas names, all with the same chunks."""
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        return {asked: Dataset("ds1", asked) for asked in names_or_ids}
+        return {name: Dataset("ds1", name) for name in names_or_ids}
 
 
 class DemoModels:
-    """The demo model, whatever a canvas names."""
+    """Models that are all the demo model."""
 
     def model(self, llm_id: str) -> DemoChat:
         return DemoChat()
@@ -84,60 +83,60 @@ def judge(path: Path) -> Verdict:
     plan, diagnostics = check_canvas(path.read_bytes(), load_catalog())
     errors = [d for d in diagnostics if d.severity == "error"]
     if plan is None:
-        return _refused(name, era, errors)
+        return _judge_refusal(name, era, errors)
     if era in ("legacy", "pipeline"):
-        return Verdict(name, False, "compiled, but should be refused")
-    document = _with_datasets(json.loads(path.read_bytes()))
+        return Verdict(name, False, "was compiled, but should be refused")
+    document = _add_datasets(json.loads(path.read_bytes()))
     plan = check_canvas(document, load_catalog())[0] or plan
     try:
         status, error = asyncio.run(asyncio.wait_for(_run(plan), LIMIT_S))
     except RagflowLgError as failure:
         status, error = "failed", str(failure)
     if name in FAILING:
-        return Verdict(name, status == "failed" and FAILING[name] in str(error), f"fails as it should: {error}")
+        return Verdict(name, status == "failed" and FAILING[name] in str(error), f"fails as expected: {error}")
     return Verdict(name, status == "succeeded", "ran" if status == "succeeded" else f"compiled, then {status}: {error}")
 
 
-def _with_datasets(value: Any) -> Any:
-    """Let every Retrieval of a document that names no dataset search one: templates come without."""
+def _add_datasets(value: Any) -> Any:
+    """Add a dataset to every Retrieval without one, since templates have none."""
     if isinstance(value, list):
-        return [_with_datasets(entry) for entry in cast("list[Any]", value)]
+        return [_add_datasets(entry) for entry in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    held = {key: _with_datasets(entry) for key, entry in cast("dict[str, Any]", value).items()}
-    params = held.get("params")
-    if held.get("component_name") == "Retrieval" and isinstance(params, dict):
-        given = cast("dict[str, Any]", params)
-        held["params"] = {**given, "dataset_ids": given.get("dataset_ids") or given.get("kb_ids") or ["any"]}
-    return held
+    copy = {key: _add_datasets(entry) for key, entry in cast("dict[str, Any]", value).items()}
+    params = copy.get("params")
+    if copy.get("component_name") == "Retrieval" and isinstance(params, dict):
+        fields = cast("dict[str, Any]", params)
+        copy["params"] = {**fields, "dataset_ids": fields.get("dataset_ids") or fields.get("kb_ids") or ["any"]}
+    return copy
 
 
-def _refused(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
+def _judge_refusal(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
     codes = sorted({d.code for d in errors})
-    owed = OWED.get(era, frozenset())
+    expected = REFUSAL_CODES.get(era, frozenset())
     if "component-unknown" in codes:
-        owed |= {"params-invalid"}  # a document for something that RAGFlow itself does not have
-    strange = [d for d in errors if d.code not in owed]
-    if strange:
-        return Verdict(name, False, f"refused: {strange[0]}")
+        expected |= {"params-invalid"}  # a document for a component that RAGFlow itself does not have
+    unexpected = [d for d in errors if d.code not in expected]
+    if unexpected:
+        return Verdict(name, False, f"refused: {unexpected[0]}")
     return Verdict(name, bool(codes), "refused " + " ".join(codes))
 
 
 async def _run(plan: Plan) -> tuple[str, str | None]:
-    services = fake_services(models=DemoModels(), http=EmptyServices(), knowledge=AnyKnowledge())
+    services = fake_services(models=DemoModels(), http=EmptyHttp(), knowledge=AnyKnowledge())
     runner = Runner(lower_plan(plan), services)
-    run = runner.start("corpus", {"query": "hello", "inputs": dict(_filled(plan.form))})
-    for _ in range(MOST_ANSWERS):
+    run = runner.start("corpus", {"query": "hello", "inputs": dict(_answers(plan.form))})
+    for _ in range(MAX_ANSWERS):
         async for _ in run:
             pass
         if run.status != "waiting":
             break
-        answers = {p.id: dict(_filled(form_fields(p.inputs))) for p in await runner.pauses("corpus")}
+        answers = {p.id: dict(_answers(form_fields(p.inputs))) for p in await runner.pauses("corpus")}
         run = runner.resume("corpus", answers)
     return run.status, run.error
 
 
-def _filled(form: Iterable[FormField]) -> Iterator[tuple[str, Any]]:
+def _answers(form: Iterable[FormField]) -> Iterator[tuple[str, Any]]:
     for field in form:
         if field.options:
             yield field.name, {"value": field.options[0]}
@@ -145,9 +144,9 @@ def _filled(form: Iterable[FormField]) -> Iterator[tuple[str, Any]]:
             yield field.name, {"value": EXAMPLES.get(field.type.lower(), "hello")}
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Give all canvases of a corpus."""
-    return [path for era in OWED for path in sorted((folder / era).glob("*.json"))]
+def find_canvases(folder: Path) -> list[Path]:
+    """Return all canvases of a corpus."""
+    return [path for era in REFUSAL_CODES for path in sorted((folder / era).glob("*.json"))]
 
 
 def main() -> int:
@@ -155,10 +154,10 @@ def main() -> int:
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         sys.stderr.write("Usage: python -m tests.harness.corpus DIR\n")
         return 2
-    verdicts = [judge(path) for path in files_of(Path(sys.argv[1]))]
+    verdicts = [judge(path) for path in find_canvases(Path(sys.argv[1]))]
     for verdict in verdicts:
-        sys.stdout.write(f"{'ok  ' if verdict.is_right else 'FAIL'}  {verdict.file}  {verdict.text}\n")
-    failed = sum(not v.is_right for v in verdicts)
+        sys.stdout.write(f"{'ok  ' if verdict.has_passed else 'FAIL'}  {verdict.file}  {verdict.text}\n")
+    failed = sum(not v.has_passed for v in verdicts)
     sys.stdout.write(f"{len(verdicts) - failed} passed, {failed} failed, 0 skipped\n")
     return 1 if failed or not verdicts else 0
 

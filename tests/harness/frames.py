@@ -1,4 +1,4 @@
-"""What holds for the frames of every turn, whatever the canvas."""
+"""Rules for the frames of every turn of any canvas."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool, is_resumed: bool = False) -> list[str]:
-    """Say what a client could not make sense of.
+def find_frame_problems(
+    frames: Sequence[Mapping[str, Any]], *, has_failed: bool, is_resumed: bool = False
+) -> list[str]:
+    """Return the violations of the rules.
 
-    A turn opens with ``workflow_started``, one that answers a form goes on without it; a node starts before it
-    ends; text comes only while some node runs, and each Message is closed before the next; a turn without error
-    ends with ``workflow_finished``, all its nodes ended, or with ``user_inputs``.
+    A turn starts with ``workflow_started``, unless it answers a form. A node starts before it ends. Text arrives only
+    while a node runs, and each Message ends before the next. A turn without error ends with ``workflow_finished``,
+    after the ends of all nodes, or with ``user_inputs``.
     """
     problems: list[str] = []
     running: list[str] = []
@@ -35,7 +37,7 @@ def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool, is_
                 problems.append(f"{kind} while no node runs")
     if not has_failed:
         is_waiting = bool(frames) and frames[-1]["event"] == "user_inputs"
-        # A region that waits has begun and not ended; where it goes on, it ends without beginning again.
+        # A region that waits has started and not ended. It ends after the answer, without another start.
         problems += [f"{node!r} never ends" for node in running if not is_waiting]
         if is_open:
             problems.append("a Message is not closed")

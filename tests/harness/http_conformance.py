@@ -102,7 +102,7 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
                     scripts.scripts = {name: [dict(entry) for entry in entries] for name, entries in tools.items()}
                     scripts.calls.clear()
                     models.chat = build_model(turn)
-                    files.is_opening = bool(turn.get("files"))
+                    files.is_request = bool(turn.get("files"))
                     body = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
                     body |= {"agent_id": agent["data"]["id"], "stream": True, "user_id": turn.get("user_id", "user-1")}
                     answer = await client.post("/agents/chat/completions", json=body | {"session_id": session})
@@ -119,7 +119,7 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
 def judge(case: Case) -> str:
     """Return ``""`` if a client receives the frames of the engine, ``skip``, or the first difference."""
     if (
-        case.later
+        case.unsupported
         or case.servers
         or any("webhook_payload" in turn or "cancel_after" in turn for turn in case.data["turns"])
     ):

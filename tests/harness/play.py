@@ -1,4 +1,4 @@
-"""Playing a case on our engine."""
+"""Execution of a conformance case by our engine."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from tests.harness.scripted_tools import ScriptedServer, ToolScripts, scripted_t
 from tests.stores import OpenStore, store_opener
 
 STUB_HOST = "stub.test"
-REAL = "Retrieval"
-"""The tool that is played as it is, with datasets of the case."""
+REAL_TOOL = "Retrieval"
+"""The tool that is not scripted. It searches the datasets of the case."""
 
 ERROR_MARK = "**ERROR**"
-"""How a recorded script says that the provider's call fails; an adapter raises."""
+"""The mark of a failed provider call in a recorded script. An adapter raises instead."""
 
 
 @dataclass
 class TurnResult:
-    """What one turn gave."""
+    """The result of one turn."""
 
     frames: list[dict[str, Any]]
     answer: str
-    """As the run itself tells it; the frames have to say the same."""
+    """The answer of the run; the frames have to contain the same text."""
     error: str | None
     state: dict[str, Any]
     model: ScriptedModel
@@ -49,18 +49,18 @@ class TurnResult:
 
 
 class BeginFiles(NamedFiles):
-    """Files of a form field read as ``[file NAME]``, those of a request as ``[parsed NAME]``, as in the recordings."""
+    """Files with the recordings' contents: ``[file NAME]`` for a form field, ``[parsed NAME]`` for a request."""
 
     def __init__(self) -> None:
-        self.is_opening = True
+        self.is_request = True
 
     async def read(self, files: Any, layout_recognize: str) -> list[str]:
         parsed = await super().read(files, layout_recognize)
-        return parsed if self.is_opening else [text.replace("[parsed ", "[file ") for text in parsed]
+        return parsed if self.is_request else [text.replace("[parsed ", "[file ") for text in parsed]
 
 
 async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
-    """Play all turns on one session; with ``reopen`` each as another process would.
+    """Play all turns of a session. With ``reopen`` each turn opens the store again, as a new process does.
 
     Raises:
         CompileError: if the canvas is refused.
@@ -77,7 +77,7 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             }
             model = build_model(turn)
             files = BeginFiles()
-            files.is_opening = bool(turn.get("files"))
+            files.is_request = bool(turn.get("files"))
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
             services = fake_services(
                 models=OneModel(model), http=http, files=files, servers=servers, knowledge=knowledge
@@ -85,30 +85,30 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             limit = 1 if turn.get("cancel_after") else 256
             scripts.calls.clear()
             async with reopen() as store:
-                played, trace = await _turn(Runner(canvas, services, store=store, event_limit=limit), turn)
+                fields, trace = await _play_turn(Runner(canvas, services, store=store, event_limit=limit), turn)
             received, calls, searches = list(server.received), list(scripts.calls), list(knowledge.searches)
-            results.append(TurnResult(*played, model, canvas.plan, received, calls, trace, searches))
+            results.append(TurnResult(*fields, model, canvas.plan, received, calls, trace, searches))
             server.received.clear()
             knowledge.searches.clear()
     return results
 
 
-async def _turn(
+async def _play_turn(
     runner: Runner, turn: Mapping[str, Any]
 ) -> tuple[tuple[list[dict[str, Any]], str, str | None, dict[str, Any]], list[dict[str, Any]]]:
-    """Play one turn; give its frames, the answer, the error, and the state it leaves; and what agents called."""
+    """Play one turn. Return (frames, answer, error, state), and the calls of agents."""
     request: dict[str, Any] = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
     request["user_id"] = turn.get("user_id", "user-1")
     if "webhook_payload" in turn:
         request["payload"] = turn["webhook_payload"]
-    run = runner.start("session", request)  # pyright: ignore[reportArgumentType]
+    run = runner.start("session", request)  # pyright: ignore[reportArgumentType] - keys of a TypedDict
     frames: list[dict[str, Any]] = []
-    wanted = turn.get("cancel_after")
+    cancel_after = turn.get("cancel_after")
     error: str | None = None
     try:
         async for event in run:
             frames.append({"event": event.event, **event.data()})
-            if wanted and all(frames[-1].get(key) == value for key, value in wanted.items()):
+            if cancel_after and all(frames[-1].get(key) == value for key, value in cancel_after.items()):
                 run.cancel()
     except RagflowLgError as failure:
         error = str(failure)
@@ -140,14 +140,14 @@ def build_model(turn: Mapping[str, Any]) -> ScriptedModel:
 
 def build_catalog(case: Case, scripts: ToolScripts) -> Registry:
     catalog = load_catalog()
-    for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain" and spec.name != REAL]:
+    for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain" and spec.name != REAL_TOOL]:
         catalog.add(scripted_tool(spec, scripts), replace=True)
     return catalog
 
 
 @asynccontextmanager
 async def start_stub(case: Case) -> AsyncGenerator[tuple[HttpServer, GuardedHttpClient]]:
-    """Serve the case's routes under the name that its canvas uses."""
+    """Serve the case's HTTP routes under the host name that its canvas uses."""
     routes = [
         Route(
             r["path"],

@@ -1,18 +1,18 @@
-"""What one turn gave, as the fields that are compared.
+"""The result of a turn as a record of the fields that are compared.
 
 A record is a map with some of these fields:
 
-- ``answer``, ``thinking``: what was said, without and within thinking sections.
-- ``end``: type of the last event. ``pause``: ``{"inputs": [names], "tips": text}``, where the turn waits.
+- ``answer``, ``thinking``: the text outside and inside thinking sections.
+- ``end``: type of the last event. ``pause``: ``{"inputs": [names], "tips": text}`` if the turn waits.
 - ``error``: whether an error stopped the turn.
 - ``nodes``: ``+id`` for each ``node_started``, ``-id`` for each ``node_finished``, ``!id`` for one with an error.
-- ``messages``: for each Message its text and the data of its ``message_end``; ``pieces``: each ``message``.
-- ``outputs``: of the components that ran; ``history``; ``globals``.
-- ``llm_calls``, ``http_calls``, ``tool_calls``, ``searches``: what left the engine.
-- ``references``: what the turn's answers may cite.
-- ``trace``: what agents called, as RAGFlow stores it for its page, without times.
+- ``messages``: text and ``message_end`` data of each Message; ``pieces``: the text of each ``message``.
+- ``outputs``: those of the components that ran; ``history``; ``globals``.
+- ``llm_calls``, ``http_calls``, ``tool_calls``, ``searches``: the requests to services.
+- ``references``: the passages that the turn's answers may cite.
+- ``trace``: the calls of agents, as RAGFlow stores them for its page, without times.
 
-Texts of errors differ between implementations, so each becomes ``<error>`` wherever it shows up.
+Error texts differ between implementations, so ``<error>`` replaces them everywhere.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ from tests.harness.play import TurnResult
 
 Record = dict[str, Any]
 
-_UNSHOWN_OUTPUTS = frozenset({"next", "_created_time", "_elapsed_time"})
+_HIDDEN_OUTPUTS = frozenset({"next", "_created_time", "_elapsed_time"})
 _SHORTEST_ERROR = 3
 
 
-def of_recording(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Record:
-    """Give the record of what a case file expects; a field that it does not state is absent."""
+def record_expectation(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Record:
+    """Return the record of a turn's expected result, without the fields that the case does not state."""
     frames: Sequence[Mapping[str, Any]] = expect.get("events", ())
-    record: Record = _of_frames(frames) if frames else {}
+    record: Record = _record_frames(frames) if frames else {}
     record |= {key: expect[key] for key in ("answer", "thinking", "nodes", "history", "globals") if key in expect}
     record["thinking"] = expect.get("thinking", "")
     record["error"] = bool(expect.get("canvas_error")) or bool(frames and frames[-1]["event"] == "exception")
     if "last_event" in expect:
         record["end"] = expect["last_event"]
     if "final_outputs" in expect:
-        # A recording lists every component; what did not run is told by the events.
+        # A recording lists every component; the events tell which ones ran.
         ran = {node[1:] for node in record.get("nodes", ()) if node[0] in "-!"} if frames else expect["final_outputs"]
-        # While a region waits, what its body has given is kept inside of it.
+        # While a region waits, the outputs of its body are not part of the state around it.
         is_waiting = bool(frames) and frames[-1]["event"] == "user_inputs"
         inside = {id_ for id_, c in components.items() if c.get("parent_id")} if is_waiting else set[str]()
         record["outputs"] = {id_: expect["final_outputs"][id_] for id_ in ran if id_ not in inside}
     if "llm_calls" in expect:
-        record["llm_calls"] = [_recorded(call) for call in expect["llm_calls"]]
+        record["llm_calls"] = [_normalize_llm_call(call) for call in expect["llm_calls"]]
     if "http_calls" in expect:
         record["http_calls"] = [_http_call(**call) for call in expect["http_calls"]]
     if "tool_calls" in expect:
-        record["tool_calls"] = [[call["tool"], _looked_for(call["arguments"])] for call in expect["tool_calls"]]
+        record["tool_calls"] = [[call["tool"], _search_argument(call["arguments"])] for call in expect["tool_calls"]]
     if "retrieval" in expect:
         record["references"] = expect["retrieval"][-1]
     if "retrieval_calls" in expect:
         record["searches"] = [{**call, "doc_ids": call["doc_ids"] or None} for call in expect["retrieval_calls"]]
     if "tool_calls" in expect or "trace" in expect:
-        record["trace"] = [_in_order(block) for block in expect.get("trace", [])]
+        record["trace"] = [_normalize_trace(block) for block in expect.get("trace", [])]
     errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
-    return _presentable(record, errors)
+    return _normalize(record, errors)
 
 
-def of_result(result: TurnResult) -> Record:
-    """Give the record of a turn of ours."""
-    record = _of_frames(result.frames)
+def record_result(result: TurnResult) -> Record:
+    """Return the record of a turn's actual result."""
+    record = _record_frames(result.frames)
     record |= {"error": result.error is not None, "history": result.state.get("history", [])}
     ran = {node[1:] for node in record["nodes"] if node[0] in "-!"}
     outputs = {id_: value for id_, value in result.state.get("outputs", {}).items() if id_ in ran}
@@ -80,15 +80,15 @@ def of_result(result: TurnResult) -> Record:
         _http_call(call.method, call.path, dict(call.headers), call.body.decode("utf-8", "replace"))
         for call in result.received
     ]
-    record["tool_calls"] = [[function, _looked_for(arguments)] for function, arguments in result.tool_calls]
+    record["tool_calls"] = [[function, _search_argument(arguments)] for function, arguments in result.tool_calls]
     record["references"] = result.state.get("turn", {}).get("references", {"chunks": {}, "doc_aggs": {}})
     record["searches"] = [_search(search) for search in result.searches]
-    record["trace"] = [_in_order(block) for block in result.trace]
-    return _presentable(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
+    record["trace"] = [_normalize_trace(block) for block in result.trace]
+    return _normalize(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
 
 
 def _search(search: DatasetSearch) -> Record:
-    """Write a search as RAGFlow's retriever is asked; no document at all is an id that there is not."""
+    """Return a search as a call of RAGFlow's retriever. An id that does not exist stands for no documents."""
     documents = search.document_ids
     return {
         "question": search.question,
@@ -103,22 +103,22 @@ def _search(search: DatasetSearch) -> Record:
     }
 
 
-def _looked_for(arguments: Mapping[str, Any]) -> Any:
-    """Give what a tool was asked for: of its arguments the one that it needs."""
+def _search_argument(arguments: Mapping[str, Any]) -> Any:
+    """Return the required argument of a tool call."""
     return next((arguments[name] for name in ("query", "q", "urls") if name in arguments), None)
 
 
-def _in_order(block: Mapping[str, Any]) -> Record:
-    """Leave out times. Calls of one round come in any order: whichever ends first."""
+def _normalize_trace(block: Mapping[str, Any]) -> Record:
+    """Omit times, and sort the calls of a round, which have no fixed order."""
     entries = [{key: value for key, value in entry.items() if key != "elapsed_time"} for entry in block["trace"]]
     return {**block, "trace": sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))}
 
 
-def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
+def _record_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
     nodes: list[str] = []
     messages: list[list[Any]] = []
     pieces: list[str] = []
-    said = {False: "", True: ""}
+    texts = {False: "", True: ""}
     is_thinking, text = False, ""
     last: Mapping[str, Any] = {"event": ""}
     for last in frames:
@@ -130,7 +130,7 @@ def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
             case "message":
                 is_thinking = (is_thinking or "start_to_think" in last) and "end_to_think" not in last
                 piece = last["content"] or ""
-                said[is_thinking] += piece
+                texts[is_thinking] += piece
                 text += piece
                 pieces += [piece] if piece else []
             case "message_end":
@@ -138,7 +138,7 @@ def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
                 is_thinking, text = False, ""
             case _:
                 pass
-    record: Record = {"answer": said[False], "thinking": said[True], "end": last["event"], "nodes": nodes}
+    record: Record = {"answer": texts[False], "thinking": texts[True], "end": last["event"], "nodes": nodes}
     record |= {"messages": [*messages, [text, None]] if text else messages, "pieces": pieces}
     if last["event"] == "user_inputs":
         record["pause"] = {"inputs": sorted(last["inputs"]), "tips": last["tips"]}
@@ -146,7 +146,7 @@ def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
 
 
 def _llm_call(is_streaming: bool, request: Any) -> Record:
-    """Write one of our requests as the recordings do, our own wording replaced by their markers."""
+    """Return one of our model requests in the form of the recordings, with markers instead of our prompts."""
     system, messages = request.system, [dict(message) for message in request.messages]
     if system.startswith(INSTRUCTIONS_HEAD):
         system = "<categorize-instructions>"
@@ -173,13 +173,13 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
     return call
 
 
-def _recorded(call: Mapping[str, Any]) -> Record:
+def _normalize_llm_call(call: Mapping[str, Any]) -> Record:
     system = re.sub(r"\n+<", "\n<", call["system"].strip())
     return {**call, "system": system, "messages": [_message(message) for message in call["messages"]]}
 
 
 def _message(message: Mapping[str, Any]) -> Record:
-    """Write a message in OpenAI's form, calls without their index."""
+    """Return a message in OpenAI's form, with tool calls without an index."""
     if not message.get("tool_calls"):
         return dict(message)
     calls = [
@@ -200,7 +200,7 @@ def _message(message: Mapping[str, Any]) -> Record:
 
 
 def _http_call(method: str, path: str, headers: Mapping[str, str] | None = None, body: str | None = None) -> Record:
-    """Write a request so that it can be compared: header names in lower case, a JSON body as its value."""
+    """Return a comparable HTTP request, with lower-case header names and the value of a JSON body."""
     sent = {name.lower(): value for name, value in (headers or {}).items() if name.lower() not in _OWN_HEADERS}
     try:
         value = json.loads(body or "null")
@@ -210,49 +210,49 @@ def _http_call(method: str, path: str, headers: Mapping[str, str] | None = None,
 
 
 _OWN_HEADERS = frozenset({"host", "user-agent", "accept", "accept-encoding", "connection", "content-length"})
-"""Headers of the HTTP client; the recordings leave them out."""
+"""Headers of the HTTP client, which the recordings omit."""
 
 
-def _presentable(record: Record, errors: Iterable[str]) -> Record:
-    """Take out what is not compared: error texts, display names of successors, the date, unread streams."""
+def _normalize(record: Record, errors: Iterable[str]) -> Record:
+    """Remove what is not compared: error texts, display names of successors, the date, unread streams."""
     texts = sorted({text for text in errors if len(text) >= _SHORTEST_ERROR}, key=len, reverse=True)
-    shown: Record = _without(record, texts)
-    if "globals" in shown:
-        shown["globals"] = {key: value for key, value in shown["globals"].items() if key != "sys.date"}
-        if "history" in shown:
-            shown["globals"]["sys.history"] = _lines(shown["globals"].get("sys.history", ()), shown["history"])
-    if "outputs" in shown:
-        shown["outputs"] = {id_: _outputs(outputs) for id_, outputs in shown["outputs"].items()}
-    if "history" in shown:
-        shown["history"] = [
-            [role, _outputs(what) if isinstance(what, dict) else what] for role, what in shown["history"]
+    result: Record = _replace_texts(record, texts)
+    if "globals" in result:
+        result["globals"] = {key: value for key, value in result["globals"].items() if key != "sys.date"}
+        if "history" in result:
+            result["globals"]["sys.history"] = _lines(result["globals"].get("sys.history", ()), result["history"])
+    if "outputs" in result:
+        result["outputs"] = {id_: _outputs(outputs) for id_, outputs in result["outputs"].items()}
+    if "history" in result:
+        result["history"] = [
+            [role, _outputs(what) if isinstance(what, dict) else what] for role, what in result["history"]
         ]
-    return shown
+    return result
 
 
 def _outputs(outputs: Any) -> Record:
-    given = cast("Record", outputs or {})
-    kept = {key: value for key, value in given.items() if key not in _UNSHOWN_OUTPUTS and value != "<stream>"}
-    error = {"_ERROR": "<error>"} if kept.pop("_ERROR", None) else {}
-    return kept | error
+    values = cast("Record", outputs or {})
+    comparable = {key: value for key, value in values.items() if key not in _HIDDEN_OUTPUTS and value != "<stream>"}
+    error = {"_ERROR": "<error>"} if comparable.pop("_ERROR", None) else {}
+    return comparable | error
 
 
-def _without(value: Any, texts: Sequence[str]) -> Any:
+def _replace_texts(value: Any, texts: Sequence[str]) -> Any:
     if isinstance(value, str):
         for text in texts:
             value = value.replace(text, "<error>")
         return value
     if isinstance(value, Mapping):
-        return {key: _without(part, texts) for key, part in cast("Record", value).items()}
+        return {key: _replace_texts(part, texts) for key, part in cast("Record", value).items()}
     if isinstance(value, list | tuple):
-        return [_without(part, texts) for part in cast("list[Any]", value)]
+        return [_replace_texts(part, texts) for part in cast("list[Any]", value)]
     return value
 
 
 def _lines(lines: Sequence[str], history: Sequence[Any]) -> list[str]:
-    """Give ``sys.history`` with the role alone for assistant lines, whose text is RAGFlow's Python notation.
+    """Return ``sys.history`` with only the role of assistant lines, whose text is in Python notation in RAGFlow.
 
-    What they should say is in ``history``; that both have as many is what is left to compare.
+    Their content is compared in ``history``; here only their number is.
     """
     count = sum(role == "assistant" for role, _ in history)
     shown = ["assistant" if line.startswith("assistant: ") else line for line in lines]
