@@ -27,8 +27,8 @@ def cancel(
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
-    loaded = load_settings(settings)
-    print_line(with_store(loaded, checkpoint, lambda store: _cancel(store, session, canvas, loaded)))
+    config = load_settings(settings)
+    print_line(with_store(config, checkpoint, lambda store: _cancel(store, session, canvas, config)))
 
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:

@@ -29,12 +29,12 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     from ragflow_lg.server.assembly.tool_probe import probe_packages, probe_tools
     from ragflow_lg.server.settings import load_settings
 
-    loaded = load_settings(settings)
-    url = checkpoint or loaded.checkpoints
+    config = load_settings(settings)
+    url = checkpoint or config.checkpoints
 
     async def examine() -> list[CheckResult]:
-        tools = [*probe_packages(catalog()), *await probe_tools(loaded)]
-        return [*await probe_store(url, ttl_s=loaded.checkpoint_ttl_s), *tools]
+        tools = [*probe_packages(catalog()), *await probe_tools(config)]
+        return [*await probe_store(url, ttl_s=config.checkpoint_ttl_s), *tools]
 
     findings = asyncio.run(examine())
     for finding in findings:

@@ -66,15 +66,15 @@ def add(
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.settings import load_settings
 
-    loaded = load_settings(settings)
+    config = load_settings(settings)
     for path in paths:
         if not path.exists():
             raise SettingsError(f"The file or folder {str(path)!r} does not exist.")
 
     async def add_all() -> bool:
-        knowledge = SettingsKnowledge(loaded)
+        knowledge = SettingsKnowledge(config)
         try:
-            return all([await _add(path, dataset, embedding, prune, parallel, loaded, knowledge) for path in paths])
+            return all([await _add(path, dataset, embedding, prune, parallel, config, knowledge) for path in paths])
         except ServiceError as error:
             advice = "Everything added so far is stored; run the same command again to continue."
             raise ServiceError(f"{error}\n{advice}") from error
@@ -98,7 +98,7 @@ async def _add(
     files, root = list(list_source_files(path)), Path(resolve_source_name(path))
     default_name = root.parent.name if [file.path for file in files] == [path] else root.name
     database = knowledge.embedded().database
-    dataset, embedder = _dataset(knowledge, name or default_name or "files", embedding)
+    dataset, embedder = _open_dataset(knowledge, name or default_name or "files", embedding)
     section = settings.embeddings.get(embedder.name)
     with _progress_bar(dataset.name) as show:
         indexer = Indexer(
@@ -117,7 +117,7 @@ async def _add(
     return not report.failed
 
 
-def _dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[DatasetRecord, Embedder]:
+def _open_dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[DatasetRecord, Embedder]:
     """Return the dataset, created if it is missing, and its embedding model."""
     from ragflow_lg.adapters.knowledge.knowledge_records import add_dataset, find_dataset
     from ragflow_lg.base.errors import SettingsError

@@ -45,16 +45,16 @@ def mock_llm(
     from ragflow_lg.server.devtools.mock_llm.rules import load_rules
     from ragflow_lg.server.http.edge.listening_socket import open_socket
 
-    loaded = load_rules(rules)
-    with ExitStack() as opened:
-        lines = sys.stderr if log is None else opened.enter_context(_open_log(log))
+    rule_set = load_rules(rules)
+    with ExitStack() as stack:
+        lines = sys.stderr if log is None else stack.enter_context(_open_log(log))
 
         def write(line: str) -> None:
             lines.write(line)
             lines.flush()
 
-        app = mock_app(loaded, RequestLog(write))
-        listener = opened.enter_context(open_socket(host, port))
+        app = mock_app(rule_set, RequestLog(write))
+        listener = stack.enter_context(open_socket(host, port))
         asyncio.run(serve(app, listener, print_line))
 
 

@@ -74,10 +74,10 @@ def play_canvas(
     caller = _Caller(options, name, entries, is_stored=url != MEMORY)
 
     async def play() -> str:
-        async with AsyncExitStack() as opened:
+        async with AsyncExitStack() as stack:
             is_taped = options.record or options.replay
             sources = [read_canvas(Path(canvas_id)), dict(inputs or {})] if is_taped else []
-            recording = opened.enter_context(
+            recording = stack.enter_context(
                 open_recording(
                     options.record or "",
                     options.replay or "",
@@ -87,13 +87,13 @@ def play_canvas(
                     sources=sources,
                 )
             )
-            services = await opened.enter_async_context(
+            services = await stack.enter_async_context(
                 open_services(settings, model=options.model, recording=recording)
             )
-            store = await opened.enter_async_context(_open_store(url, settings))
+            store = await stack.enter_async_context(_open_store(url, settings))
             if before is not None:
                 await before(store)
-            callbacks = await opened.enter_async_context(open_callbacks(settings))
+            callbacks = await stack.enter_async_context(open_callbacks(settings))
             limit = settings.run.event_limit
             runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit, callbacks=callbacks)
             result = begin(runner, name)

@@ -50,9 +50,9 @@ def serve(
     from ragflow_lg.server.http.edge.uvicorn_server import run
     from ragflow_lg.server.settings import load_settings
 
-    loaded = load_settings(settings)
+    config = load_settings(settings)
     overrides = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    run(_serve(loaded.model_copy(update={"server": loaded.server.model_copy(update=overrides)}), model))
+    run(_serve(config.model_copy(update={"server": config.server.model_copy(update=overrides)}), model))
 
 
 async def _serve(settings: Settings, model: str) -> None:
@@ -80,12 +80,12 @@ async def _serve(settings: Settings, model: str) -> None:
                     print_line(f"API key (shown only once): {key}")
                 print_line(f"OpenAPI document: {url}/openapi.json")
 
-            async with app.state.operations.metrics.measure_loop_lag(), _metrics(section, app.state.operations):
+            async with app.state.operations.metrics.measure_loop_lag(), _serve_metrics(section, app.state.operations):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)
 
 
 @asynccontextmanager
-async def _metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
+async def _serve_metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
     """Serve metrics inside the context if the settings give them a port of their own."""
     if section.metrics != "port":
         yield

@@ -41,8 +41,8 @@ def sessions(
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
-    loaded = load_settings(settings)
-    with_store(loaded, checkpoint, lambda store: _list_or_delete(store, delete or [], older_than_days))
+    config = load_settings(settings)
+    with_store(config, checkpoint, lambda store: _list_or_delete(store, delete or [], older_than_days))
 
 
 async def _list_or_delete(store: Store, names: list[str], older_than_days: float | None) -> None:

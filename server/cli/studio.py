@@ -65,8 +65,8 @@ def studio(
     from ragflow_lg.server.studio.folder_lock import lock_folder
     from ragflow_lg.server.studio.studio_project import write_project
 
-    loaded = load_settings(settings)
-    url = checkpoint or loaded.checkpoints
+    values = load_settings(settings)
+    url = checkpoint or values.checkpoints
     uses_store = store_kind(url) != "memory"
     folder = output or (place if place.is_dir() else place.parent)
     _create_folder(folder)

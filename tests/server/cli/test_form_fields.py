@@ -93,9 +93,9 @@ def test_all_problems_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, ""), ("", ""), ([], ""), ({}, ""), (0, "0"), ({"a": 1}, '{"a": 1}'), (False, "false")]
+    ("value", "default"), [(None, ""), ("", ""), ([], ""), ({}, ""), (0, "0"), ({"a": 1}, '{"a": 1}'), (False, "false")]
 )
-def test_a_prompt_shows_the_default(value: Any, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_shows_the_default(value: Any, default: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {}
 
     def prompt(*_: Any, **more: Any) -> str:
@@ -106,7 +106,7 @@ def test_a_prompt_shows_the_default(value: Any, shown: str, monkeypatch: pytest.
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
     prompt_fields([FormField("n", "N", "line", value=value)], {})
-    assert options == {"default": shown, "show_default": bool(shown)}
+    assert options == {"default": default, "show_default": bool(default)}
 
 
 @pytest.mark.parametrize(

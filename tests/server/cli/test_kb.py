@@ -23,8 +23,8 @@ def test_each_subcommand_has_an_example() -> None:
 def test_the_life_of_a_dataset(tmp_path: Path, settings: Mapping[str, str]) -> None:
     assert "There are no datasets" in invoke("kb", "list", environment=settings).stdout
     assert not (tmp_path / "k.db").exists()
-    made = invoke("kb", "create", "notes", "--id", "abc", "--chunk-tokens", "32", environment=settings)
-    assert made.stdout == "notes  abc  hashing-stand-in\n"
+    creation = invoke("kb", "create", "notes", "--id", "abc", "--chunk-tokens", "32", environment=settings)
+    assert creation.stdout == "notes  abc  hashing-stand-in\n"
     for name in ("notes", "abc"):
         with pytest.raises(SettingsError, match="already"):
             raise invoke("kb", "create", name, environment=settings).exception or AssertionError

@@ -18,8 +18,8 @@ def settings(tmp_path: Path) -> Mapping[str, str]:
 
 
 def test_results_have_document_and_lines(settings: Mapping[str, str]) -> None:
-    shown = invoke("kb", "search", "handbook", "How many days of vacation?", "-n", "1", environment=settings).stdout
-    first, text = shown.splitlines()
+    output = invoke("kb", "search", "handbook", "How many days of vacation?", "-n", "1", environment=settings).stdout
+    first, text = output.splitlines()
     assert first.startswith("1. 0.")
     assert first.endswith("  time_off.md, lines 10-13")
     assert "27 days of paid vacation" in text

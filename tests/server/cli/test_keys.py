@@ -21,9 +21,9 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
         missing = invoke("keys", *arguments, environment=environment)
         assert (missing.exit_code, missing.stdout, file.exists()) == (code, "", False)
         assert f"The database {file} does not exist;" in (missing.stderr or str(missing.exception))
-    made = invoke("keys", "create", "desk", environment=environment)
-    assert made.stderr == f"Created a new database: {file}\n"
-    assert keys("revoke", "desk") == [f"revoked {made.stdout[:16]}…"]
+    creation = invoke("keys", "create", "desk", environment=environment)
+    assert creation.stderr == f"Created a new database: {file}\n"
+    assert keys("revoke", "desk") == [f"revoked {creation.stdout[:16]}…"]
     with sqlite3.connect(file) as raw:
         raw.execute("DELETE FROM api_keys")
     empty = invoke("keys", "list", environment=environment)

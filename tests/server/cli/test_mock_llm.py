@@ -40,10 +40,10 @@ def test_it_prints_its_url_logs_and_ends_at_once(tmp_path: Path, number: signal.
         httpx.post(
             f"{url}/chat/completions", json={**body, "messages": [{"role": "user", "content": "slow"}]}, timeout=0.3
         )
-    began = time.monotonic()
+    start_time = time.monotonic()
     process.send_signal(number)
     _, errors = process.communicate(timeout=10)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - start_time < 3
     assert (process.returncode, errors) == (0, "")
     written = log.read_text(encoding="utf-8")
     assert "sk-0123456789abcdef" not in written

@@ -30,7 +30,7 @@ class Params(ComponentParams):
     operator: str = Field("=", examples=["=", "≠"])
     count: Annotated[int, Field(ge=1, le=9)] | None = 3
     wait: Annotated[float, Field(gt=0)] = 0.5
-    told: bool = Field(False, description="Told here.")
+    flag: bool = Field(False, description="A flag.")
     rest: list[Any] = Field(default_factory=list[Any])
 
 
@@ -49,7 +49,7 @@ def test_types_are_plain_words() -> None:
         "operator": "text",
         "count": "whole number from 1 to 9",
         "wait": "number above 0",
-        "told": "true or false",
+        "flag": "true or false",
         "rest": "list",
     }
 
@@ -73,7 +73,7 @@ def test_choices_come_from_the_type_or_from_examples() -> None:
 def test_the_purpose_is_the_docstring_after_the_field() -> None:
     parameters = by_name()
     assert parameters["text"].about == "What is said, with references."
-    assert parameters["told"].about == "Told here."
+    assert parameters["flag"].about == "A flag."
     assert parameters["exception_goto"].about.startswith("Ids of the components")
 
 
@@ -87,6 +87,6 @@ def test_nested_keys_are_described_to_some_depth() -> None:
 
 
 def test_a_class_without_source_has_no_texts() -> None:
-    made: Any = type("Made", (BaseModel,), {"__annotations__": {"x": int}, "__module__": "nowhere"})
-    (one,) = parameters_of(made)
+    model: Any = type("Made", (BaseModel,), {"__annotations__": {"x": int}, "__module__": "nowhere"})
+    (one,) = parameters_of(model)
     assert (one.type, one.about) == ("whole number", "")

@@ -62,10 +62,10 @@ def pause_ids(state: dict[str, Any]) -> dict[str, str]:
 
 
 async def check_assistants(client: Any) -> None:
-    found = {a["graph_id"]: a for a in await client.assistants.search(limit=50)}
-    assert set(found) == {"customer_service_router", "order_form", "trip_form", "loop", "nested", "changing"}
-    assert found["trip_form"]["description"] == "Trip form"
-    schemas = await client.assistants.get_schemas(found["trip_form"]["assistant_id"])
+    assistants = {a["graph_id"]: a for a in await client.assistants.search(limit=50)}
+    assert set(assistants) == {"customer_service_router", "order_form", "trip_form", "loop", "nested", "changing"}
+    assert assistants["trip_form"]["description"] == "Trip form"
+    schemas = await client.assistants.get_schemas(assistants["trip_form"]["assistant_id"])
     inputs = schemas["input_schema"]["properties"]["inputs"]
     assert {name: field["type"] for name, field in inputs["properties"].items()} == {
         "city": "string",
@@ -79,7 +79,7 @@ async def check_assistants(client: Any) -> None:
     assert set(schemas["output_schema"]["properties"]) == set(schemas["state_schema"]["properties"]) == keys
     assert "model" in schemas["context_schema"]["properties"]
     assert "model" in schemas["config_schema"]["properties"]
-    nested = found["nested"]["assistant_id"]
+    nested = assistants["nested"]["assistant_id"]
     drawing = await client.assistants.get_graph(nested, xray=True)
     assert {"it:ii", "it:lp:li", "it:lp:ask", "it:lp:t"} < {node["id"] for node in drawing["nodes"]}
     assert {"source": "it:lp:li", "target": "it:lp:ask"} in drawing["edges"]
@@ -184,10 +184,10 @@ async def check_a_form_in_nested_loops(client: Any) -> None:
 
 
 async def check_a_changed_canvas_is_used(client: Any, file: Path) -> None:
-    found = await client.assistants.search(graph_id="changing")
-    before = await client.assistants.get_graph(found[0]["assistant_id"])
+    assistants = await client.assistants.search(graph_id="changing")
+    before = await client.assistants.get_graph(assistants[0]["assistant_id"])
     shutil.copy(ROOT / "examples" / "order_form.json", file)
-    after = await client.assistants.get_graph(found[0]["assistant_id"])
+    after = await client.assistants.get_graph(assistants[0]["assistant_id"])
     assert "UserFillUp.Shirt" in {n["id"] for n in after["nodes"]} - {n["id"] for n in before["nodes"]}
     file.write_text("{")
     with pytest.raises(Exception, match="json-invalid"):

@@ -14,7 +14,7 @@ async def test_the_server_ends_at_once_during_a_response() -> None:
             ask = http.post(f"{server.base_url}/chat/completions", json={"model": "m", "messages": []})
             asking = asyncio.create_task(ask)
             await asyncio.wait_for(server.received_request.wait(), 5)
-            began = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - began < 2
+            start_time = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - start_time < 2
         with pytest.raises(httpx.HTTPError):
             await asking
