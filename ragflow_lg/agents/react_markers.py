@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["MARKER_ENDS", "MarkerKind", "Marker", "may_begin_at", "next_marker"]
+__all__ = ["MARKER_ENDS", "Marker", "MarkerKind", "may_begin_at", "next_marker"]
 
 MarkerKind: TypeAlias = Literal["thought", "action", "input", "observation", "answer"]
 

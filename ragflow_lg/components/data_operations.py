@@ -108,8 +108,8 @@ async def data_operations(ctx: RunContext, params: Params) -> Outputs:
 
 
 def _select(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    wanted = frozenset(params.select_keys)
-    return [{key: value for key, value in entry.items() if key in wanted} for entry in maps]
+    expected = frozenset(params.select_keys)
+    return [{key: value for key, value in entry.items() if key in expected} for entry in maps]
 
 
 def _remove(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
@@ -147,7 +147,7 @@ def _filter(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     return [
         entry
         for entry in maps
-        if all(key in entry and test(filter_text(entry[key]), wanted) for key, test, wanted in rules)
+        if all(key in entry and test(filter_text(entry[key]), expected) for key, test, expected in rules)
     ]
 
 

@@ -136,8 +136,8 @@ async def invoke(ctx: RunContext, params: Params) -> Outputs:
         request = _request(ctx, params)
     finally:
         # As in RAGFlow, only the variables count as inputs: URLs and headers often contain keys.
-        recorded = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
-        for name in ctx.inputs.keys() - recorded:
+        names = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
+        for name in ctx.inputs.keys() - names:
             del ctx.inputs[name]
     response = await ctx.services.http.send(request)
     result = response.text

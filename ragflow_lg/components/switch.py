@@ -111,8 +111,8 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
 )
 async def switch(ctx: RunContext, params: Params) -> Outputs:
     """Return the targets of the first case that is met."""
-    chosen = next((case.to for case in params.conditions if _holds(ctx, case)), params.end_cpn_ids)
-    return Outputs.model_validate({"_next": chosen, "next": [ctx.title_of(target) for target in chosen]})
+    targets = next((case.to for case in params.conditions if _holds(ctx, case)), params.end_cpn_ids)
+    return Outputs.model_validate({"_next": targets, "next": [ctx.title_of(target) for target in targets]})
 
 
 def _holds(ctx: RunContext, case: Condition) -> bool:

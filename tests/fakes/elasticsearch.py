@@ -93,7 +93,7 @@ class FakeElasticsearch(HttpServer):
                 scores[id_] = scores.get(id_, 0.0) + score
         ids = sorted(scores, key=lambda id_: -scores[id_])
         start = body.get("from", 0)
-        shown = ids[start : start + body.get("size", 10)]
+        page = ids[start : start + body.get("size", 10)]
         return {
             "took": 1,
             "timed_out": False,
@@ -101,7 +101,7 @@ class FakeElasticsearch(HttpServer):
             "hits": {
                 "total": {"value": len(ids), "relation": "eq"},
                 "max_score": max(scores.values(), default=None),
-                "hits": [_hit(id_, scores[id_], documents[id_], body.get("_source", True)) for id_ in shown],
+                "hits": [_hit(id_, scores[id_], documents[id_], body.get("_source", True)) for id_ in page],
             },
         }
 
@@ -121,17 +121,17 @@ class FakeElasticsearch(HttpServer):
                 f"the query vector has a different dimension [{len(vector)}] than the index vectors [{mapped['dims']}]"
             )
             raise RefusedError(400, "illegal_argument_exception", reason)
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for id_, document in documents.items():
             if field in document and _matches(knn["filter"], id_, document):
                 cosine = _cosine(vector, document[field])
                 if cosine >= knn.get("similarity", -1.0):
-                    found[id_] = (1 + cosine) / 2
-        return dict(sorted(found.items(), key=lambda item: -item[1])[:count])
+                    scores[id_] = (1 + cosine) / 2
+        return dict(sorted(scores.items(), key=lambda item: -item[1])[:count])
 
 
-def _known(given: Mapping[str, Any], names: set[str], what: str) -> None:
-    unknown = sorted(set(given) - names)
+def _known(names_: Mapping[str, Any], names: set[str], what: str) -> None:
+    unknown = sorted(set(names_) - names)
     if unknown:
         raise RefusedError(400, "parsing_exception", f"unknown key {unknown} in {what}")
 
@@ -166,8 +166,8 @@ def _bool(clause: Mapping[str, Any], id_: str, document: Document) -> bool:
     needed = [*clause.get("must", []), *clause.get("filter", [])]
     results = [_matches(part, id_, document) for part in needed]  # evaluate all, so that every clause is validated
     refused = [_matches(part, id_, document) for part in clause.get("must_not", [])]
-    chosen = [_matches(part, id_, document) for part in clause.get("should", [])]
-    return all(results) and not any(refused) and (any(chosen) or bool(needed) or not chosen)
+    alternatives = [_matches(part, id_, document) for part in clause.get("should", [])]
+    return all(results) and not any(refused) and (any(alternatives) or bool(needed) or not alternatives)
 
 
 def _terms(kind: str, clause: Mapping[str, Any], id_: str, document: Document) -> bool:

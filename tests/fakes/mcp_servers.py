@@ -70,8 +70,8 @@ def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
 
 def stdio(*args: str, **more: Any) -> McpServerSettings:
     """Return settings of a server that is started by Python with these arguments."""
-    given: dict[str, Any] = {"initialize_timeout_s": 30, **more}
-    return McpServerSettings("stdio", sys.executable, args, **given)
+    options: dict[str, Any] = {"initialize_timeout_s": 30, **more}
+    return McpServerSettings("stdio", sys.executable, args, **options)
 
 
 def real_stdio(**more: Any) -> McpServerSettings:
@@ -86,20 +86,20 @@ def tiny(how: str = "well", **more: Any) -> McpServerSettings:
 
 def over_http(port: int, path: str = "/mcp", **more: Any) -> McpServerSettings:
     """Return settings of the SDK server over HTTP; the path ``/sse`` selects SSE."""
-    given: dict[str, Any] = {"kind": "sse" if path == "/sse" else "streamable-http", "timeout_s": 5, **more}
-    return McpServerSettings(url=f"http://127.0.0.1:{port}{path}", **given)
+    options: dict[str, Any] = {"kind": "sse" if path == "/sse" else "streamable-http", "timeout_s": 5, **more}
+    return McpServerSettings(url=f"http://127.0.0.1:{port}{path}", **options)
 
 
 @asynccontextmanager
 async def servers_of(**settings: McpServerSettings) -> AsyncGenerator[McpServers]:
     """Open servers by id and close them at the end."""
-    guarded = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
-    servers = McpServers(settings, guarded)
+    http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+    servers = McpServers(settings, http)
     try:
         yield servers
     finally:
         await servers.aclose()
-        await guarded.aclose()
+        await http.aclose()
 
 
 async def text_of(servers: McpServers, tool: str, id_: str = "s", **arguments: Any) -> str:

@@ -102,13 +102,13 @@ def _in_row(phrase: Phrase, words: Sequence[str]) -> bool:
     if not phrase.slop:
         length = len(phrase.words)
         return any(list(words[at : at + length]) == phrase.words for at in range(len(words)))
-    places = [[at for at, word in enumerate(words) if word == wanted] for wanted in phrase.words]
+    places = [[at for at, word in enumerate(words) if word == expected] for expected in phrase.words]
     return bool(all(places)) and _fits(places, phrase.slop)
 
 
-def _fits(places: Sequence[Sequence[int]], slop: int, chosen: tuple[int, ...] = ()) -> bool:
+def _fits(places: Sequence[Sequence[int]], slop: int, so_far: tuple[int, ...] = ()) -> bool:
     """Lucene's measure: how far apart the words' shifts from their place in the phrase are."""
-    if len(chosen) == len(places):
-        shifts = [at - index for index, at in enumerate(chosen)]
+    if len(so_far) == len(places):
+        shifts = [at - index for index, at in enumerate(so_far)]
         return max(shifts) - min(shifts) <= slop
-    return any(_fits(places, slop, (*chosen, at)) for at in places[len(chosen)] if at not in chosen)
+    return any(_fits(places, slop, (*so_far, at)) for at in places[len(so_far)] if at not in so_far)

@@ -71,13 +71,13 @@ async def run_component(
         streams_to=tuple(map(NodeId, streams_to)),
     )
     others = {NodeId(name): node for name in outputs or {}}
-    shown = tuple(spec.shows(bound))
+    texts = tuple(spec.shows(bound))
     plan = Plan(
         "",
         node.id,
         {**others, node.id: node},
         {},
-        messages={node.id: MessagePlan(node.id, shown, frozenset(others))} if shown else {},
+        messages={node.id: MessagePlan(node.id, texts, frozenset(others))} if texts else {},
     )
     events: list[EngineEvent] = []
     state = {
@@ -95,5 +95,13 @@ async def run_component(
         request=request,  # pyright: ignore[reportArgumentType] (tests pass partial requests)
         write=events.append,
     )
-    done = next(e for e in events if isinstance(e, NodeFinished))
-    return Result(done.outputs, done.error, done.globals or {}, done.patches or {}, done.inputs, done.targets, events)
+    end = next(e for e in events if isinstance(e, NodeFinished))
+    return Result(
+        end.outputs,
+        end.error,
+        end.globals or {},
+        end.patches or {},
+        end.inputs,
+        end.targets,
+        events,
+    )

@@ -27,8 +27,8 @@ async def records_of(run: Run) -> list[AgentRecord]:
     return [event async for event in run.with_records() if isinstance(event, AgentRecord)]
 
 
-async def recorded(replies: list[Reply], params: Any = None, **more: Any) -> tuple[list[AgentRecord], Any]:
-    """Play a turn; give the records and what was played."""
+async def play_and_record(replies: list[Reply], params: Any = None, **more: Any) -> tuple[list[AgentRecord], Any]:
+    """Play a turn; return its records and the turn."""
     records: list[AgentRecord] = []
 
     class Listener:
@@ -41,8 +41,8 @@ async def recorded(replies: list[Reply], params: Any = None, **more: Any) -> tup
 
             return ignore
 
-    played = await play_agent(replies, params, callbacks=[Listener()], **more)
-    return records, played
+    turn = await play_agent(replies, params, callbacks=[Listener()], **more)
+    return records, turn
 
 
 def kinds(records: list[AgentRecord]) -> list[str]:
@@ -54,15 +54,16 @@ END = ["iteration_started", "iteration_finished", "agent_finished"]
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
-async def test_a_round_a_call_and_an_answer(is_shown: bool) -> None:
-    records, played = await recorded([LOOK, Reply("Vientiane.")], is_shown=is_shown)
+async def test_a_round_a_call_and_an_answer_are_recorded(is_shown: bool) -> None:
+    records, turn = await play_and_record([LOOK, Reply("Vientiane.")], is_shown=is_shown)
     assert kinds(records) == [*ROUND, *END]
     assert {(r.node, r.path, r.visit, r.caller) for r in records} == {("a", "a", 2, "")}
-    started, thought, finished, called, came, *_, last = [dict(r.details) for r in records]
+    details: list[dict[str, Any]] = [dict(r.details) for r in records]
+    started, thought, finished, call, result, *_, last = details
     assert started == {"iteration": 1, "model": "m@Test", "step": "round 0"}
     assert thought == {"iteration": 1, "text": "Where?\nLooking."}
     assert (finished["calls"], finished["usage"]["calls"]) == (["wikipedia_search_0"], 1)
-    assert called == {
+    assert call == {
         "iteration": 1,
         "position": 0,
         "step": "0.0",
@@ -71,16 +72,16 @@ async def test_a_round_a_call_and_an_answer(is_shown: bool) -> None:
         "title": "Wiki",
         "arguments": {"query": "Laos"},
     }
-    assert "Vientiane is the capital." in came["result"]
+    assert "Vientiane is the capital." in result["result"]
     metrics = records[-1].metrics
     assert metrics is not None
     assert last == metrics.data()
     assert (metrics.iterations, metrics.calls, metrics.failures, metrics.usage.calls) == (2, 1, 0, 2)
-    assert played.run.agents == metrics
+    assert turn.run.agents == metrics
     json.dumps([r.data() for r in records])
 
 
-async def test_failures_say_what_went_wrong_and_whether_a_tool_was_reached() -> None:
+async def test_failures_state_the_error_and_whether_a_tool_was_called() -> None:
     calls = tool_calls(
         ("wikipedia_search_0", {"query": "Laos"}),
         ("tavily_search_1", {"query": "x"}),
@@ -89,43 +90,43 @@ async def test_failures_say_what_went_wrong_and_whether_a_tool_was_reached() -> 
     )
     answers = {"http://t/search": ServiceError(f"The key {KEY} is refused.")}
     tools = [WIKI, {**TAVILY, "params": {"api_key": KEY}}]
-    records, played = await recorded([calls, Reply("So.")], {"tools": tools}, answers=answers)
+    records, turn = await play_and_record([calls, Reply("So.")], {"tools": tools}, answers=answers)
     failed = {r.details["position"]: r.details for r in records if r.kind == "tool_failed"}
     assert {at: details["was_called"] for at, details in failed.items()} == {1: True, 2: False, 3: False}
     assert failed[1]["error"] == "Tavily error: The key *** is refused."
     assert (failed[2]["title"], failed[3]["title"], failed[3]["arguments"]) == ("", "Wiki", [1])
-    tools_used = {name: (tool.calls, tool.failures) for name, tool in played.run.agents.tools.items()}
+    tools_used = {name: (tool.calls, tool.failures) for name, tool in turn.run.agents.tools.items()}
     assert tools_used == {"wikipedia_search_0": (2, 1), "tavily_search_1": (1, 1), "(unknown)": (1, 1)}
-    assert [e["tool_name"] for e in played.run.trace[0]["trace"]] == ["wikipedia_search_0", "tavily_search_1"]
+    assert [e["tool_name"] for e in turn.run.trace[0]["trace"]] == ["wikipedia_search_0", "tavily_search_1"]
     assert KEY not in repr(records)
-    assert KEY not in repr(played.run.trace)
+    assert KEY not in repr(turn.run.trace)
 
 
-async def test_an_agent_that_is_a_tool_has_records_of_its_own() -> None:
+async def test_a_nested_agent_has_separate_records() -> None:
     replies = [
         tool_calls(("Fact_Finder_0", FIND), ("Fact_Finder_0", FIND)),
         *(tool_calls(("wikipedia_search_0", {"query": "Laos"})) for _ in range(2)),
         *(Reply("Vientiane.", match="You find facts") for _ in range(2)),
         Reply("It is Vientiane."),
     ]
-    records, played = await recorded(replies, {"tools": [INNER]})
+    records, turn = await play_and_record(replies, {"tools": [INNER]})
     inner = [r for r in records if r.path == "a-->Fact_Finder"]
     assert {r.caller for r in inner} == {"0.0", "0.1"}
     assert {(r.node, r.visit) for r in inner} == {("a", 2)}
     for caller in ("0.0", "0.1"):
         assert kinds([r for r in inner if r.caller == caller]) == [k for k in [*ROUND, *END] if k != "thought"]
-    run = played.run
+    run = turn.run
     assert (run.agents.visits, run.agents.iterations, run.usage.calls) == (3, 6, 6)
     assert run.agents.usage == run.usage
     assert run.agents.tools["Fact_Finder_0"].calls == 2
     assert [e["path"] for e in run.trace[0]["trace"]] == ["-->Fact_Finder", "-->Fact_Finder", "", ""]
 
 
-async def test_a_model_that_fails_is_recorded() -> None:
-    records, played = await recorded([LOOK, Reply(error="It is down.")], is_shown=False)
+async def test_a_failed_model_call_is_recorded() -> None:
+    records, turn = await play_and_record([LOOK, Reply(error="It is down.")], is_shown=False)
     assert kinds(records) == [*ROUND, "iteration_started", "iteration_failed", "agent_finished"]
     assert records[-2].details["error"] == "It is down."
-    assert (played.run.agents.iterations, played.run.agents.failed_iterations) == (2, 1)
+    assert (turn.run.agents.iterations, turn.run.agents.failed_iterations) == (2, 1)
 
 
 async def test_a_rewritten_question_is_a_note() -> None:
@@ -139,10 +140,11 @@ async def test_a_rewritten_question_is_a_note() -> None:
     note = records[0].details
     assert (note["title"], note["result"]) == ("Multi-turn conversation optimization", "How big is it?")
     assert (run.agents.iterations, run.agents.usage.calls, run.usage.calls) == (1, 2, 2)
-    assert [e["tool_name"] for e in run.trace[0]["trace"]] == [note["title"]]
+    entries: Any = run.trace[0]["trace"]
+    assert [entry["tool_name"] for entry in entries] == [note["title"]]
 
 
-async def test_what_a_crash_left_is_replayed_and_counts_once(reopen: OpenStore) -> None:
+async def test_stored_steps_are_replayed_after_a_crash_and_counted_once(reopen: OpenStore) -> None:
     async with reopen() as store:
         first = await play_agent([LOOK, Reply(hangs=True)], store=store)
         assert first.run.status == "cancelled"
@@ -150,22 +152,23 @@ async def test_what_a_crash_left_is_replayed_and_counts_once(reopen: OpenStore) 
         first.model.replies.append(Reply("Vientiane."))
         run = first.runner.continue_("s")
         records = await records_of(run)
-        kept = [await store.traces.get(r.envelope.message_id) for r in (first.run, run)]
+        traces = [await store.traces.get(r.envelope.message_id) for r in (first.run, run)]
     assert kinds(records) == [*(f"={kind}" for kind in ROUND), *END]
     assert (run.agents.iterations, run.agents.calls, run.agents.replayed) == (1, 0, 2)
     assert (run.agents.usage.calls, run.agents.replayed_usage.calls) == (1, 1)
     together = first.run.agents.plus(run.agents)
     assert (together.iterations, together.calls) == (2, 1)
     assert together.tools == {"wikipedia_search_0": ToolMetrics(1, 0, together.tools["wikipedia_search_0"].seconds)}
-    assert [["is_replayed" in e for e in trace[0]["trace"]] for trace in kept if trace] == [[False], [True]]
+    blocks: list[Any] = [trace[0]["trace"] for trace in traces if trace]
+    assert [["is_replayed" in entry for entry in block] for block in blocks] == [[False], [True]]
 
 
-async def test_clients_are_sent_nothing_of_it() -> None:
-    played = await play_agent([LOOK, Reply("Vientiane.")])
-    played.model.replies += [LOOK, Reply("Vientiane.")]
-    names = [event.event async for event in played.runner.start("t", {"query": "q"})]
+async def test_clients_receive_no_records() -> None:
+    turn = await play_agent([LOOK, Reply("Vientiane.")])
+    turn.model.replies += [LOOK, Reply("Vientiane.")]
+    names = [event.event async for event in turn.runner.start("t", {"query": "q"})]
     assert "agent_record" not in names
-    played.model.replies += [LOOK, Reply("Vientiane.")]
-    both = [event.event async for event in played.runner.start("u", {"query": "q"}).with_records()]
+    turn.model.replies += [LOOK, Reply("Vientiane.")]
+    both = [event.event async for event in turn.runner.start("u", {"query": "q"}).with_records()]
     assert [name for name in both if name != "agent_record"] == names
     assert both.index("agent_record") > both.index("node_started")

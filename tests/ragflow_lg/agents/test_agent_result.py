@@ -9,7 +9,7 @@ from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.services.chat import ToolCall
 
 
-def test_calls_are_listed_with_their_arguments_as_far_as_they_are_json() -> None:
+def test_calls_are_listed_with_their_arguments_parsed_if_possible() -> None:
     gathered = AgentResult()
     gathered.add_call(ToolCall("1", "t", '{"a": 1}'), Outcome([1]))
     gathered.add_call(ToolCall("2", "u", "[" * 100_000), Outcome("no", is_error=True))
@@ -27,7 +27,7 @@ def links(*files: dict[str, Any], answer: str = "") -> str:
 PNG = {"name": "a.png", "url": "/f/a.png", "mime_type": "image/png"}
 
 
-def test_images_are_shown_and_other_files_linked_once() -> None:
+def test_images_are_embedded_and_other_files_linked_once() -> None:
     table = {"name": "t.csv", "url": "https://x.test/t.csv?a=1", "mime_type": "text/csv"}
     assert links(PNG, table, PNG) == "\n\n![a.png](/f/a.png)\n\n[Download t.csv](https://x.test/t.csv?a=1)"
     assert links(PNG, answer="See ![a.png](/f/a.png)!") == ""
@@ -35,11 +35,11 @@ def test_images_are_shown_and_other_files_linked_once() -> None:
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "", "x.png", "http://[", None, 1])
-def test_an_address_that_is_none_is_left_out(url: Any) -> None:
+def test_invalid_urls_are_omitted(url: Any) -> None:
     assert links({**PNG, "url": url}) == ""
 
 
-def test_names_and_addresses_cannot_break_out_of_the_link() -> None:
+def test_names_and_urls_cannot_break_out_of_the_link() -> None:
     assert links({"name": "a](x)\n![b", "url": "/f/a b(c).png", "mime_type": None}) == (
         "\n\n[Download a\\](x) !\\[b](/f/a%20b%28c%29.png)"
     )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
@@ -19,7 +21,7 @@ from tests.stores import OpenStore
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="Looking. ")
 
 
-async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: OpenStore) -> None:
+async def test_completed_steps_are_not_repeated_when_the_turn_resumes(reopen: OpenStore) -> None:
     async with reopen() as store:
         first = await play_agent([LOOK, Reply("Vien", hangs=True)], store=store)
         assert (first.run.status, len(first.model.requests), len(first.http.requests)) == ("cancelled", 2, 1)
@@ -32,16 +34,17 @@ async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: Open
     assert [m["role"] for m in first.model.requests[2][1].messages] == ["user", "assistant", "tool"]
 
 
-async def test_what_was_used_before_a_crash_counts(reopen: OpenStore) -> None:
+async def test_usage_before_a_crash_counts(reopen: OpenStore) -> None:
     async with reopen() as store:
         first = await play_agent([LOOK, Reply(hangs=True)], store=store, is_shown=False)
         first.model.replies.append(Reply("Vientiane."))
         run = first.runner.continue_("s")
         finished = [event async for event in run if event.event == "workflow_finished"]
-    assert finished[0].data()["usage"]["calls"] == 2
+    data: Any = finished[0].data()
+    assert data["usage"]["calls"] == 2
 
 
-async def test_whether_a_shared_budget_was_used_up_is_the_same_behind_a_crash() -> None:
+async def test_the_state_of_a_shared_budget_is_the_same_after_a_crash() -> None:
     plan, steps = plan_of(canvas({"a": text()})), MemorySteps()
 
     def process(spent: int) -> AgentRun:
@@ -59,11 +62,11 @@ async def test_whether_a_shared_budget_was_used_up_is_the_same_behind_a_crash() 
 @pytest.mark.parametrize(
     ("value", "says"), [("é", "é"), (None, ""), ([1, "é"], '[1, "é"]'), (0, "0"), ({"a": None}, '{"a": null}')]
 )
-def test_a_text_is_told_as_it_is_and_the_rest_as_json(value: JsonValue, says: str) -> None:
+def test_results_are_texts_or_json(value: JsonValue, says: str) -> None:
     assert result_text(value) == says
 
 
-def test_messages_of_one_role_are_joined() -> None:
+def test_consecutive_messages_of_one_role_are_merged() -> None:
     assert append_message([{"role": "user", "content": "a"}], "user", "b") == [{"role": "user", "content": "a\n\nb"}]
     assert [m["role"] for m in append_message([{"role": "user", "content": "a"}], "assistant", "b")] == [
         "user",

@@ -17,93 +17,93 @@ from tests.fakes.services import FixedClock, Reply
 LOOK = ("wikipedia_search_0", {"query": "Laos"})
 
 
-def guarded(*guards: Any) -> ToolPolicies:
+def with_guards(*guards: Any) -> ToolPolicies:
     return ToolPolicies(guards=guards)
 
 
 # Permits
 
 
-async def test_a_forbidden_tool_is_not_shown_and_not_known() -> None:
+async def test_a_forbidden_tool_is_neither_shown_nor_callable() -> None:
     policies = ToolPolicies(ToolPermits(deny=("wikipedia",)))
     replies = [tool_calls(LOOK, ("tavily_search_1", {"query": "x"})), Reply("ok")]
-    played = await play_agent(replies, {"tools": [WIKI, TAVILY]}, policies=policies)
-    assert [tool.name for tool in played.model.requests[0][1].tools] == ["tavily_search_1"]
-    assert played.tool_results[0] == "LLM tool wikipedia_search_0 does not exist"
-    assert [request.url for request in played.http.requests if "wiki" in request.url] == []
+    turn = await play_agent(replies, {"tools": [WIKI, TAVILY]}, policies=policies)
+    assert [tool.name for tool in turn.model.requests[0][1].tools] == ["tavily_search_1"]
+    assert turn.tool_results[0] == "LLM tool wikipedia_search_0 does not exist"
+    assert [request.url for request in turn.http.requests if "wiki" in request.url] == []
 
 
-async def test_an_agent_below_is_held_by_the_deployment_too() -> None:
+async def test_permits_of_the_deployment_apply_to_nested_agents() -> None:
     inner = {"component_name": "Agent", "name": "Helper", "params": {"llm_id": "m@T", "tools": [WIKI]}}
     replies = [tool_calls(("Helper_0", {"user_prompt": "x"})), Reply("I have none."), Reply("ok")]
     policies = ToolPolicies(ToolPermits(("Agent",)))
-    played = await play_agent(replies, {"tools": [inner]}, policies=policies, is_shown=False)
-    assert [len(request.tools) for _, request in played.model.requests] == [1, 0, 1]
+    turn = await play_agent(replies, {"tools": [inner]}, policies=policies, is_shown=False)
+    assert [len(request.tools) for _, request in turn.model.requests] == [1, 0, 1]
 
 
 async def test_an_agent_whose_tools_are_all_forbidden_just_answers() -> None:
-    played = await play_agent([Reply("hi")], policies=ToolPolicies(ToolPermits(())))
-    assert played.outputs["content"] == "hi"
-    assert played.model.requests[0][1].tools == ()
+    turn = await play_agent([Reply("hi")], policies=ToolPolicies(ToolPermits(())))
+    assert turn.outputs["content"] == "hi"
+    assert turn.model.requests[0][1].tools == ()
 
 
 # Guards
 
 
-async def test_a_guard_sees_every_call_and_what_it_gave() -> None:
+async def test_a_guard_sees_every_call_and_its_result() -> None:
     guard = Guard()
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(guard))
-    assert [asked[:2] for asked in guard.calls] == [("before", "Wikipedia"), ("after", "Wikipedia")]
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(guard))
+    assert [requests[:2] for requests in guard.calls] == [("before", "Wikipedia"), ("after", "Wikipedia")]
     assert guard.calls[0][2] == {"query": "Laos"}
-    assert guard.calls[1][2] == played.tool_results[0]
-    assert "Vientiane" in played.tool_results[0]
+    assert guard.calls[1][2] == turn.tool_results[0]
+    assert "Vientiane" in turn.tool_results[0]
 
 
-async def test_a_refused_call_is_not_made_and_the_reason_is_told() -> None:
+async def test_a_refused_call_is_not_made_and_the_model_sees_the_reason() -> None:
     guard, next_guard = Guard(Refuse("It looks odd.")), Guard()
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(guard, next_guard))
-    assert played.tool_results == ["The call to Wiki was refused: It looks odd."]
-    assert played.http.requests == []
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(guard, next_guard))
+    assert turn.tool_results == ["The call to Wiki was refused: It looks odd."]
+    assert turn.http.requests == []
     assert next_guard.calls == []
 
 
-async def test_what_one_guard_replaces_the_next_one_and_the_tool_see() -> None:
+async def test_a_replacement_reaches_the_next_guard_and_the_tool() -> None:
     next_guard = Guard()
-    policies = guarded(Guard(Replace({"query": "Peru"}), Replace("masked")), next_guard)
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=policies)
+    policies = with_guards(Guard(Replace({"query": "Peru"}), Replace("masked")), next_guard)
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=policies)
     assert next_guard.calls == [("before", "Wikipedia", {"query": "Peru"}), ("after", "Wikipedia", "masked")]
-    assert played.http.requests[0].query["gsrsearch"] == "Peru"
-    assert played.tool_results == ["masked"]
-    assert "references" not in played.state["turn"]
+    assert turn.http.requests[0].query["gsrsearch"] == "Peru"
+    assert turn.tool_results == ["masked"]
+    assert "references" not in turn.state["turn"]
 
 
-async def test_a_withheld_result_is_neither_told_nor_cited() -> None:
-    played = await play_agent(
-        [tool_calls(LOOK), Reply("ok")], policies=guarded(Guard(after_verdict=Refuse("Injection.")))
+async def test_a_withheld_result_is_neither_shown_to_the_model_nor_cited() -> None:
+    turn = await play_agent(
+        [tool_calls(LOOK), Reply("ok")], policies=with_guards(Guard(after_verdict=Refuse("Injection.")))
     )
-    assert played.tool_results == ["Wiki was called, but its result is withheld: Injection."]
-    assert len(played.http.requests) == 1
-    assert "references" not in played.state["turn"]
+    assert turn.tool_results == ["Wiki was called, but its result is withheld: Injection."]
+    assert len(turn.http.requests) == 1
+    assert "references" not in turn.state["turn"]
 
 
 BROKEN = [ValueError("secret of the guard"), None, True, "allow", Replace(["no map"]), ComponentError("x")]
 
 
 @pytest.mark.parametrize("says", BROKEN, ids=repr)
-async def test_a_guard_that_fails_refuses(says: Any) -> None:
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(Guard(says)))
-    assert played.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
-    assert played.http.requests == []
+async def test_a_failing_guard_refuses_the_call(says: Any) -> None:
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(Guard(says)))
+    assert turn.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
+    assert turn.http.requests == []
 
 
 @pytest.mark.parametrize("says", BROKEN[:4], ids=repr)
-async def test_a_guard_that_fails_behind_a_call_withholds(says: Any) -> None:
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(Guard(after_verdict=says)))
-    assert "is withheld: a guard of this deployment failed to check it." in played.tool_results[0]
-    assert "Vientiane" not in played.tool_results[0]
+async def test_a_guard_that_fails_after_a_call_withholds_the_result(says: Any) -> None:
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(Guard(after_verdict=says)))
+    assert "is withheld: a guard of this deployment failed to check it." in turn.tool_results[0]
+    assert "Vientiane" not in turn.tool_results[0]
 
 
-async def test_a_guard_that_hangs_or_is_none_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_guard_that_hangs_or_is_not_async_refuses_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hangs(Guard):
         async def before(self, use: Any) -> Any:
             await asyncio.Event().wait()
@@ -114,49 +114,49 @@ async def test_a_guard_that_hangs_or_is_none_refuses(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module, "GUARD_TIMEOUT_S", 0.02)
     for guard in (Hangs(), Plain()):
-        played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(guard))
-        assert "failed to check it" in played.tool_results[0]
+        turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(guard))
+        assert "failed to check it" in turn.tool_results[0]
 
 
-async def test_a_guard_cannot_change_the_arguments_behind_our_back() -> None:
+async def test_a_guard_cannot_change_the_arguments_in_place() -> None:
     class Changes(Guard):
         async def before(self, use: Any) -> Any:
             use.arguments["query"] = "Peru"
             return Allow()
 
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(Changes()))
-    assert played.http.requests[0].query["gsrsearch"] == "Laos"
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(Changes()))
+    assert turn.http.requests[0].query["gsrsearch"] == "Laos"
 
 
 # Remembered results
 
 
-def remembering(**seconds: float) -> ToolPolicies:
+def with_cache(**seconds: float) -> ToolPolicies:
     return ToolPolicies(cache=MemoryResultCache(seconds or {"*": 60}, FixedClock()))
 
 
 async def test_the_same_call_is_made_once_and_cited_each_time() -> None:
-    policies = remembering()
-    for _ in range(2):
-        played = await play_agent([tool_calls(LOOK), tool_calls(LOOK), Reply("ok")], policies=policies)
-        assert "Vientiane" in played.tool_results[0]
-        assert played.tool_results[0] == played.tool_results[1]
-        assert played.state["turn"]["references"]["chunks"]
-    assert played.http.requests == []
+    policies = with_cache()
+    turns = [await play_agent([tool_calls(LOOK), tool_calls(LOOK), Reply("ok")], policies=policies) for _ in range(2)]
+    for turn in turns:
+        assert "Vientiane" in turn.tool_results[0]
+        assert turn.tool_results[0] == turn.tool_results[1]
+        assert turn.state["turn"]["references"]["chunks"]
+    assert turns[1].http.requests == []
     other = await play_agent([tool_calls((LOOK[0], {"query": "Peru"})), Reply("ok")], policies=policies)
     assert len(other.http.requests) == 1
 
 
-async def test_other_params_or_other_values_behind_them_are_another_call() -> None:
-    policies = remembering()
+async def test_calls_with_different_params_do_not_share_results() -> None:
+    policies = with_cache()
     tools = [{**WIKI, "params": {"top_n": n}} for n in (1, 2)]
     for tool in tools:
-        played = await play_agent([tool_calls(LOOK), Reply("ok")], {"tools": [tool]}, policies=policies)
-        assert len(played.http.requests) == 1
+        turn = await play_agent([tool_calls(LOOK), Reply("ok")], {"tools": [tool]}, policies=policies)
+        assert len(turn.http.requests) == 1
 
 
-async def test_errors_are_not_remembered() -> None:
-    policies = remembering()
+async def test_errors_are_not_cached() -> None:
+    policies = with_cache()
     answers = {"http://wiki.test": ComponentError("Down.")}
     first = await play_agent([tool_calls(LOOK), Reply("ok")], answers=answers, policies=policies)
     assert first.tool_results == ["Wikipedia error: Down."]
@@ -165,7 +165,7 @@ async def test_errors_are_not_remembered() -> None:
     assert "Up." in second.tool_results[0]
 
 
-async def test_only_named_tools_are_and_never_once_only_ones_or_agents() -> None:
+async def test_only_configured_tools_are_cached_and_never_once_only_tools_or_agents() -> None:
     calls: list[str] = []
 
     @function_tool(runs_once=True)
@@ -178,34 +178,34 @@ async def test_only_named_tools_are_and_never_once_only_ones_or_agents() -> None
         return "seen"
 
     helper = {"component_name": "Agent", "name": "Helper", "params": {"llm_id": "m@T"}}
-    asked = [("Send_0", {"to": "a"}), ("Look_1", {"at": "b"}), ("Helper_2", {"user_prompt": "c"})]
-    replies = [tool_calls(asked[0], asked[1]), tool_calls(asked[0], asked[1]), Reply("ok")]
+    requests = [("Send_0", {"to": "a"}), ("Look_1", {"at": "b"}), ("Helper_2", {"user_prompt": "c"})]
+    replies = [tool_calls(requests[0], requests[1]), tool_calls(requests[0], requests[1]), Reply("ok")]
     params = {"tools": [entry("Send"), entry("Look"), helper]}
     catalog = catalog_with(Send=send, Look=look)
-    await play_agent(replies, params, catalog=catalog, policies=remembering())
+    await play_agent(replies, params, catalog=catalog, policies=with_cache())
     assert sorted(calls) == ["a", "a", "b"]
     calls.clear()
     replies = [
-        tool_calls(asked[1]),
-        tool_calls(asked[1]),
-        tool_calls(asked[2]),
+        tool_calls(requests[1]),
+        tool_calls(requests[1]),
+        tool_calls(requests[2]),
         Reply("one"),
-        tool_calls(asked[2]),
+        tool_calls(requests[2]),
         Reply("two"),
         Reply("ok"),
     ]
-    played = await play_agent(replies, params, catalog=catalog, policies=remembering(Wikipedia=60), is_shown=False)
+    turn = await play_agent(replies, params, catalog=catalog, policies=with_cache(Wikipedia=60), is_shown=False)
     assert calls == ["b", "b"]
-    assert played.tool_results[2:] == ["one", "two"]
+    assert turn.tool_results[2:] == ["one", "two"]
 
 
-async def test_the_guard_judges_a_remembered_result_too() -> None:
-    cache = remembering().cache
+async def test_guards_check_cached_results() -> None:
+    cache = with_cache().cache
     await play_agent([tool_calls(LOOK), Reply("ok")], policies=ToolPolicies(cache=cache))
     withheld = ToolPolicies(cache=cache, guards=(Guard(after_verdict=Refuse("No.")),))
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=withheld)
-    assert "withheld: No." in played.tool_results[0]
-    assert played.http.requests == []
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=withheld)
+    assert "withheld: No." in turn.tool_results[0]
+    assert turn.http.requests == []
 
 
 # Once only (what a kill does is in test_killed.py)
@@ -223,13 +223,13 @@ async def test_another_attempt_of_the_agent_does_not_repeat_a_once_only_call() -
     ask = tool_calls(("Send_0", {"to": "ada"}))
     params = {"tools": [entry("Send")], "max_retries": 1, "delay_after_error": 0}
     replies = [ask, Reply(error="The model is down."), ask, Reply("ok")]
-    played = await play_agent(replies, params, catalog=catalog_with(Send=send), is_shown=False)
-    assert played.outputs["content"] == "ok"
-    assert played.tool_results == ["sent"]
+    turn = await play_agent(replies, params, catalog=catalog_with(Send=send), is_shown=False)
+    assert turn.outputs["content"] == "ok"
+    assert turn.tool_results == ["sent"]
     assert calls == ["ada"]
 
 
-async def test_the_same_call_of_a_later_round_is_another_one() -> None:
+async def test_the_same_call_in_a_later_round_is_made_again() -> None:
     calls: list[str] = []
 
     @function_tool(runs_once=True)
@@ -242,23 +242,23 @@ async def test_the_same_call_of_a_later_round_is_another_one() -> None:
     assert calls == ["ada", "ada"]
 
 
-async def test_a_once_only_tool_that_takes_too_long_may_have_done_it() -> None:
+async def test_the_timeout_of_a_once_only_tool_leaves_its_effect_unknown() -> None:
     @function_tool(runs_once=True, timeout_s=0.02)
     async def send() -> None:
         await asyncio.Event().wait()
 
-    played = await play_agent(
+    turn = await play_agent(
         [tool_calls(("Send_0", {})), Reply("ok")], {"tools": [entry("Send")]}, catalog=catalog_with(Send=send)
     )
-    assert played.tool_results == ["Send returned no result within 0.02 s. It is unknown whether the call took effect."]
+    assert turn.tool_results == ["Send returned no result within 0.02 s. It is unknown whether the call took effect."]
 
 
 class Deep(Guard):
     async def before(self, use: ToolUse) -> Verdict:
-        held: Any = 1
+        nested: Any = 1
         for _ in range(200):
-            held = [held]
-        return Replace({"query": held})
+            nested = [nested]
+        return Replace({"query": nested})
 
 
 class Stopped(Guard):
@@ -267,26 +267,26 @@ class Stopped(Guard):
 
 
 @pytest.mark.parametrize("guard", [object(), Deep(), Stopped()])
-async def test_a_guard_whose_verdict_is_of_no_use_refuses(guard: Any) -> None:
-    played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=ToolPolicies(guards=(guard,)))
-    assert played.run.status == "succeeded"
-    assert played.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
-    assert played.http.requests == []
+async def test_a_guard_with_an_invalid_verdict_refuses_the_call(guard: Any) -> None:
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=ToolPolicies(guards=(guard,)))
+    assert turn.run.status == "succeeded"
+    assert turn.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
+    assert turn.http.requests == []
 
 
 @pytest.mark.parametrize("verdict", [Refuse("No."), Replace("clean")])
-async def test_files_of_a_result_that_is_withheld_are_not_shown(verdict: Any) -> None:
+async def test_files_of_a_withheld_result_are_not_shown(verdict: Any) -> None:
     policies = ToolPolicies(guards=(Guard(after_verdict=verdict),))
-    draw = {"component_name": "Draw", "name": "Draw", "params": {}}
+    draw: dict[str, Any] = {"component_name": "Draw", "name": "Draw", "params": {}}
     replies = [tool_calls(("draw_0", {"query": "q"})), Reply("ok")]
-    played = await play_agent(replies, {"tools": [draw]}, policies=policies, catalog=TOOLS)
-    assert played.run.answer == "ok"
+    turn = await play_agent(replies, {"tools": [draw]}, policies=policies, catalog=TOOLS)
+    assert turn.run.answer == "ok"
 
 
-async def test_a_result_with_files_is_not_remembered() -> None:
-    draw = {"component_name": "Draw", "name": "Draw", "params": {}}
+async def test_a_result_with_files_is_not_cached() -> None:
+    draw: dict[str, Any] = {"component_name": "Draw", "name": "Draw", "params": {}}
     replies = [tool_calls(("draw_0", {"query": "q"})), Reply("ok")]
-    policies = remembering(Draw=60)
+    policies = with_cache(Draw=60)
     answers = [
         (await play_agent(list(replies), {"tools": [draw]}, policies=policies, catalog=TOOLS)).run.answer
         for _ in range(2)

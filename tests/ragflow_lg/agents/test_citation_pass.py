@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ragflow_lg.models.citations import CITING_HEAD
@@ -13,48 +15,49 @@ NUMBER = citation_number(str(FOUND[0]["chunk_id"]))
 CITES = {"cite": True, "sys_prompt": "Help."}
 
 
-async def test_an_answer_that_cites_nothing_is_written_again_and_shown_once() -> None:
+async def test_an_answer_without_citations_is_rewritten_and_shown_once() -> None:
     text = "Let me look. "
     replies = [tool_calls(("wikipedia_search_0", {"query": "Laos"}), text=text), Reply("It is Vientiane.")]
     replies.append(Reply(f"{text}It is Vientiane [ID:{NUMBER}]."))
-    played = await play_agent(replies, CITES)
-    assert played.run.answer == f"{text}It is Vientiane [ID:{NUMBER}]."
-    assert played.outputs["content"].endswith(f"...</think>It is Vientiane [ID:{NUMBER}].")
-    request = played.model.requests[-1][1]
+    turn = await play_agent(replies, CITES)
+    assert turn.run.answer == f"{text}It is Vientiane [ID:{NUMBER}]."
+    assert turn.outputs["content"].endswith(f"...</think>It is Vientiane [ID:{NUMBER}].")
+    request = turn.model.requests[-1][1]
     assert request.system.startswith(CITING_HEAD)
     assert "Vientiane is the capital." in request.system
     assert (request.messages, request.tools) == (({"role": "user", "content": "It is Vientiane."},), ())
-    (block,) = played.run.trace
-    assert [entry["tool_name"] for entry in block["trace"]] == ["wikipedia_search_0", "gen_citations"]
+    (block,) = turn.run.trace
+    entries: Any = block["trace"]
+    assert [entry["tool_name"] for entry in entries] == ["wikipedia_search_0", "gen_citations"]
 
 
-async def test_one_that_cites_goes_out_as_it_comes_from_there_on() -> None:
+async def test_an_answer_is_streamed_from_its_first_citation_on() -> None:
     replies = [LOOK, Reply(chunks=["Vien", f"tiane [ID:{NUMBER}", "]. And", " more."])]
-    played = await play_agent(replies, CITES)
-    assert played.run.answer == f"Vientiane [ID:{NUMBER}]. And more."
-    assert len(played.model.requests) == 2
+    turn = await play_agent(replies, CITES)
+    assert turn.run.answer == f"Vientiane [ID:{NUMBER}]. And more."
+    assert len(turn.model.requests) == 2
 
 
 @pytest.mark.parametrize("second", [Reply("Nothing better."), Reply(error="down"), Reply("It is [ID:1000].")])
-async def test_where_the_second_writing_gives_nothing_the_first_stands(second: Reply) -> None:
-    played = await play_agent([LOOK, Reply("<think>hm</think>It is Vientiane [ID:1000]."), second], CITES)
-    assert (played.run.status, played.run.answer) == ("succeeded", "It is Vientiane.")
+async def test_the_original_answer_is_shown_if_rewriting_adds_nothing(second: Reply) -> None:
+    turn = await play_agent([LOOK, Reply("<think>hm</think>It is Vientiane [ID:1000]."), second], CITES)
+    assert (turn.run.status, turn.run.answer) == ("succeeded", "It is Vientiane.")
 
 
-async def test_a_second_writing_that_fails_half_way_is_a_failure() -> None:
+async def test_a_rewrite_that_fails_midway_is_a_failure() -> None:
     half = Reply(chunks=[f"It is [ID:{NUMBER}]", " Vien"], error="down")
-    played = await play_agent([LOOK, Reply("It is Vientiane."), half], CITES)
-    assert (played.run.status, played.run.answer) == ("failed", f"It is [ID:{NUMBER}] Vien")
+    turn = await play_agent([LOOK, Reply("It is Vientiane."), half], CITES)
+    assert (turn.run.status, turn.run.answer) == ("failed", f"It is [ID:{NUMBER}] Vien")
 
 
-async def test_what_is_said_before_more_calls_is_shown_before_them() -> None:
+async def test_text_before_further_calls_is_shown_before_them() -> None:
     more = tool_calls(("wikipedia_search_0", {"query": "more"}), text="Looking again. ")
     replies = [LOOK, more, Reply(f"So [ID:{NUMBER}].")]
-    played = await play_agent(replies, CITES)
+    turn = await play_agent(replies, CITES)
     notice = "<think>Running the wikipedia_search_0 tool...</think>"
-    assert played.outputs["content"] == f"{notice}Looking again. {notice}So [ID:{NUMBER}]."
+    assert turn.outputs["content"] == f"{notice}Looking again. {notice}So [ID:{NUMBER}]."
 
 
-async def test_an_answer_that_breaks_off_is_shown_as_far_as_it_came() -> None:
-    played = await play_agent([LOOK, Reply(chunks=["It is Vien"], error="down")], CITES)
-    assert (played.run.status, played.run.answer) == ("failed", "It is Vien")
+async def test_the_beginning_of_an_interrupted_answer_is_shown() -> None:
+    turn = await play_agent([LOOK, Reply(chunks=["It is Vien"], error="down")], CITES)
+    assert (turn.run.status, turn.run.answer) == ("failed", "It is Vien")

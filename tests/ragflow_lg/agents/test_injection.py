@@ -1,4 +1,4 @@
-"""What a tool gives is data wherever it goes: no reference, no Jinja, no instruction to the engine."""
+"""The result of a tool is data everywhere: it is not interpreted as references, Jinja or instructions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTILE = "{{ 7*7 }} {% set x = 1 %}{{ x }} {sys.query} {{sys.query}} {a@content
 
 
 def hostile() -> str:
-    """Say something."""
+    """Return a hostile text."""
     return HOSTILE
 
 
@@ -24,14 +24,14 @@ CATALOG = catalog_with(Hostile=hostile)
 ASK = tool_calls(("Hostile_0", {}))
 
 
-async def test_what_later_rounds_are_told_is_the_text_itself() -> None:
-    played = await play_agent([ASK, Reply("ok")], {"tools": [entry("Hostile")]}, catalog=CATALOG)
-    assert played.tool_results == [HOSTILE]
-    assert played.model.requests[1][1].system == played.model.requests[0][1].system
+async def test_later_rounds_see_the_unchanged_text() -> None:
+    turn = await play_agent([ASK, Reply("ok")], {"tools": [entry("Hostile")]}, catalog=CATALOG)
+    assert turn.tool_results == [HOSTILE]
+    assert turn.model.requests[1][1].system == turn.model.requests[0][1].system
 
 
-async def shown(reply: str, reader: dict[str, Any], last: str) -> str:
-    """Give what the last Message shows of an agent's answer, read by the nodes behind it."""
+async def answer_of(reply: str, reader: dict[str, Any], last: str) -> str:
+    """Return what the last Message shows of an agent's answer after the ``reader`` nodes."""
     model = ScriptedModel([ASK, Reply(reply)])
     components = {
         "secret": node("StringTransform", {"method": "merge", "script": "SECRET"}, ["a"]),
@@ -50,21 +50,21 @@ async def shown(reply: str, reader: dict[str, Any], last: str) -> str:
 
 
 @pytest.mark.parametrize("script", ["[{a@content}]", "{% if true %}[{a@content}]{% endif %}", "[{{ a@content }}]"])
-async def test_a_transform_shows_it_as_it_is(script: str) -> None:
+async def test_a_transform_does_not_interpret_the_result(script: str) -> None:
     reader = {"t": node("StringTransform", {"method": "merge", "script": script}, ["out"])}
-    assert f"[{HOSTILE}]" in await shown(HOSTILE, reader, "<{t@result}>")
+    assert f"[{HOSTILE}]" in await answer_of(HOSTILE, reader, "<{t@result}>")
 
 
 @pytest.mark.parametrize(
     "last",
     ["<{a@content}>", "{% if true %}<{a@content}>{% endif %}", "{% for n in [1] %}<{{ a@content }}>{% endfor %}"],
 )
-async def test_a_message_shows_it_as_it_is(last: str) -> None:
+async def test_a_message_does_not_interpret_the_result(last: str) -> None:
     reader = {"v": node("VariableAssigner", {"variables": []}, ["out"])}
-    assert f"<{HOSTILE}>" in await shown(HOSTILE, reader, last)
+    assert f"<{HOSTILE}>" in await answer_of(HOSTILE, reader, last)
 
 
-async def test_a_prompt_of_another_model_holds_it_as_it_is() -> None:
+async def test_a_prompt_of_another_model_contains_the_unchanged_result() -> None:
     model = ScriptedModel([ASK, Reply(HOSTILE), Reply("done")])
     components = {
         "a": node("Agent", {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Hostile")]}, ["l"]),
@@ -79,7 +79,7 @@ async def test_a_prompt_of_another_model_holds_it_as_it_is() -> None:
     assert request.messages[-1]["content"] == f"P {HOSTILE}"
 
 
-async def test_an_agent_or_canvas_below_is_asked_the_text_itself() -> None:
+async def test_nested_agents_and_canvases_get_the_unchanged_result() -> None:
     helper = {"component_name": "Agent", "name": "Helper", "params": {"llm_id": "m@T", "sys_prompt": "H"}}
     inner = canvas({"m": node("Message", {"content": ["{sys.query}|{begin@note}"]})})
     inner["components"]["begin"]["obj"]["params"] = {"inputs": {"note": {"type": "line", "optional": True}}}
@@ -89,6 +89,6 @@ async def test_an_agent_or_canvas_below_is_asked_the_text_itself() -> None:
         Reply("ok"),
     ]
     tools = [helper, entry("Canvas", canvas="c")]
-    played = await play_agent(replies, {"tools": tools}, deployment=Canvases({"c": inner}), is_shown=False)
-    assert played.model.requests[1][1].messages[-1]["content"] == HOSTILE
-    assert played.tool_results == [HOSTILE, f"{HOSTILE}|{HOSTILE}"]
+    turn = await play_agent(replies, {"tools": tools}, deployment=Canvases({"c": inner}), is_shown=False)
+    assert turn.model.requests[1][1].messages[-1]["content"] == HOSTILE
+    assert turn.tool_results == [HOSTILE, f"{HOSTILE}|{HOSTILE}"]

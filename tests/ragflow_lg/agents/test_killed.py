@@ -1,4 +1,4 @@
-"""Agents whose process is killed in the middle of a call: what has ended is not repeated, what may not be is not."""
+"""Agents whose process is killed during a call: completed steps and once-only calls are not repeated."""
 
 from __future__ import annotations
 
@@ -24,70 +24,70 @@ from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply
 from tests.stores import OpenStore
 
-DONE = 0
-ASKED = "the question of the test"
+EXIT_OK = 0
+QUESTION = "the question of the test"
 
 
-class Killed:
-    """Plays an agent in forked processes: the first one is killed by a tool, the second one goes on."""
+class KilledAgent:
+    """An agent in forked processes: a tool kills the first one, the second one resumes."""
 
     def __init__(self, folder: Path, opened: OpenStore | None = None) -> None:
         self._folder = folder
         self._opened = opened or self._in_folder
         self.log = folder / "log"
         self.log.touch()
-        self._killed = folder / "killed"
+        self._has_died = folder / "killed"
 
     def note(self, text: str) -> None:
-        """Note that something was done."""
+        """Record an action."""
         file = os.open(self.log, os.O_WRONLY | os.O_APPEND)
         os.write(file, f"{text}\n".encode())
         os.close(file)
 
     def die_once(self) -> None:
-        """Kill the process, the first time."""
-        if not self._killed.exists():
-            self._killed.touch()
+        """Kill the process the first time."""
+        if not self._has_died.exists():
+            self._has_died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
     @property
-    def done(self) -> list[str]:
+    def actions(self) -> list[str]:
         return self.log.read_text().split()
 
     def play(self, tools: dict[str, Callable[..., Any]], replies: list[Reply], entries: list[Any], **more: Any) -> Any:
-        """Give what the model was told last in the second process, and the final status."""
-        for intent, expected in (("start", -signal.SIGKILL), ("go on", DONE)):
+        """Return the last tool results, the status and the usage of the second process."""
+        for intent, expected in (("start", -signal.SIGKILL), ("continue", EXIT_OK)):
             pid = os.fork()
             if pid == 0:
                 self._child(intent, tools, replies, entries, more)
             _, status = os.waitpid(pid, 0)
-            said = self._folder / "said"
-            assert os.waitstatus_to_exitcode(status) == expected, said.read_text() if said.exists() else intent
-        return json.loads((self._folder / "said").read_text())
+            outcome = self._folder / "outcome"
+            assert os.waitstatus_to_exitcode(status) == expected, outcome.read_text() if outcome.exists() else intent
+        return json.loads((self._folder / "outcome").read_text())
 
     def _child(self, intent: str, tools: Any, replies: list[Reply], entries: list[Any], more: Any) -> None:
-        said = self._folder / "said"
+        outcome = self._folder / "outcome"
         try:
             playing = self._play(intent, tools, replies, entries, more)
-            said.write_text(json.dumps(asyncio.run(asyncio.wait_for(playing, 30))))
-            os._exit(DONE)
+            outcome.write_text(json.dumps(asyncio.run(asyncio.wait_for(playing, 30))))
+            os._exit(EXIT_OK)
         except BaseException:  # noqa: BLE001 - a forked process must not return into the test
-            said.write_text(traceback.format_exc())
+            outcome.write_text(traceback.format_exc())
             os._exit(1)
 
     async def _play(self, intent: str, tools: Any, replies: list[Reply], entries: list[Any], more: Any) -> Any:
         async with self._opened() as store:
-            played = await play_agent(
+            turn = await play_agent(
                 replies,
                 {"tools": entries},
                 is_shown=False,
-                query=ASKED,
+                query=QUESTION,
                 store=store,
                 catalog=catalog_with(**tools),
-                is_continued=intent == "go on",
+                is_continued=intent == "continue",
                 **more,
             )
-            return {"told": played.tool_results, "status": played.run.status, "usage": played.run.usage.calls}
+            return {"results": turn.tool_results, "status": turn.run.status, "usage": turn.run.usage.calls}
 
     def _in_folder(self) -> AbstractAsyncContextManager[Store]:
         return open_store(f"sqlite:///{self._folder}/s.db", FixedClock())  # type: ignore[arg-type]
@@ -95,15 +95,15 @@ class Killed:
 
 def first(call: tuple[str, Any]) -> Reply:
     """Give the reply to the question; a second process asks it no more."""
-    return replace(tool_calls(call), match=ASKED)
+    return replace(tool_calls(call), match=QUESTION)
 
 
 @pytest.fixture
-def killed(tmp_path: Path) -> Killed:
-    return Killed(tmp_path)
+def killed(tmp_path: Path) -> KilledAgent:
+    return KilledAgent(tmp_path)
 
 
-def test_a_once_only_tool_is_not_called_again(killed: Killed) -> None:
+def test_an_interrupted_once_only_tool_is_not_called_again(killed: KilledAgent) -> None:
     @function_tool(runs_once=True)
     def send(to: str) -> str:
         killed.note(to)
@@ -111,18 +111,18 @@ def test_a_once_only_tool_is_not_called_again(killed: Killed) -> None:
         return "sent"
 
     replies = [first(("Send_0", {"to": "ada"})), Reply("Done.")]
-    said = killed.play({"Send": send}, replies, [entry("Send")])
-    assert killed.done == ["ada"]
-    assert said["status"] == "succeeded"
-    assert "unknown whether it took effect" in said["told"][0]
+    outcome = killed.play({"Send": send}, replies, [entry("Send")])
+    assert killed.actions == ["ada"]
+    assert outcome["status"] == "succeeded"
+    assert "unknown whether it took effect" in outcome["results"][0]
 
 
-def test_nor_with_others_side_by_side_on_any_store(tmp_path: Path, reopen_shared: OpenStore) -> None:
-    killed = Killed(tmp_path, reopen_shared)
+def test_an_interrupted_once_only_tool_is_not_repeated_next_to_others(tmp_path: Path, reopen_shared: OpenStore) -> None:
+    killed = KilledAgent(tmp_path, reopen_shared)
 
     @function_tool(runs_once=True)
     def send(to: str) -> str:
-        while "seen" not in killed.done:
+        while "seen" not in killed.actions:
             time.sleep(0.01)
         time.sleep(0.3)  # the other result is stored
         killed.note(to)
@@ -134,26 +134,26 @@ def test_nor_with_others_side_by_side_on_any_store(tmp_path: Path, reopen_shared
         return at
 
     calls = tool_calls(("Send_0", {"to": "ada"}), ("Look_1", {"at": "bob"}), ("Send_0", {"to": "eve"}))
-    replies = [replace(calls, match=ASKED), Reply("Done.")]
-    said = killed.play({"Send": send, "Look": look}, replies, [entry("Send"), entry("Look")])
-    assert sorted(killed.done) in (["ada", "seen"], ["ada", "eve", "seen"], ["eve", "seen"])
-    assert (said["status"], said["told"][1]) == ("succeeded", "bob")
-    assert all("unknown whether it took effect" in said["told"][index] for index in (0, 2))
+    replies = [replace(calls, match=QUESTION), Reply("Done.")]
+    outcome = killed.play({"Send": send, "Look": look}, replies, [entry("Send"), entry("Look")])
+    assert sorted(killed.actions) in (["ada", "seen"], ["ada", "eve", "seen"], ["eve", "seen"])
+    assert (outcome["status"], outcome["results"][1]) == ("succeeded", "bob")
+    assert all("unknown whether it took effect" in outcome["results"][index] for index in (0, 2))
 
 
-def test_any_other_tool_is(killed: Killed) -> None:
+def test_any_other_interrupted_tool_is_called_again(killed: KilledAgent) -> None:
     def look(at: str) -> str:
         killed.note(at)
         killed.die_once()
         return "seen"
 
     replies = [first(("Look_0", {"at": "ada"})), Reply("Done.")]
-    said = killed.play({"Look": look}, replies, [entry("Look")])
-    assert killed.done == ["ada", "ada"]
-    assert said["told"] == ["seen"]
+    outcome = killed.play({"Look": look}, replies, [entry("Look")])
+    assert killed.actions == ["ada", "ada"]
+    assert outcome["results"] == ["seen"]
 
 
-def test_a_once_only_tool_within_a_canvas_that_is_a_tool(killed: Killed) -> None:
+def test_an_interrupted_once_only_tool_in_a_nested_canvas_is_not_called_again(killed: KilledAgent) -> None:
     @function_tool(runs_once=True)
     def send(to: str) -> str:
         killed.note(to)
@@ -164,12 +164,12 @@ def test_a_once_only_tool_within_a_canvas_that_is_a_tool(killed: Killed) -> None
         {"s": node("Send", {"arguments": {"to": "{sys.query}"}}, ["m"]), "m": node("Message", {"content": "x"})}
     )
     replies = [first(("Canvas_0", {"query": "ada"})), Reply("Done.")]
-    said = killed.play({"Send": send}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
-    assert killed.done == ["ada"]
-    assert "may not run twice" in said["told"][0]
+    outcome = killed.play({"Send": send}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
+    assert killed.actions == ["ada"]
+    assert "may not run twice" in outcome["results"][0]
 
 
-def test_what_had_ended_in_a_canvas_is_not_repeated(killed: Killed) -> None:
+def test_completed_steps_of_a_nested_canvas_are_not_repeated(killed: KilledAgent) -> None:
     def note(text: str) -> str:
         killed.note(text)
         return f"<{text}>"
@@ -194,20 +194,20 @@ def test_what_had_ended_in_a_canvas_is_not_repeated(killed: Killed) -> None:
         replace(tool_calls(("Note_0", {"text": "two"})), match="<one>"),
         Reply("Inner.", match="<two>"),
     ]
-    said = killed.play(
+    outcome = killed.play(
         {"Note": note, "Die": die},
         replies,
         [entry("Canvas", canvas="c")],
         deployment=Canvases({"c": inner}),
     )
-    assert killed.done == ["one", "two", "dying", "dying"]
-    assert said == {"told": ["First <one>.\n\nInner."], "status": "succeeded", "usage": 4}
+    assert killed.actions == ["one", "two", "dying", "dying"]
+    assert outcome == {"results": ["First <one>.\n\nInner."], "status": "succeeded", "usage": 4}
 
 
-def test_nor_what_had_ended_in_rounds_side_by_side(killed: Killed) -> None:
+def test_completed_steps_of_concurrent_rounds_are_not_repeated(killed: KilledAgent) -> None:
     def work(item: str) -> str:
         if item == "c":
-            while len(killed.done) < 2:
+            while len(killed.actions) < 2:
                 time.sleep(0.01)
             time.sleep(0.3)  # the others are stored
             killed.note("c")
@@ -230,6 +230,6 @@ def test_nor_what_had_ended_in_rounds_side_by_side(killed: Killed) -> None:
         }
     )
     replies = [first(("Canvas_0", {"query": "a,b,c"})), Reply("Outer.")]
-    said = killed.play({"Work": work}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
-    assert said["told"] == ['["A", "B", "C"]']
-    assert sorted(killed.done) == ["a", "b", "c", "c"]
+    outcome = killed.play({"Work": work}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
+    assert outcome["results"] == ['["A", "B", "C"]']
+    assert sorted(killed.actions) == ["a", "b", "c", "c"]

@@ -20,42 +20,45 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 ADD = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
 
 
-def listed(id_: str = "s", **tools: Any) -> dict[str, Any]:
+def server_entry(id_: str = "s", **tools: Any) -> dict[str, Any]:
     return {"mcp_id": id_, "tools": tools}
 
 
-async def told(answer: Any, arguments: Any = None, schema: Any = None) -> str:
-    """Give what a model is told of one call."""
-    entry = listed(t={"description": "d", "inputSchema": schema or {}})
-    played = await play_agent(
+async def call_result(answer: Any, arguments: Any = None, schema: Any = None) -> str:
+    """Return the result of one call as the model sees it."""
+    entry = server_entry(t={"description": "d", "inputSchema": schema or {}})
+    turn = await play_agent(
         [tool_calls(("t_0", arguments or {})), Reply("done")],
         {"tools": [], "mcp": [entry]},
         servers={"s": FakeServer(answer)},
     )
-    assert played.outputs["content"].endswith("done")
-    return played.tool_results[0]
+    assert turn.outputs["content"].endswith("done")
+    return turn.tool_results[0]
 
 
-async def test_tools_are_numbered_behind_those_of_the_canvas_across_servers() -> None:
+async def test_mcp_tools_are_numbered_after_those_of_the_canvas_across_servers() -> None:
     first, second = FakeServer(ServerAnswer(("3",))), FakeServer()
-    mcp = [listed(add={"description": "adds", "inputSchema": ADD}, echo={}), listed("z", add={"parameters": {}})]
-    played = await play_agent(
+    mcp = [
+        server_entry(add={"description": "adds", "inputSchema": ADD}, echo={}),
+        server_entry("z", add={"parameters": {}}),
+    ]
+    turn = await play_agent(
         [tool_calls(("add_1", {"a": 1, "b": 2}), ("add_3", {"x": "any"})), Reply("3")],
         {"mcp": mcp, "custom_header": {"X-Team": "a", "X-Size": 3}},
         servers={"s": first, "z": second},
     )
-    shown = played.model.requests[0][1].tools
-    assert [tool.name for tool in shown] == ["wikipedia_search_0", "add_1", "echo_2", "add_3"]
-    assert (shown[1].description, shown[1].parameters) == ("adds", ADD)
-    assert shown[2].parameters == {"type": "object", "properties": {}}
-    own = {"X-Team": "a", "X-Size": "3"}
-    assert first.calls == [("add", {"a": 1, "b": 2}, own)]
-    assert second.calls == [("add", {"x": "any"}, own)]
-    assert played.tool_results == ["3", "ok"]
+    expected = turn.model.requests[0][1].tools
+    assert [tool.name for tool in expected] == ["wikipedia_search_0", "add_1", "echo_2", "add_3"]
+    assert (expected[1].description, expected[1].parameters) == ("adds", ADD)
+    assert expected[2].parameters == {"type": "object", "properties": {}}
+    headers = {"X-Team": "a", "X-Size": "3"}
+    assert first.calls == [("add", {"a": 1, "b": 2}, headers)]
+    assert second.calls == [("add", {"x": "any"}, headers)]
+    assert turn.tool_results == ["3", "ok"]
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("declaration", "expected"),
     [
         ({"inputSchema": ADD}, ADD),
         ({"input_schema": ADD}, ADD),
@@ -67,12 +70,14 @@ async def test_tools_are_numbered_behind_those_of_the_canvas_across_servers() ->
         ({}, {"type": "object", "properties": {}}),
     ],
 )
-async def test_a_schema_is_read_in_every_form(given: Any, shown: Any) -> None:
-    played = await play_agent([Reply("x")], {"tools": [], "mcp": [listed(t=given)]}, servers={"s": FakeServer()})
-    parameters = dict(played.model.requests[0][1].tools[0].parameters)
-    if shown == "wrapped":
-        shown = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}
-    assert {**parameters, "required": parameters.get("required", [])} == {"required": [], **shown}
+async def test_a_schema_is_read_in_every_form(declaration: Any, expected: Any) -> None:
+    turn = await play_agent(
+        [Reply("x")], {"tools": [], "mcp": [server_entry(t=declaration)]}, servers={"s": FakeServer()}
+    )
+    parameters = dict(turn.model.requests[0][1].tools[0].parameters)
+    if expected == "wrapped":
+        expected = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}
+    assert {**parameters, "required": parameters.get("required", [])} == {"required": [], **expected}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +95,8 @@ async def test_a_schema_is_read_in_every_form(given: Any, shown: Any) -> None:
         (TimeoutError(10.0), "Timeout calling tool 't' (timeout=10)."),
     ],
 )
-async def test_every_answer_is_a_result(answer: Any, text: str) -> None:
-    assert await told(answer) == text
+async def test_every_answer_of_a_server_becomes_a_result(answer: Any, text: str) -> None:
+    assert await call_result(answer) == text
 
 
 @pytest.mark.parametrize(
@@ -104,52 +109,52 @@ async def test_every_answer_is_a_result(answer: Any, text: str) -> None:
     ],
 )
 async def test_arguments_are_checked_before_the_call(schema: Any, arguments: Any, problem: str) -> None:
-    assert problem in await told(AssertionError("called"), arguments, schema)
+    assert problem in await call_result(AssertionError("called"), arguments, schema)
 
 
-async def test_a_pattern_of_the_canvas_is_not_run() -> None:
+async def test_a_pattern_in_a_schema_is_not_evaluated() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}}
-    assert await told(ServerAnswer(("ok",)), {"a": "a" * 60 + "!"}, schema) == "ok"
+    assert await call_result(ServerAnswer(("ok",)), {"a": "a" * 60 + "!"}, schema) == "ok"
 
 
-async def failing(mcp: Any, servers: Any) -> str:
-    played: AgentTurn = await play_agent([Reply("x")], {"mcp": mcp}, servers=servers, is_shown=False)
-    assert played.model.requests == []
-    return played.run.error or ""
+async def setup_error(mcp: Any, servers: Any) -> str:
+    turn: AgentTurn = await play_agent([Reply("x")], {"mcp": mcp}, servers=servers, is_shown=False)
+    assert turn.model.requests == []
+    return turn.run.error or ""
 
 
-async def test_a_server_that_is_not_in_the_settings_is_named_with_the_setting() -> None:
-    error = await failing([listed("wetter", t={})], {})
+async def test_an_unknown_server_is_reported_with_its_setting() -> None:
+    error = await setup_error([server_entry("wetter", t={})], {})
     assert "no MCP server 'wetter' in the settings" in error
     assert '[mcp."wetter"]' in error
 
 
 async def test_a_tool_that_the_settings_do_not_allow_is_an_error() -> None:
-    assert "do not allow 't'" in await failing([listed(t={})], {"s": FakeServer(denied="t")})
+    assert "do not allow 't'" in await setup_error([server_entry(t={})], {"s": FakeServer(denied="t")})
 
 
-async def test_rules_of_the_deployment_know_a_tool_by_its_server() -> None:
-    params = {"tools": [], "mcp": [listed(a={}, b={})]}
+async def test_permits_of_the_deployment_match_tools_by_server() -> None:
+    params = {"tools": [], "mcp": [server_entry(a={}, b={})]}
     policies = ToolPolicies(ToolPermits(deny=("mcp:s/b",)))
-    played = await play_agent([Reply("hi")], params, servers={"s": FakeServer()}, policies=policies)
-    assert [tool.name for tool in played.model.requests[0][1].tools] == ["a_0"]
+    turn = await play_agent([Reply("hi")], params, servers={"s": FakeServer()}, policies=policies)
+    assert [tool.name for tool in turn.model.requests[0][1].tools] == ["a_0"]
 
 
-async def test_an_agent_within_an_agent_calls_its_own() -> None:
-    inner = {"component_name": "Agent", "name": "In", "params": {"llm_id": "m@T", "mcp": [listed(t={})]}}
+async def test_a_nested_agent_calls_its_own_mcp_tools() -> None:
+    inner = {"component_name": "Agent", "name": "In", "params": {"llm_id": "m@T", "mcp": [server_entry(t={})]}}
     replies = [tool_calls(("In_0", {"user_prompt": "go"})), tool_calls(("t_0", {})), Reply("inner"), Reply("outer")]
     server = FakeServer()
-    played = await play_agent(replies, {"tools": [inner]}, servers={"s": server}, is_shown=False)
-    assert (played.outputs["content"], len(server.calls)) == ("outer", 1)
+    turn = await play_agent(replies, {"tools": [inner]}, servers={"s": server}, is_shown=False)
+    assert (turn.outputs["content"], len(server.calls)) == ("outer", 1)
 
 
-async def test_a_cancel_of_the_run_ends_the_call_at_once() -> None:
+async def test_cancelling_the_run_ends_the_call_at_once() -> None:
     async with servers_of(s=tiny()) as servers:
         await text_of(servers, "echo")  # the session is open
         model = ScriptedModel([tool_calls(("wait_0", {}))])
-        asked = {"llm_id": "m@T", "prompts": "{sys.query}", "mcp": [listed(wait={})]}
+        params = {"llm_id": "m@T", "prompts": "{sys.query}", "mcp": [server_entry(wait={})]}
         services = fake_services(models=OneModel(model), servers=servers)
-        run = runner_of({"a": node("Agent", asked)}, services=services).start("s", {"query": "q"})
+        run = runner_of({"a": node("Agent", params)}, services=services).start("s", {"query": "q"})
         reading = asyncio.create_task(_read(run))
         while not servers["s"].is_busy:
             await asyncio.sleep(0.001)
@@ -173,19 +178,19 @@ async def _read(run: Run) -> None:
         ({"mcp_id": 5}, ("mcp", 0, "mcp_id"), "error"),
         ({"mcp_id": " "}, ("mcp", 0, "mcp_id"), "error"),
         ({"mcp_id": "s", "tools": ["t"]}, ("mcp", 0, "tools"), "error"),
-        (listed(t="x"), ("mcp", 0, "tools", "t"), "error"),
-        (listed(t={"description": 5}), ("mcp", 0, "tools", "t", "description"), "error"),
-        (listed(t={"inputSchema": "x"}), ("mcp", 0, "tools", "t", "inputSchema"), "error"),
-        (listed(t={"parameters": [1]}), ("mcp", 0, "tools", "t", "parameters"), "error"),
-        (listed(t={"inputSchema": {"type": "array"}}), ("mcp", 0, "tools", "t", "inputSchema", "type"), "error"),
-        (listed(t={"inputSchema": {"properties": {"a": {"type": "nope"}}}}), ("mcp", 0, "tools", "t"), "warning"),
+        (server_entry(t="x"), ("mcp", 0, "tools", "t"), "error"),
+        (server_entry(t={"description": 5}), ("mcp", 0, "tools", "t", "description"), "error"),
+        (server_entry(t={"inputSchema": "x"}), ("mcp", 0, "tools", "t", "inputSchema"), "error"),
+        (server_entry(t={"parameters": [1]}), ("mcp", 0, "tools", "t", "parameters"), "error"),
+        (server_entry(t={"inputSchema": {"type": "array"}}), ("mcp", 0, "tools", "t", "inputSchema", "type"), "error"),
+        (server_entry(t={"inputSchema": {"properties": {"a": {"type": "nope"}}}}), ("mcp", 0, "tools", "t"), "warning"),
     ],
 )
-def test_what_cannot_be_is_told_where_it_stands(entry: Any, path: Any, severity: str) -> None:
+def test_invalid_entries_are_reported_with_their_path(entry: Any, path: Any, severity: str) -> None:
     (finding,) = mcp_findings([entry])
     assert (finding.code, finding.path, finding.severity) == ("params-invalid", path, severity)
 
 
-@pytest.mark.parametrize("entry", [{"mcp_id": "s"}, {"mcp_id": "s", "tools": {}}, listed(t={"parameters": {}})])
-def test_what_canvases_hold_is_fine(entry: Any) -> None:
+@pytest.mark.parametrize("entry", [{"mcp_id": "s"}, {"mcp_id": "s", "tools": {}}, server_entry(t={"parameters": {}})])
+def test_valid_entries_have_no_findings(entry: Any) -> None:
     assert list(mcp_findings([entry])) == []

@@ -12,41 +12,41 @@ from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
 from tests.stores import OpenStore
 
-TOOL = {"component_name": "LookUp", "name": "LookUp", "params": {}}
-PLAN = {"strategy": "plan_and_reflect", "tools": [TOOL]}
+TOOL: dict[str, Any] = {"component_name": "LookUp", "name": "LookUp", "params": {}}
+PLAN: dict[str, Any] = {"strategy": "plan_and_reflect", "tools": [TOOL]}
 
 
 def plan(*names: str, query: str = "Laos", tool: str = "look_up_0") -> Reply:
-    named = [{"name": name, "arguments": {}} for name in names]
-    return Reply(json.dumps([{"name": tool, "arguments": {"query": query}}, *named] if query else named))
+    calls: list[dict[str, Any]] = [{"name": name, "arguments": {}} for name in names]
+    return Reply(json.dumps([{"name": tool, "arguments": {"query": query}}, *calls] if query else calls))
 
 
-DONE = plan("complete_task", query="")
+COMPLETE = plan("complete_task", query="")
 
 
 async def test_earlier_steps_are_thoughts_and_the_answer_is_shown() -> None:
-    replies = [Reply("A capital is asked for."), plan(), Reply("Found."), DONE, Reply("Vientiane.")]
-    played = await play_agent(replies, {**PLAN, "cite": True}, catalog=TOOLS)
+    replies = [Reply("A capital is asked for."), plan(), Reply("Found."), COMPLETE, Reply("Vientiane.")]
+    turn = await play_agent(replies, {**PLAN, "cite": True}, catalog=TOOLS)
     thoughts = "A capital is asked for.\nRunning the look_up_0 tool...Found.\n"
-    assert played.outputs["content"] == f"<think>{thoughts}</think>Vientiane."
-    systems = [request.system for _, request in played.model.requests]
+    assert turn.outputs["content"] == f"<think>{thoughts}</think>Vientiane."
+    systems = [request.system for _, request in turn.model.requests]
     names = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION", "PLAN_GENERATION")
     assert [system.startswith(PROMPTS[name]) for system, name in zip(systems, names, strict=False)] == [True] * 4
     assert systems[4] == CITATION_GUIDELINES
-    last: Any = played.model.requests[4][1].messages
+    last: Any = turn.model.requests[4][1].messages
     assert [message["role"] for message in last] == ["user", "assistant", "user", "assistant", "user"]
     assert "Reflection:\nFound." in last[2]["content"]
     assert last[-1]["content"].endswith(FINAL_PROMPT)
 
 
-async def test_calls_beside_the_end_count() -> None:
-    played = await play_agent([Reply("Hm."), plan("complete_task"), Reply("Vientiane.")], PLAN, catalog=TOOLS)
-    assert played.run.answer == "Vientiane."
-    assert "The capital is Vientiane." in played.model.requests[-1][1].messages[-1]["content"]
+async def test_calls_next_to_complete_task_are_made() -> None:
+    turn = await play_agent([Reply("Hm."), plan("complete_task"), Reply("Vientiane.")], PLAN, catalog=TOOLS)
+    assert turn.run.answer == "Vientiane."
+    assert "The capital is Vientiane." in turn.model.requests[-1][1].messages[-1]["content"]
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("reply", "problem"),
     [
         ("I would look it up.", "Respond with a JSON list of calls"),
         ("[]", "Respond with a JSON list of calls"),
@@ -54,32 +54,32 @@ async def test_calls_beside_the_end_count() -> None:
         ("[1]", "Entry 1 of your list has no name"),
     ],
 )
-async def test_a_plan_that_is_none_costs_a_round_and_is_told(said: str, told: str) -> None:
-    played = await play_agent([Reply("Hm."), Reply(said), DONE, Reply("A.")], PLAN, catalog=TOOLS)
-    assert played.run.answer == "A."
-    assert told in played.model.requests[2][1].messages[-1]["content"]
+async def test_an_invalid_plan_costs_a_round_and_is_reported_to_the_model(reply: str, problem: str) -> None:
+    turn = await play_agent([Reply("Hm."), Reply(reply), COMPLETE, Reply("A.")], PLAN, catalog=TOOLS)
+    assert turn.run.answer == "A."
+    assert problem in turn.model.requests[2][1].messages[-1]["content"]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         '{"name": "look_up_0", "arguments": {"query": "Laos"}}',
         '```\n[{"name": "look_up_0", "arguments": "{\\"query\\": \\"Laos\\"}"}]\n```',
         '<think>hm</think>[{"name": "look_up_0", "arguments": {"query": "Laos",}}]<|stop|>',
     ],
 )
-async def test_plans_are_read_leniently(said: str) -> None:
-    replies = [Reply("Hm."), Reply(said), Reply("Good."), DONE, Reply("A.")]
-    played = await play_agent(replies, PLAN, catalog=TOOLS, is_shown=False)
-    assert [call["arguments"] for call in played.outputs["use_tools"]] == [{"query": "Laos"}]
+async def test_plans_are_read_leniently(reply: str) -> None:
+    replies = [Reply("Hm."), Reply(reply), Reply("Good."), COMPLETE, Reply("A.")]
+    turn = await play_agent(replies, PLAN, catalog=TOOLS, is_shown=False)
+    assert [call["arguments"] for call in turn.outputs["use_tools"]] == [{"query": "Laos"}]
 
 
-async def test_sections_of_the_system_prompt_take_the_place_of_ours() -> None:
+async def test_sections_of_the_system_prompt_replace_the_prompts() -> None:
     names = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION")
     sections = "".join(f"<{name}>Own {name}.</{name}>" for name in names)
-    replies = [Reply("Hm."), plan(), Reply("Good."), DONE, Reply("A.")]
-    played = await play_agent(replies, {**PLAN, "cite": True, "sys_prompt": f"Be kind.{sections}"}, catalog=TOOLS)
-    systems = [request.system for _, request in played.model.requests]
+    replies = [Reply("Hm."), plan(), Reply("Good."), COMPLETE, Reply("A.")]
+    turn = await play_agent(replies, {**PLAN, "cite": True, "sys_prompt": f"Be kind.{sections}"}, catalog=TOOLS)
+    systems = [request.system for _, request in turn.model.requests]
     assert [system.splitlines()[0] for system in systems[:4]] == [
         "Own TASK_ANALYSIS.",
         "Own PLAN_GENERATION.",
@@ -89,41 +89,41 @@ async def test_sections_of_the_system_prompt_take_the_place_of_ours() -> None:
     assert systems[4] == f"Be kind.\n\n{CITATION_GUIDELINES}"
 
 
-async def test_a_long_result_is_summed_up_and_what_does_not_fit_is_ranked() -> None:
+async def test_long_results_are_summarized_and_ranked_if_they_do_not_fit() -> None:
     article = {"http://wiki.test": page("Laos", "long " * 3000)}
     summary = "<CONTEXT_SUMMARY>Own summary.</CONTEXT_SUMMARY><CONTEXT_RANKING>Own ranking.</CONTEXT_RANKING>"
     params = {"strategy": "plan_and_reflect", "tools": [WIKI], "sys_prompt": summary}
     look = plan(query="Laos", tool="wikipedia_search_0")
     replies = [
         *(Reply("Hm."), look, Reply("short one " * 180, match="Own summary"), Reply("Good.")),
-        *(look, Reply("short two " * 180, match="Own summary"), Reply("Good."), DONE),
+        *(look, Reply("short two " * 180, match="Own summary"), Reply("Good."), COMPLETE),
         *(Reply("[2, 7, true]", match="Own ranking"), Reply("A.")),
     ]
     model = ScriptedModel(context_tokens=1000)
-    played = await play_agent(replies, params, answers=article, model=model, is_shown=False)
-    assert (played.outputs["content"], played.model.replies) == ("A.", [])
-    last = str(played.model.requests[-1][1].messages)
+    turn = await play_agent(replies, params, answers=article, model=model, is_shown=False)
+    assert (turn.outputs["content"], turn.model.replies) == ("A.", [])
+    last = str(turn.model.requests[-1][1].messages)
     assert ("short one" in last, "short two" in last) == (False, True)
 
 
-async def test_a_native_schema_is_asked_of_the_answer_only() -> None:
+async def test_a_schema_is_requested_for_the_final_answer_only() -> None:
     outputs = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}}}
     for model in (ScriptedModel(has_schemas=True), ScriptedModel()):
-        replies = [Reply("Hm."), DONE, Reply('{"city": "A"}')]
-        played = await play_agent(replies, {**PLAN, "outputs": outputs}, catalog=TOOLS, is_shown=False, model=model)
-        assert played.outputs["structured"] == {"city": "A"}
+        replies = [Reply("Hm."), COMPLETE, Reply('{"city": "A"}')]
+        turn = await play_agent(replies, {**PLAN, "outputs": outputs}, catalog=TOOLS, is_shown=False, model=model)
+        assert turn.outputs["structured"] == {"city": "A"}
         *others, last = (request for _, request in model.requests)
         assert all(request.schema is None and "JSON schema" not in request.system for request in others)
         assert (last.schema is not None, "JSON schema" in last.system) == (model.has_schemas, not model.has_schemas)
 
 
-async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: OpenStore) -> None:
+async def test_completed_steps_are_not_repeated_when_the_turn_resumes(reopen: OpenStore) -> None:
     async with reopen() as store:
         look = plan(query="Laos", tool="wikipedia_search_0")
         params = {"strategy": "plan_and_reflect", "tools": [WIKI]}
         first = await play_agent([Reply("Hm."), look, Reply("Goo", hangs=True)], params, store=store)
         assert (first.run.status, len(first.http.requests)) == ("cancelled", 1)
-        first.model.replies += [Reply("Good."), DONE, Reply("Vientiane.")]
+        first.model.replies += [Reply("Good."), COMPLETE, Reply("Vientiane.")]
         run = first.runner.continue_("s")
         answer, _ = await play(run)
     assert (answer, len(first.model.requests), len(first.http.requests)) == ("Vientiane.", 6, 1)

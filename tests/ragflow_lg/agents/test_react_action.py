@@ -32,21 +32,21 @@ from ragflow_lg.agents.react_action import MAX_ACTIONS, WrittenCall, answer_in, 
         ("s\n行动输入：老挝", [("s", "老挝")]),
     ],
 )
-def test_actions_in_all_the_ways_that_models_write_them(text: str, calls: list[tuple[str, str]]) -> None:
+def test_actions_are_parsed_in_every_form(text: str, calls: list[tuple[str, str]]) -> None:
     assert [tuple(call) for call in read_actions(text)] == calls
 
 
-def test_of_very_many_actions_some_are_read() -> None:
+def test_the_number_of_actions_is_limited() -> None:
     assert len(read_actions("s\nAction Input: {}\nAction: " * 1000)) == MAX_ACTIONS
 
 
 @pytest.mark.parametrize(("line", "is_none"), [("None.", True), (" `n/a` ", True), ("无", True), ("nonesuch", False)])
-def test_no_action(line: str, is_none: bool) -> None:
+def test_the_absence_of_an_action_is_recognized(line: str, is_none: bool) -> None:
     assert is_no_action(line) is is_none
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "answer"),
+    ("name", "text", "answer"),
     [
         ("Final Answer", "42", "42"),
         ("finish", '{"answer": "42"}', "42"),
@@ -55,7 +55,7 @@ def test_no_action(line: str, is_none: bool) -> None:
         ("finisher", "42", None),
     ],
 )
-def test_an_answer_may_be_written_as_an_action(name: str, given: str, answer: str | None) -> None:
-    assert WrittenCall(name, given).answer == answer
+def test_an_answer_may_be_written_as_an_action(name: str, text: str, answer: str | None) -> None:
+    assert WrittenCall(name, text).answer == answer
     assert answer_in("Final Answer: 42") == " 42"
     assert answer_in("say Final Answer: 42") is None

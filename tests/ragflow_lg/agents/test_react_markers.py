@@ -6,8 +6,8 @@ from ragflow_lg.agents.react_markers import MARKER_ENDS, may_begin_at, next_mark
 
 
 def kind(text: str, start: int = 0) -> str | None:
-    found = next_marker(text, start)
-    return found and found[0]
+    marker = next_marker(text, start)
+    return marker and marker[0]
 
 
 @pytest.mark.parametrize(
@@ -29,22 +29,22 @@ def kind(text: str, start: int = 0) -> str | None:
         ("Anſwer. Final Anſwer:", None),
     ],
 )
-def test_what_is_a_marker(text: str, means: str | None) -> None:
+def test_markers_are_recognized(text: str, means: str | None) -> None:
     assert kind(text) == means
 
 
-def test_it_ends_behind_its_colon_and_is_looked_for_within_bounds() -> None:
+def test_a_marker_ends_after_its_colon_and_is_searched_within_bounds() -> None:
     text = "x\nThought: a\nAction: b"
-    found = next_marker(text, 0)
-    assert found is not None
-    assert text[found.end :].startswith(" a")
-    assert kind(text, found.end) == "action"
+    marker = next_marker(text, 0)
+    assert marker is not None
+    assert text[marker.end :].startswith(" a")
+    assert kind(text, marker.end) == "action"
     assert next_marker(text, 0, 2) is None
-    assert text[found.end - 1] in MARKER_ENDS
+    assert text[marker.end - 1] in MARKER_ENDS
 
 
 @pytest.mark.parametrize(
-    ("text", "held"),
+    ("text", "rest"),
     [
         ("Final An", "Final An"),
         ("a\n**Act", "**Act"),
@@ -56,5 +56,5 @@ def test_it_ends_behind_its_colon_and_is_looked_for_within_bounds() -> None:
         ("." * 200, "." * 80),
     ],
 )
-def test_what_may_become_one_is_held(text: str, held: str) -> None:
-    assert text[may_begin_at(text, 0) :] == held
+def test_an_incomplete_marker_is_held_back(text: str, rest: str) -> None:
+    assert text[may_begin_at(text, 0) :] == rest

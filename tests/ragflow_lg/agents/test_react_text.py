@@ -20,17 +20,17 @@ FRAGMENTS = [
 
 
 def read(text: str, cuts: Iterable[int] = (), *, is_last: bool = False) -> dict[str, Any]:
-    """Read a text in pieces; give what was shown, equal kinds joined, and what was understood."""
+    """Parse a text in pieces; return the shown pieces, merged by kind, the calls and the answer."""
     reader = ReactReader(is_last=is_last)
     places = [0, *sorted(cuts), len(text)]
-    said = [piece for a, b in pairwise(places) for piece in reader.feed(text[a:b])]
-    shown: list[list[str]] = []
-    for kind, piece in [*said, *reader.finish()]:
-        if shown and shown[-1][0] == kind:
-            shown[-1][1] += piece
+    parts = [piece for a, b in pairwise(places) for piece in reader.feed(text[a:b])]
+    pieces: list[list[str]] = []
+    for kind, part in [*parts, *reader.finish()]:
+        if pieces and pieces[-1][0] == kind:
+            pieces[-1][1] += part
         else:
-            shown.append([kind, piece])
-    return {"shown": shown, "calls": [tuple(c) for c in reader.calls], "answer": reader.answer}
+            pieces.append([kind, part])
+    return {"shown": pieces, "calls": [tuple(c) for c in reader.calls], "answer": reader.answer}
 
 
 EXAMPLES: dict[str, tuple[list[list[str]], list[tuple[str, str]], str | None]] = {
@@ -70,13 +70,13 @@ EXAMPLES: dict[str, tuple[list[list[str]], list[tuple[str, str]], str | None]] =
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_what_is_shown_and_what_is_meant(text: str) -> None:
-    shown, calls, answer = EXAMPLES[text]
-    assert read(text) == {"shown": shown, "calls": calls, "answer": answer}
+def test_thoughts_calls_and_answers_are_parsed(text: str) -> None:
+    pieces, calls, answer = EXAMPLES[text]
+    assert read(text) == {"shown": pieces, "calls": calls, "answer": answer}
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_cut_anywhere_it_reads_the_same(text: str) -> None:
+def test_the_result_does_not_depend_on_where_the_text_is_cut(text: str) -> None:
     for is_last in (False, True):
         whole = read(text, is_last=is_last)
         assert [read(text, [cut], is_last=is_last) for cut in range(len(text))] == [whole] * len(text)
@@ -84,7 +84,7 @@ def test_cut_anywhere_it_reads_the_same(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join), st.booleans(), st.randoms(use_true_random=False))
-def test_whatever_it_is_made_of_it_reads_the_same_in_any_pieces(
+def test_the_result_does_not_depend_on_the_pieces_of_random_text(
     text: str, is_last: bool, chance: random.Random
 ) -> None:
     whole = read(text, is_last=is_last)
@@ -92,10 +92,10 @@ def test_whatever_it_is_made_of_it_reads_the_same_in_any_pieces(
     assert read(text, chance.sample(range(len(text)), min(3, len(text))), is_last=is_last) == whole
 
 
-def test_the_final_answer_comes_as_it_is_written() -> None:
+def test_the_final_answer_is_streamed() -> None:
     reader = ReactReader()
     pieces = ["Thought: I", "\nFinal An", "swer: It", " is", " A", "."]
-    assert [[tuple(said) for said in reader.feed(piece)] for piece in pieces] == [
+    assert [[tuple(piece) for piece in reader.feed(piece)] for piece in pieces] == [
         [("thought", "I")],
         [],
         [("answer", "It")],
@@ -106,7 +106,7 @@ def test_the_final_answer_comes_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "pieces"),
     [
         ("It is A.", [["answer", "It is A."]]),
         ("It is A.\nFinal Answer: B", [["answer", "It is A.\nFinal Answer: B"]]),
@@ -116,12 +116,12 @@ def test_the_final_answer_comes_as_it_is_written() -> None:
         ("Action: s", []),
     ],
 )
-def test_in_the_last_round_there_is_an_answer_if_there_is_anything(text: str, shown: list[list[str]]) -> None:
-    assert read(text, is_last=True)["shown"] == shown
+def test_in_the_last_round_any_text_is_an_answer(text: str, pieces: list[list[str]]) -> None:
+    assert read(text, is_last=True)["shown"] == pieces
 
 
 def test_in_the_last_round_text_is_not_held_back() -> None:
-    assert [said.text for said in ReactReader(is_last=True).feed("It is")] == ["It is"]
+    assert [piece.text for piece in ReactReader(is_last=True).feed("It is")] == ["It is"]
 
 
 HOSTILE = [
@@ -131,13 +131,13 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_hostile_text_takes_time_by_its_length_only(unit: str) -> None:
+def test_hostile_text_takes_linear_time(unit: str) -> None:
     text = (unit * (1_000_000 // len(unit)))[:1_000_000]
 
     def seconds(length: int) -> float:
-        began = time.perf_counter()
+        start = time.perf_counter()
         read(text[:length], range(0, length, 1000))
-        return time.perf_counter() - began
+        return time.perf_counter() - start
 
     short = min(seconds(100_000) for _ in range(2))
     assert seconds(1_000_000) < 1 + 40 * short
@@ -145,7 +145,7 @@ def test_hostile_text_takes_time_by_its_length_only(unit: str) -> None:
 
 @pytest.mark.parametrize("begin", ["Action: ", "Action: a\nAction Input: ", "Final Answer:", "**Final Answer:"])
 @pytest.mark.parametrize("rest", ["{", '"', " ", "[", "*"])
-def test_endless_parts_are_read_too(begin: str, rest: str) -> None:
-    began = time.perf_counter()
+def test_very_long_sections_are_parsed(begin: str, rest: str) -> None:
+    start = time.perf_counter()
     read(begin + rest * 1_000_000)
-    assert time.perf_counter() - began < 20
+    assert time.perf_counter() - start < 20

@@ -1,4 +1,4 @@
-"""Every strategy does the tasks of ``tests/fixtures/agent_tasks`` by the same calls to the same answers."""
+"""Every strategy solves the tasks of ``tests/fixtures/agent_tasks`` with the same calls and answers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ TASKS = sorted((FIXTURES / "agent_tasks").glob("*.json"))
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
-def for_all(tools: list[dict[str, Any]], strategy: str) -> list[dict[str, Any]]:
-    """Let agents among the tools take the same strategy."""
+def with_strategy(tools: list[dict[str, Any]], strategy: str) -> list[dict[str, Any]]:
+    """Set the strategy of nested agents."""
     return [
         {
             **tool,
-            "params": {**tool["params"], "strategy": strategy, "tools": for_all(tool["params"]["tools"], strategy)},
+            "params": {
+                **tool["params"],
+                "strategy": strategy,
+                "tools": with_strategy(tool["params"]["tools"], strategy),
+            },
         }
         if tool["component_name"] == "Agent"
         else tool
@@ -39,41 +43,41 @@ def for_all(tools: list[dict[str, Any]], strategy: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("is_shown", [True, False], ids=["shown", "quiet"])
 @every_strategy
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: path.stem)
-async def test_every_strategy_comes_to_the_same_answer(path: Path, strategy: str, is_shown: bool) -> None:
+async def test_every_strategy_returns_the_same_answer(path: Path, strategy: str, is_shown: bool) -> None:
     task = json.loads(path.read_text(encoding="utf-8"))
-    params = {**task.get("params", {}), "strategy": strategy, "tools": for_all(task["tools"], strategy)}
+    params = {**task.get("params", {}), "strategy": strategy, "tools": with_strategy(task["tools"], strategy)}
     replies = replies_of(task["moves"], strategy)
-    played = await play_agent(replies, params, query=task["query"], is_shown=is_shown, catalog=TOOLS)
-    assert (played.run.status, played.model.replies) == ("succeeded", [])
+    turn = await play_agent(replies, params, query=task["query"], is_shown=is_shown, catalog=TOOLS)
+    assert (turn.run.status, turn.model.replies) == ("succeeded", [])
     if "structured" in task:
-        assert played.outputs["structured"] == task["structured"]
+        assert turn.outputs["structured"] == task["structured"]
     elif is_shown:
-        assert played.run.answer == task["answer"]
+        assert turn.run.answer == task["answer"]
     else:
-        assert played.outputs["content"] == task["answer"]
-    used = played.outputs["use_tools"]
-    assert [[call["name"], call["arguments"]] for call in used] == [call[:2] for call in task["use_tools"]]
-    for call, (_, _, says) in zip(used, task["use_tools"], strict=True):
+        assert turn.outputs["content"] == task["answer"]
+    calls = turn.outputs["use_tools"]
+    assert [[call["name"], call["arguments"]] for call in calls] == [call[:2] for call in task["use_tools"]]
+    for call, (_, _, says) in zip(calls, task["use_tools"], strict=True):
         assert says in to_text(call["results"])
 
 
-def test_there_are_ten_tasks_and_more() -> None:
+def test_there_are_more_than_ten_tasks() -> None:
     assert len(TASKS) > 10
 
 
-def test_every_name_has_its_strategy() -> None:
+def test_every_name_has_a_strategy() -> None:
     assert len({load_strategy(name) for name in STRATEGIES}) == len(STRATEGIES) == 3
 
 
-def test_a_strategy_nobody_knows_is_refused_by_naming_those_there_are() -> None:
+def test_an_unknown_strategy_is_an_error_that_names_the_known_ones() -> None:
     document = canvas({"a": node("Agent", {"strategy": "magic"}, ["out"]), "out": node("Message", {"content": ["x"]})})
-    (told,) = [d for d in check_canvas(document, CATALOG)[1] if d.severity == "error"]
-    assert told.pointer == "/components/a/obj/params/strategy"
-    assert all(name in told.message for name in STRATEGIES)
+    (error,) = [d for d in check_canvas(document, CATALOG)[1] if d.severity == "error"]
+    assert error.pointer == "/components/a/obj/params/strategy"
+    assert all(name in error.message for name in STRATEGIES)
 
 
 @pytest.mark.parametrize(
-    ("has_tools", "chosen", "taken"),
+    ("has_tools", "configured", "expected"),
     [
         (True, None, "function_calling"),
         (False, None, "react"),
@@ -82,19 +86,21 @@ def test_a_strategy_nobody_knows_is_refused_by_naming_those_there_are() -> None:
         (False, "plan_and_reflect", "plan_and_reflect"),
     ],
 )
-def test_the_model_decides_where_nobody_chose(has_tools: bool, chosen: StrategyName | None, taken: str) -> None:
-    assert choose_strategy(ScriptedModel(has_tools=has_tools), chosen) == taken
+def test_the_default_strategy_depends_on_the_model(
+    has_tools: bool, configured: StrategyName | None, expected: str
+) -> None:
+    assert choose_strategy(ScriptedModel(has_tools=has_tools), configured) == expected
 
 
 @every_strategy
-async def test_a_budget_that_is_used_up_makes_the_next_round_the_last(strategy: str) -> None:
+async def test_a_spent_budget_makes_the_next_round_the_last(strategy: str) -> None:
     look = {"calls": [{"name": "look_up_0", "arguments": {"query": "Laos"}}]}
     replies = replies_of([look, look, {"answer": "Vientiane."}], strategy)
     limit = 1 if strategy != "plan_and_reflect" else 300
-    tools = [{"component_name": "LookUp", "name": "LookUp", "params": {}}]
+    tools: list[dict[str, Any]] = [{"component_name": "LookUp", "name": "LookUp", "params": {}}]
     params = {"strategy": strategy, "tools": tools, "max_total_tokens": limit, "max_rounds": 30}
-    kept = {"function_calling": [0, 2], "react": [0, 2], "plan_and_reflect": [0, 1, -1]}[strategy]
-    played = await play_agent([replies[i] for i in kept], params, catalog=TOOLS)
-    assert played.run.answer == "Vientiane."
-    assert len(played.outputs["use_tools"]) == 1
-    assert played.model.requests[-1][1].tools == ()
+    indices = {"function_calling": [0, 2], "react": [0, 2], "plan_and_reflect": [0, 1, -1]}[strategy]
+    turn = await play_agent([replies[i] for i in indices], params, catalog=TOOLS)
+    assert turn.run.answer == "Vientiane."
+    assert len(turn.outputs["use_tools"]) == 1
+    assert turn.model.requests[-1][1].tools == ()

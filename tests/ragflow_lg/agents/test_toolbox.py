@@ -20,10 +20,10 @@ from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
 
 
-async def told(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> str:
-    played = await play_agent([tool_calls((name, arguments)), Reply("ok")], {"tools": list(tools)}, **more)
-    assert played.run.status == "succeeded"
-    return played.tool_results[0]
+async def call_result(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> str:
+    turn = await play_agent([tool_calls((name, arguments)), Reply("ok")], {"tools": list(tools)}, **more)
+    assert turn.run.status == "succeeded"
+    return turn.tool_results[0]
 
 
 @pytest.mark.parametrize(
@@ -38,29 +38,29 @@ async def told(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> 
         ("wikipedia_search_0", " ", ""),
     ],
 )
-async def test_whatever_a_model_asks_for_it_is_told(name: str, arguments: Any, says: str) -> None:
-    assert says in await told(name, arguments)
+async def test_every_requested_call_has_a_result(name: str, arguments: Any, says: str) -> None:
+    assert says in await call_result(name, arguments)
 
 
-async def test_a_name_of_any_length_is_told_in_short() -> None:
-    played = await play_agent([tool_calls(("x" * 10_000, {})), Reply("ok")])
-    assert len(played.tool_results[0]) < 100
-    assert len(played.outputs["use_tools"][0]["name"]) == 64
-    assert len(played.model.requests[-1][1].messages[1]["tool_calls"][0]["name"]) == 64
-    assert len(played.outputs["content"]) < 200
+async def test_long_names_are_truncated() -> None:
+    turn = await play_agent([tool_calls(("x" * 10_000, {})), Reply("ok")])
+    assert len(turn.tool_results[0]) < 100
+    assert len(turn.outputs["use_tools"][0]["name"]) == 64
+    assert len(turn.model.requests[-1][1].messages[1]["tool_calls"][0]["name"]) == 64
+    assert len(turn.outputs["content"]) < 200
 
 
-async def test_names_are_numbered_and_such_as_every_provider_takes() -> None:
+async def test_names_are_numbered_and_valid_for_every_provider() -> None:
     agents = [{"component_name": "Agent", "name": "客服 ✓" * 30, "params": {"llm_id": "m@T"}}, WIKI, WIKI]
-    played = await play_agent([Reply("hi")], {"tools": agents})
-    names = [tool.name for tool in played.model.requests[0][1].tools]
+    turn = await play_agent([Reply("hi")], {"tools": agents})
+    names = [tool.name for tool in turn.model.requests[0][1].tools]
     assert names[1:] == ["wikipedia_search_1", "wikipedia_search_2"]
     assert len(names[0]) == 64
     assert names[0].endswith("_0")
     assert names[0].isascii()
 
 
-async def test_a_tool_that_takes_too_long_is_told() -> None:
+async def test_a_timeout_is_a_result() -> None:
     class Slow:
         async def send(self, request: Any) -> HttpResponse:
             import asyncio
@@ -77,74 +77,76 @@ async def test_a_tool_that_takes_too_long_is_told() -> None:
         real = agents.ScriptedHttp.send
         agents.ScriptedHttp.send = Slow.send  # type: ignore[method-assign, assignment]
         try:
-            assert "within 0.05 s" in await told("tavily_search_0", {"query": "x"}, (TAVILY,))
+            assert "within 0.05 s" in await call_result("tavily_search_0", {"query": "x"}, (TAVILY,))
         finally:
             agents.ScriptedHttp.send = real  # type: ignore[method-assign]
     finally:
         force_setattr(module.tavily_search, "timeout_s", 12.0)
 
 
-async def test_a_model_sees_arrays_with_their_items() -> None:
-    played = await play_agent([Reply("hi")], {"tools": [TAVILY]})
-    schema = played.model.requests[0][1].tools[0].parameters
+async def test_schemas_of_arrays_include_their_items() -> None:
+    turn = await play_agent([Reply("hi")], {"tools": [TAVILY]})
+    schema = turn.model.requests[0][1].tools[0].parameters
     assert schema["properties"]["include_domains"]["items"] == {"type": "string"}
     assert json.dumps(schema)
 
 
-async def test_an_error_is_tried_again_and_then_told_with_the_name_of_the_service() -> None:
+async def test_an_error_is_retried_and_then_reported_with_the_name_of_the_service() -> None:
     tool = {**WIKI, "params": {"max_retries": 2, "delay_after_error": 0}}
     answers = {"http://wiki.test": ServiceError("down")}
-    played = await play_agent(
+    turn = await play_agent(
         [tool_calls(("wikipedia_search_0", {"query": "x"})), Reply("ok")], {"tools": [tool]}, answers=answers
     )
-    assert played.tool_results == ["Wikipedia error: down"]
-    assert len(played.http.requests) == 3
+    assert turn.tool_results == ["Wikipedia error: down"]
+    assert len(turn.http.requests) == 3
 
 
-async def test_a_setting_that_is_missing_is_not_asked_for_again() -> None:
+async def test_a_missing_setting_is_not_retried() -> None:
     tool = {**TAVILY, "params": {"max_retries": 2, "delay_after_error": 60}}
-    assert "Tavily error: TavilySearch has no API key" in await told("tavily_search_0", {"query": "x"}, (tool,))
+    assert "Tavily error: TavilySearch has no API key" in await call_result("tavily_search_0", {"query": "x"}, (tool,))
 
 
-async def test_a_result_that_cannot_be_stored_is_told() -> None:
+async def test_a_result_that_cannot_be_stored_is_an_error_result() -> None:
     pages = [{"url": "http://e", "raw_content": "x" * (8 * 1024 * 1024 + 1)}]
     body = HttpResponse(200, {}, json.dumps({"results": pages}), "")
     tool = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key": "k"}}
     answers = {"http://t/extract": body}
-    assert "exceeds the limit" in await told("tavily_extract_0", {"urls": ["http://e"]}, (tool,), answers=answers)
+    assert "exceeds the limit" in await call_result(
+        "tavily_extract_0", {"urls": ["http://e"]}, (tool,), answers=answers
+    )
 
 
-async def test_a_model_is_told_which_argument_is_needed() -> None:
-    played = await play_agent([Reply("hi")], {"tools": [WIKI]})
-    schema = played.model.requests[0][1].tools[0].parameters
+async def test_the_schema_names_the_required_argument() -> None:
+    turn = await play_agent([Reply("hi")], {"tools": [WIKI]})
+    schema = turn.model.requests[0][1].tools[0].parameters
     assert schema["required"] == ["query"]
     assert "default" not in schema["properties"]["query"]
 
 
-async def test_names_keep_their_numbers_where_a_tool_is_left_out() -> None:
+async def test_names_keep_their_numbers_if_a_tool_is_forbidden() -> None:
     params = {"tools": [WIKI, TAVILY], "allowed_tools": None}
     policies = ToolPolicies(ToolPermits(("TavilySearch",)))
-    played = await play_agent([Reply("hi")], params, policies=policies)
-    assert [tool.name for tool in played.model.requests[0][1].tools] == ["tavily_search_1"]
+    turn = await play_agent([Reply("hi")], params, policies=policies)
+    assert [tool.name for tool in turn.model.requests[0][1].tools] == ["tavily_search_1"]
 
 
 @pytest.mark.parametrize("text", ["{" * 10_000, '{"query": ' + "[" * 200 + "]" * 200 + "}"])
-async def test_arguments_that_nobody_can_use_are_told_at_once(text: str) -> None:
-    began = time.process_time()
-    said = await told("wikipedia_search_0", text)
-    assert "must be a JSON object" in said
-    assert time.process_time() - began < 5
+async def test_unrepairable_arguments_are_rejected_quickly(text: str) -> None:
+    start = time.process_time()
+    result = await call_result("wikipedia_search_0", text)
+    assert "must be a JSON object" in result
+    assert time.process_time() - start < 5
 
 
 class Foreign(Exception):
-    """Even its text fails."""
+    """An exception whose text cannot be read."""
 
     def __str__(self) -> str:
         raise ValueError
 
 
 @pytest.mark.parametrize("error", [RuntimeError("secret detail"), Foreign(), asyncio.CancelledError()])
-async def test_whatever_a_foreign_tool_raises_is_told_in_a_word(error: BaseException) -> None:
+async def test_unexpected_exceptions_of_a_tool_are_reported_by_their_type(error: BaseException) -> None:
     class Params(ComponentParams):
         pass
 
@@ -157,15 +159,15 @@ async def test_whatever_a_foreign_tool_raises_is_told_in_a_word(error: BaseExcep
 
     catalog = load_catalog()
     catalog.add(odd)
-    entry = {"component_name": "Odd", "name": "Odd", "params": {}}
-    said = await told("odd_0", {"query": "x"}, (entry,), catalog=catalog)
-    assert said == f"Odd failed: {type(error).__name__}."
+    entry: dict[str, Any] = {"component_name": "Odd", "name": "Odd", "params": {}}
+    result = await call_result("odd_0", {"query": "x"}, (entry,), catalog=catalog)
+    assert result == f"Odd failed: {type(error).__name__}."
 
 
-async def test_a_round_has_a_limit_of_calls() -> None:
+async def test_the_number_of_calls_per_round_is_limited() -> None:
     calls = tool_calls(*(("wikipedia_search_0", {"query": str(number)}) for number in range(200)))
-    played = await play_agent([calls, Reply("ok")])
-    assert played.run.status == "succeeded"
-    assert len(played.http.requests) == MAX_CALLS
-    assert len(played.tool_results) == 200
-    assert played.tool_results[-1] == f"This call was not made: at most {MAX_CALLS} calls are allowed per round."
+    turn = await play_agent([calls, Reply("ok")])
+    assert turn.run.status == "succeeded"
+    assert len(turn.http.requests) == MAX_CALLS
+    assert len(turn.tool_results) == 200
+    assert turn.tool_results[-1] == f"This call was not made: at most {MAX_CALLS} calls are allowed per round."

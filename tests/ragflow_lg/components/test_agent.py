@@ -17,24 +17,22 @@ LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 
 
-async def test_calls_and_answer_are_shown_as_they_come() -> None:
-    played = await play_agent(
-        [tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="Well. "), Reply("Vientiane.")]
-    )
-    assert played.run.answer == "Well. Vientiane."
-    assert played.outputs["content"] == "Well. <think>Running the wikipedia_search_0 tool...</think>Vientiane."
-    assert played.tool_results[0].endswith("Vientiane is the capital.")
-    assert played.run.usage.calls == 2
+async def test_calls_and_the_answer_are_streamed() -> None:
+    turn = await play_agent([tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="Well. "), Reply("Vientiane.")])
+    assert turn.run.answer == "Well. Vientiane."
+    assert turn.outputs["content"] == "Well. <think>Running the wikipedia_search_0 tool...</think>Vientiane."
+    assert turn.tool_results[0].endswith("Vientiane is the capital.")
+    assert turn.run.usage.calls == 2
 
 
-async def test_what_nobody_sees_is_the_answer_alone() -> None:
-    played = await play_agent([LOOK, Reply("<think>hm</think>Vientiane.")], is_shown=False)
-    assert played.outputs["content"] == "Vientiane."
+async def test_an_answer_that_is_not_shown_has_no_thoughts() -> None:
+    turn = await play_agent([LOOK, Reply("<think>hm</think>Vientiane.")], is_shown=False)
+    assert turn.outputs["content"] == "Vientiane."
 
 
 async def test_without_tools_it_is_a_model_call() -> None:
-    played = await play_agent([Reply("hi")], {"tools": []})
-    assert (played.run.answer, played.model.requests[0][1].tools) == ("hi", ())
+    turn = await play_agent([Reply("hi")], {"tools": []})
+    assert (turn.run.answer, turn.model.requests[0][1].tools) == ("hi", ())
 
 
 async def test_an_agent_can_be_a_tool() -> None:
@@ -45,140 +43,142 @@ async def test_an_agent_can_be_a_tool() -> None:
     }
     task = {"user_prompt": "Find it", "reasoning": "why", "context": "Laos"}
     replies = [tool_calls(("Fact_Finder_0", task)), LOOK, Reply("Found."), Reply("It is found.")]
-    played = await play_agent(replies, {"sys_prompt": "Boss.", "tools": [finder]})
-    assert (played.run.answer, played.run.usage.calls) == ("It is found.", 4)
-    inner = played.model.requests[1][1]
+    turn = await play_agent(replies, {"sys_prompt": "Boss.", "tools": [finder]})
+    assert (turn.run.answer, turn.run.usage.calls) == ("It is found.", 4)
+    inner = turn.model.requests[1][1]
     assert inner.messages[0]["content"] == "\nREASONING:\nwhy\n\nCONTEXT:\nLaos\n\nQUERY:\nFind it\n"
-    assert played.model.requests[0][1].tools[0].description == "Finds facts."
-    assert played.state["turn"]["references"]["chunks"]
+    assert turn.model.requests[0][1].tools[0].description == "Finds facts."
+    assert turn.state["turn"]["references"]["chunks"]
 
 
-async def test_a_structured_answer_is_checked_and_asked_for_again() -> None:
+async def test_a_structured_answer_is_validated_and_requested_again() -> None:
     params = {"outputs": SCHEMA, "max_retries": 1, "delay_after_error": 0}
-    played = await play_agent([LOOK, Reply("no"), LOOK, Reply('{"city": "Vientiane"}')], params, is_shown=False)
-    assert played.outputs["structured"] == {"city": "Vientiane"}
+    turn = await play_agent([LOOK, Reply("no"), LOOK, Reply('{"city": "Vientiane"}')], params, is_shown=False)
+    assert turn.outputs["structured"] == {"city": "Vientiane"}
 
 
-async def test_what_tools_found_can_be_cited() -> None:
-    played = await play_agent([LOOK, Reply("Vientiane.")], {"tools": [WIKI, TAVILY]})
-    references = played.state["turn"]["references"]
+async def test_results_of_tools_can_be_cited() -> None:
+    turn = await play_agent([LOOK, Reply("Vientiane.")], {"tools": [WIKI, TAVILY]})
+    references = turn.state["turn"]["references"]
     assert [chunk["document_name"] for chunk in references["chunks"].values()] == ["Laos"]
 
 
 async def test_a_longer_conversation_is_condensed_into_one_question() -> None:
     saver = InMemorySaver()
-    played = await play_agent([Reply("A country.")], saver=saver, query="Tell me about Laos")
-    played.model.replies += [Reply("Vientiane."), Reply("How big is Vientiane?"), Reply("Big.")]
+    turn = await play_agent([Reply("A country.")], saver=saver, query="Tell me about Laos")
+    turn.model.replies += [Reply("Vientiane."), Reply("How big is Vientiane?"), Reply("Big.")]
     for query in ("And its capital?", "How big is it?"):
-        async for _ in played.runner.start("s", {"query": query}):
+        async for _ in turn.runner.start("s", {"query": query}):
             pass
-    asked = played.model.requests[-1][1]
-    assert asked.messages[-1]["content"] == "How big is Vientiane?"
-    assert played.model.requests[-2][1].tools == ()
+    request = turn.model.requests[-1][1]
+    assert request.messages[-1]["content"] == "How big is Vientiane?"
+    assert turn.model.requests[-2][1].tools == ()
 
 
-async def test_a_failure_closes_the_thought_that_was_open() -> None:
+async def test_a_failure_closes_an_open_thought() -> None:
     params = {"exception_method": "comment", "exception_default_value": "Later."}
-    played = await play_agent([LOOK, Reply(error="down")], params)
-    assert played.run.answer == "Later."
-    assert played.run.status == "succeeded"
+    turn = await play_agent([LOOK, Reply(error="down")], params)
+    assert turn.run.answer == "Later."
+    assert turn.run.status == "succeeded"
 
 
-DRAW = {"component_name": "Draw", "name": "Draw", "params": {}}
-LOOKUP = {"component_name": "LookUp", "name": "LookUp", "params": {}}
+DRAW: dict[str, Any] = {"component_name": "Draw", "name": "Draw", "params": {}}
+LOOKUP: dict[str, Any] = {"component_name": "LookUp", "name": "LookUp", "params": {}}
 
 
-async def test_files_that_tools_made_stand_below_the_answer() -> None:
+async def test_links_to_files_of_tools_follow_the_answer() -> None:
     for is_shown in (True, False):
         replies = [tool_calls(("draw_0", {"query": "cat"})), Reply("See ![cat.png](/files/cat.png).")]
-        played = await play_agent(replies, {"tools": [DRAW]}, catalog=TOOLS, is_shown=is_shown)
-        assert played.outputs["content"].endswith(
-            "See ![cat.png](/files/cat.png).\n\n[Download cat.csv](/files/cat.csv)"
-        )
+        turn = await play_agent(replies, {"tools": [DRAW]}, catalog=TOOLS, is_shown=is_shown)
+        assert turn.outputs["content"].endswith("See ![cat.png](/files/cat.png).\n\n[Download cat.csv](/files/cat.csv)")
 
 
-async def test_files_of_another_visit_do_not() -> None:
-    played = await play_agent([tool_calls(("draw_0", {"query": "cat"})), Reply("a")], {"tools": [DRAW]}, catalog=TOOLS)
-    played.model.replies.append(Reply("b"))
-    run = played.runner.start("s", {"query": "again"})
+async def test_files_of_another_visit_are_not_linked() -> None:
+    turn = await play_agent([tool_calls(("draw_0", {"query": "cat"})), Reply("a")], {"tools": [DRAW]}, catalog=TOOLS)
+    turn.model.replies.append(Reply("b"))
+    run = turn.runner.start("s", {"query": "again"})
     async for _ in run:
         pass
     assert run.answer == "b"
 
 
-async def test_a_model_is_told_to_cite_once_there_is_something_to_cite() -> None:
-    played = await play_agent(
+async def test_a_model_gets_citation_guidelines_once_there_is_something_to_cite() -> None:
+    turn = await play_agent(
         [tool_calls(("look_up_0", {"query": "Laos"})), Reply("A.")],
         {"tools": [LOOKUP], "cite": True},
         catalog=TOOLS,
         is_shown=False,
     )
-    first, second = (request for _, request in played.model.requests)
+    first, second = (request for _, request in turn.model.requests)
     assert (first.system, second.system) == ("", CITATION_GUIDELINES)
 
 
-async def test_nobody_is_told_to_cite_where_it_is_off_or_nested() -> None:
+async def test_citation_guidelines_are_omitted_if_off_or_nested() -> None:
     replies = [tool_calls(("look_up_0", {"query": "Laos"})), Reply("A.")]
-    played = await play_agent(list(replies), {"tools": [LOOKUP], "cite": False}, catalog=TOOLS)
-    assert [request.system for _, request in played.model.requests] == ["", ""]
-    child = {"component_name": "Agent", "name": "Child", "params": {"tools": [LOOKUP], "sys_prompt": "Child."}}
-    played = await play_agent(
+    turn = await play_agent(list(replies), {"tools": [LOOKUP], "cite": False}, catalog=TOOLS)
+    assert [request.system for _, request in turn.model.requests] == ["", ""]
+    child: dict[str, Any] = {
+        "component_name": "Agent",
+        "name": "Child",
+        "params": {"tools": [LOOKUP], "sys_prompt": "Child."},
+    }
+    turn = await play_agent(
         [tool_calls(("Child_0", {"user_prompt": "x"})), *replies, Reply("B.")],
         {"tools": [child], "cite": True},
         catalog=TOOLS,
         is_shown=False,
     )
-    assert [request.system for _, request in played.model.requests] == ["", "Child.", "Child.", CITATION_GUIDELINES]
+    assert [request.system for _, request in turn.model.requests] == ["", "Child.", "Child.", CITATION_GUIDELINES]
 
 
-async def test_required_evidence_is_asked_for_once_and_shown_when_it_is_there() -> None:
+async def test_required_evidence_is_requested_once_more() -> None:
     number = citation_number(str(build_chunks([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
     look = tool_calls(("look_up_0", {"query": "Laos"}))
     params = {"tools": [LOOKUP], "requires_evidence": True}
     good = Reply(f"Vientiane [ID:{number}].")
-    played = await play_agent([look, Reply("Vientiane [ID:1000]."), good], params, catalog=TOOLS)
-    assert (played.run.answer, played.model.replies) == (good.text, [])
-    assert "does not cite any source" in played.model.requests[-1][1].messages[-1]["content"]
-    played = await play_agent([look, Reply("Vientiane."), Reply("Still.")], params, catalog=TOOLS)
-    assert "requires evidence" in (played.run.error or "")
-    assert played.outputs["use_tools"][0]["name"] == "look_up_0"
+    turn = await play_agent([look, Reply("Vientiane [ID:1000]."), good], params, catalog=TOOLS)
+    assert (turn.run.answer, turn.model.replies) == (good.text, [])
+    assert "does not cite any source" in turn.model.requests[-1][1].messages[-1]["content"]
+    turn = await play_agent([look, Reply("Vientiane."), Reply("Still.")], params, catalog=TOOLS)
+    assert "requires evidence" in (turn.run.error or "")
+    assert turn.outputs["use_tools"][0]["name"] == "look_up_0"
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
-async def test_a_citation_that_leads_nowhere_is_taken_out(is_shown: bool) -> None:
+async def test_unknown_citations_are_removed(is_shown: bool) -> None:
     replies = [LOOK, Reply(f"Vientiane [ID:1000] [ID:{NUMBER}].")]
-    played = await play_agent(replies, {"cite": True}, is_shown=is_shown)
-    assert played.outputs["content"].endswith(f"Vientiane [ID:{NUMBER}].")
-    assert len(played.model.requests) == 2
+    turn = await play_agent(replies, {"cite": True}, is_shown=is_shown)
+    assert turn.outputs["content"].endswith(f"Vientiane [ID:{NUMBER}].")
+    assert len(turn.model.requests) == 2
 
 
-async def test_a_retry_behind_a_refused_answer_asks_anew_and_calls_no_tool_again() -> None:
+async def test_a_retry_after_a_rejected_answer_asks_again_without_repeating_tool_calls() -> None:
     number = citation_number(str(build_chunks([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
     look, good = tool_calls(("look_up_0", {"query": "Laos"})), Reply(f"Vientiane [ID:{number}].")
     params = {"tools": [LOOKUP], "requires_evidence": True, "max_retries": 2, "delay_after_error": 0}
     refused = [look, Reply("No."), Reply("Still no.")]
     async with open_store("memory://", FixedClock()) as store:
-        played = await play_agent([*refused, *refused, look, good], params, catalog=TOOLS, store=store)
-    assert (played.run.answer, played.model.replies, len(played.model.requests)) == (good.text, [], 8)
-    assert [(made.calls, played.run.agents.replayed) for made in played.run.agents.tools.values()] == [(1, 2)]
+        turn = await play_agent([*refused, *refused, look, good], params, catalog=TOOLS, store=store)
+    assert (turn.run.answer, turn.model.replies, len(turn.model.requests)) == (good.text, [], 8)
+    assert [(metrics.calls, turn.run.agents.replayed) for metrics in turn.run.agents.tools.values()] == [(1, 2)]
 
 
-async def test_a_retry_behind_a_failure_goes_on_where_it_failed() -> None:
+async def test_a_retry_after_a_failure_continues_where_it_failed() -> None:
     params = {"max_retries": 1, "delay_after_error": 0}
     async with open_store("memory://", FixedClock()) as store:
-        played = await play_agent([LOOK, Reply(error="down"), Reply("Vientiane.")], params, is_shown=False, store=store)
-    assert (played.outputs["content"], len(played.model.requests)) == ("Vientiane.", 3)
+        turn = await play_agent([LOOK, Reply(error="down"), Reply("Vientiane.")], params, is_shown=False, store=store)
+    assert (turn.outputs["content"], len(turn.model.requests)) == ("Vientiane.", 3)
 
 
-async def test_an_answer_that_never_matches_its_schema_is_kept_as_text() -> None:
+async def test_an_answer_that_never_matches_its_schema_is_output_as_text() -> None:
     params = {"outputs": SCHEMA, "exception_method": "goto", "exception_goto": ["out"]}
-    played = await play_agent([Reply("<think>hm</think>It is Vientiane.")], params, is_shown=False)
-    assert played.outputs["content"] == "It is Vientiane."
-    assert "does not match the schema" in played.outputs["_ERROR"]
+    turn = await play_agent([Reply("<think>hm</think>It is Vientiane.")], params, is_shown=False)
+    assert turn.outputs["content"] == "It is Vientiane."
+    assert "does not match the schema" in turn.outputs["_ERROR"]
 
 
 class Diligent(ScriptedModel):
-    """Asks 18 children at once; each of them calls its tool as long as it may. Each answer takes 40 tokens."""
+    """A model that calls 18 children at once, which call their tool as often as possible; 40 tokens per answer."""
 
     def _next(self, request: ChatRequest, *, is_streaming: bool) -> Reply:
         self.requests.append((is_streaming, request))
@@ -189,25 +189,25 @@ class Diligent(ScriptedModel):
         return Reply("" if calls else "A.", calls=tool_calls(*calls).calls, usage=Usage(30, 10, 1))
 
 
-async def test_a_budget_binds_nested_agents_and_the_calls_of_one_round() -> None:
-    # Without a limit these are 2 + 18 * 10 calls of the model. Twelve children begin before 500 tokens are used; their
-    # next round is the last. Six are not called.
-    child = {"component_name": "Agent", "name": "Child", "params": {"tools": [WIKI], "max_rounds": 9}}
-    played = await play_agent([], {"tools": [child], "max_total_tokens": 500}, model=Diligent())
-    assert played.run.answer == "A."
-    assert len(played.model.requests) == 1 + 12 * 2 + 1
-    assert [told for told in played.tool_results if "was not made: the token budget" in told] == played.tool_results[
+async def test_a_budget_limits_nested_agents_and_the_calls_of_one_round() -> None:
+    # Without a limit there would be 2 + 18 * 10 model calls. Twelve children start before 500 tokens are used; their
+    # next round is the last one. Six are not called.
+    child: dict[str, Any] = {"component_name": "Agent", "name": "Child", "params": {"tools": [WIKI], "max_rounds": 9}}
+    turn = await play_agent([], {"tools": [child], "max_total_tokens": 500}, model=Diligent())
+    assert turn.run.answer == "A."
+    assert len(turn.model.requests) == 1 + 12 * 2 + 1
+    assert [result for result in turn.tool_results if "was not made: the token budget" in result] == turn.tool_results[
         -6:
     ]
-    assert played.run.usage.prompt_tokens == 26 * 30
+    assert turn.run.usage.prompt_tokens == 26 * 30
 
 
 async def test_a_budget_counts_nested_agents() -> None:
-    child = {"component_name": "Agent", "name": "Child", "params": {"tools": []}}
+    child: dict[str, Any] = {"component_name": "Agent", "name": "Child", "params": {"tools": []}}
     ask = tool_calls(("Child_0", {"user_prompt": "x"}))
     params = {"tools": [child], "max_total_tokens": 10_000, "max_rounds": 9}
     inner = Reply("B.", usage=Usage(9_000, 1_000, 1))
-    played = await play_agent([ask, inner, Reply("A.")], params)
-    assert played.run.answer == "A."
-    assert played.model.requests[-1][1].tools == ()
-    assert "budget" in played.model.requests[-1][1].messages[-1]["content"]
+    turn = await play_agent([ask, inner, Reply("A.")], params)
+    assert turn.run.answer == "A."
+    assert turn.model.requests[-1][1].tools == ()
+    assert "budget" in turn.model.requests[-1][1].messages[-1]["content"]

@@ -21,7 +21,7 @@ FORM = {"inputs": {"n": {"type": "integer"}, "f": {"type": "file"}, "o": {"type"
         ({"x": {"some": "map"}}, {"x": {"some": "map"}}),
     ],
 )
-async def test_submitted_fields(submitted: dict[str, Any], expected: dict[str, Any]) -> None:
+async def test_submitted_fields_become_outputs(submitted: dict[str, Any], expected: dict[str, Any]) -> None:
     result = await run_component(begin, FORM, request={"inputs": submitted})
     assert result.outputs == expected
     assert result.inputs == expected
@@ -40,7 +40,7 @@ async def test_the_query_fills_the_form(form: dict[str, Any], query: Any, expect
     assert (await run_component(begin, {"inputs": form}, request={"query": query})).outputs == expected
 
 
-async def test_a_webhook() -> None:
+async def test_the_payload_of_a_webhook_becomes_outputs() -> None:
     payload = {"body": {"event": "push"}, "headers": {"h": "1"}, "input": {"method": "POST"}}
     result = await run_component(begin, {"mode": "webhook"}, request={"payload": payload})
     assert result.outputs == {"body": {"event": "push"}, "headers": {"h": "1"}}

@@ -11,7 +11,7 @@ from tests.fakes.run import run_component
 SHOUT = canvas({"m": node("Message", {"content": "{sys.query}!"})})
 
 
-async def test_as_a_node_it_plays_with_arguments_of_the_canvas() -> None:
+async def test_a_node_runs_with_the_arguments_of_the_outer_canvas() -> None:
     components = {
         "c": node("Canvas", {"canvas": "shout", "arguments": {"query": "so {sys.query}"}}, ["m"]),
         "m": node("Message", {"content": ["{c@content} {c@result}"]}),
@@ -20,7 +20,7 @@ async def test_as_a_node_it_plays_with_arguments_of_the_canvas() -> None:
     assert answer == 'so q! {"content": "so q!", "downloads": []}'
 
 
-async def test_in_every_round_of_a_loop_it_is_played_anew() -> None:
+async def test_every_round_of_an_iteration_runs_it_again() -> None:
     from tests.fakes.regions import iteration, out
 
     body = {"c": node("Canvas", {"canvas": "shout", "arguments": {"query": "{item}"}})}
@@ -29,7 +29,7 @@ async def test_in_every_round_of_a_loop_it_is_played_anew() -> None:
     assert answer == ["a!", "b!"]
 
 
-async def test_its_failure_is_the_nodes() -> None:
+async def test_its_failure_is_an_error_of_the_node() -> None:
     components = {"c": node("Canvas", {"canvas": "shout"})}
     run = runner_of(components, deployment=Canvases({"shout": SHOUT})).start("s", {"query": "q"})
     async for _ in run:
@@ -38,10 +38,10 @@ async def test_its_failure_is_the_nodes() -> None:
 
 
 @pytest.mark.parametrize("params", [{}, {"canvas": "a", "path": "b.json"}])
-def test_one_of_name_and_path_is_needed(params: dict[str, str]) -> None:
-    found = list(component.lint(component.params.model_validate(params)))
-    assert [finding.code for finding in found] == ["params-invalid"]
+def test_exactly_one_of_canvas_and_path_is_required(params: dict[str, str]) -> None:
+    findings = list(component.lint(component.params.model_validate(params)))
+    assert [finding.code for finding in findings] == ["params-invalid"]
 
 
-async def test_without_a_compiler_there_is_nothing_to_play() -> None:
+async def test_a_node_without_a_compiled_canvas_fails() -> None:
     assert (await run_component(component, {"canvas": "a"})).error == "The canvas was not compiled."

@@ -41,7 +41,7 @@ async def test_the_last_category_is_the_fallback() -> None:
     assert (await ask(ScriptedModel([Reply("")]))).targets == ("misc",)
 
 
-async def test_the_model_is_told_the_categories() -> None:
+async def test_the_model_sees_the_categories() -> None:
     model = ScriptedModel([Reply("tech")])
     await ask(model, {"temperature": "0.1", "temperatureEnabled": True, "thinking": "disabled"})
     is_streaming, request = model.requests[0]
@@ -77,7 +77,7 @@ async def test_the_window_counts_this_turn(window: int, expected: str) -> None:
     assert conversation(model) == expected
 
 
-async def test_the_query_takes_the_place_of_this_turns_entry() -> None:
+async def test_the_query_replaces_this_turns_entry_of_the_history() -> None:
     model = ScriptedModel([Reply("tech")])
     await ask(model, {"query": "{begin@field}"}, outputs={"begin": {"field": {"a": 1}}}, history=[["user", "other"]])
     assert conversation(model) == 'USER: "{"a": 1}"'
@@ -90,14 +90,14 @@ async def test_a_long_conversation_loses_its_oldest_messages() -> None:
     assert conversation(model) == 'ASSISTANT: "short" | USER: "q2"'
 
 
-async def test_a_failure_goes_to_the_last_category_where_there_is_a_default() -> None:
+async def test_a_failure_with_a_default_leads_to_the_last_category() -> None:
     model = ScriptedModel([Reply(error="quota")])
     result = await ask(model, {"exception_method": "comment", "exception_default_value": "sorry"})
     assert result.error is None
     assert result.targets == ("misc",)
 
 
-async def test_a_failure_can_lead_elsewhere_and_is_tried_again_before() -> None:
+async def test_a_failure_is_retried_and_can_lead_elsewhere() -> None:
     model = ScriptedModel([Reply(error="busy"), Reply(error="quota")])
     params = {"max_retries": 1, "delay_after_error": 0, "exception_method": "goto", "exception_goto": ["sorry"]}
     result = await ask(model, params)
@@ -143,7 +143,7 @@ def test_the_items_of_a_graph_are_categories() -> None:
     assert params.query.text == "sys.query"
 
 
-def test_items_beside_categories_are_left_alone() -> None:
+def test_items_next_to_categories_are_ignored() -> None:
     params = bind(categorize, {"items": [{"name": "z", "to": "y"}], "category_description": CATEGORIES})
     assert list(params.category_description) == list(CATEGORIES)
 
@@ -163,6 +163,6 @@ def test_items_beside_categories_are_left_alone() -> None:
         {"category_description": CATEGORIES, "message_history_window_size": -1},
     ],
 )
-def test_wrong_params_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(categorize, params)

@@ -21,7 +21,7 @@ async def operate(operation: str, *values: Any, **params: Any) -> Any:
     return result.error or result.outputs["result"]
 
 
-async def test_only_maps_are_taken() -> None:
+async def test_values_that_are_not_maps_are_ignored() -> None:
     assert await operate("select_keys", {"a": 1}, '{"a": 2}', [{"a": 3}, "x", [{"a": 4}]], None, select_keys="a") == [
         {"a": 1},
         {"a": 3},
@@ -38,9 +38,9 @@ async def test_an_unknown_component_is_an_error() -> None:
 
 @pytest.mark.parametrize("keys", [["a", "c", "z"], "a, c", [{"name": "a"}, "c"]])
 async def test_select_and_remove_keys(keys: Any) -> None:
-    held = {"a": 1, "b": 2, "c": 3}
-    assert await operate("select_keys", held, select_keys=keys) == [{"a": 1, "c": 3}]
-    assert await operate("remove_keys", held, remove_keys=keys) == [{"b": 2}]
+    entry = {"a": 1, "b": 2, "c": 3}
+    assert await operate("select_keys", entry, select_keys=keys) == [{"a": 1, "c": 3}]
+    assert await operate("remove_keys", entry, remove_keys=keys) == [{"b": 2}]
 
 
 async def test_rename_keys_moves_them_to_the_end() -> None:
@@ -56,18 +56,18 @@ async def test_rename_keys_moves_them_to_the_end() -> None:
     assert list(renamed.items()) == [("b", 2), ("z", 1)]
 
 
-async def test_combine_makes_lists_of_several_values() -> None:
-    own = [1]
-    maps = [{"a": 1, "b": own, "c": "x", "d": [0]}, {"a": 2, "b": 2, "c": ["y"]}, {"a": 3}]
+async def test_combine_joins_several_values_into_a_list() -> None:
+    values = [1]
+    maps = [{"a": 1, "b": values, "c": "x", "d": [0]}, {"a": 2, "b": 2, "c": ["y"]}, {"a": 3}]
     assert await operate("combine", *maps) == {"a": [1, 2, 3], "b": [1, 2], "c": ["x", "y"], "d": [0]}
-    assert own == [1]
+    assert values == [1]
 
 
 async def test_combining_many_maps_takes_linear_time() -> None:
-    began = time.process_time()
+    start = time.process_time()
     combined = await operate("combine", [{"a": i} for i in range(50_000)])
     assert combined["a"] == list(range(50_000))
-    assert time.process_time() - began < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ async def test_combining_many_maps_takes_linear_time() -> None:
         ([{"key": "t", "operator": "start with", "value": "a"}, {"key": "n", "value": 1}], [0]),
     ],
 )
-async def test_filter_values(rules: list[dict[str, Any]], expected: list[int]) -> None:
+async def test_filter_values_tests_every_map(rules: list[dict[str, Any]], expected: list[int]) -> None:
     maps = [{"i": 0, "t": "ab", "b": True, "n": 1}, {"i": 1, "t": "ac", "n": None}, {"i": 2, "u": "T"}]
-    assert [held["i"] for held in await operate("filter_values", maps, filter_values=rules)] == expected
+    assert [entry["i"] for entry in await operate("filter_values", maps, filter_values=rules)] == expected
 
 
-async def test_append_or_update() -> None:
+async def test_append_or_update_sets_keys() -> None:
     updates = [
         {"key": " new ", "value": "<{env.text}>"},
         {"key": "a", "value": "{env.list}"},
@@ -140,11 +140,11 @@ async def test_append_or_update() -> None:
         (None, None),
     ],
 )
-async def test_literal_eval(text: Any, expected: Any) -> None:
+async def test_literal_eval_parses_json_and_python_literals(text: Any, expected: Any) -> None:
     assert await operate("literal_eval", {"v": [text]}) == [{"v": [expected]}]
 
 
-async def test_literal_eval_does_not_go_deeper_than_values_may() -> None:
+async def test_literal_eval_limits_the_depth() -> None:
     value: Any = "1"
     for _ in range(80):
         value = [value]
@@ -161,7 +161,7 @@ async def test_literal_eval_does_not_go_deeper_than_values_may() -> None:
         ({"remove_keys": 5}, ("remove_keys",)),
     ],
 )
-def test_wrong_params_are_told_by_their_place(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
+def test_invalid_params_are_reported_with_their_location(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
     with pytest.raises(ValidationError) as caught:
         bind(data_operations, params)
     assert caught.value.errors()[0]["loc"] == place

@@ -66,15 +66,15 @@ def defaults(spec: AnySpec) -> ComponentParams | None:
 
 def nodes_of_our_canvases() -> list[Any]:
     """Bind every component of every example and fixture that compiles."""
-    found: list[Any] = []
+    nodes: list[Any] = []
     for file in sorted([*canvas_files(ROOT / "examples"), *(ROOT / "tests/fixtures/canvas").rglob("*.json")]):
         plan, _ = check_canvas(file.read_bytes(), CATALOG)
-        found += [pytest.param(node, id=f"{file.stem}/{node.id}") for node in plan.nodes.values()] if plan else []
-    return found
+        nodes += [pytest.param(node, id=f"{file.stem}/{node.id}") for node in plan.nodes.values()] if plan else []
+    return nodes
 
 
 @every_component
-def test_it_describes_itself(spec: AnySpec) -> None:
+def test_it_has_a_description_and_a_kind(spec: AnySpec) -> None:
     assert spec.description.endswith(".")
     assert spec.source == "" or spec.source.startswith(("agent/", "internal/"))
     assert spec.kind in get_args(Kind)
@@ -91,7 +91,7 @@ def test_it_is_found_by_every_name_in_any_case(spec: AnySpec) -> None:
 
 
 @every_component
-def test_its_names_cannot_be_taken(spec: AnySpec) -> None:
+def test_its_names_cannot_be_registered_again(spec: AnySpec) -> None:
     registry = Registry()
     registry.add(spec)
     other = ComponentSpec(
@@ -111,8 +111,8 @@ def test_its_params_have_a_json_schema(spec: AnySpec) -> None:
 @every_component
 def test_its_outputs_have_defaults_and_survive_json(spec: AnySpec) -> None:
     outputs = spec.outputs()
-    written = json.loads(json.dumps(outputs.model_dump(mode="json"), allow_nan=False))
-    assert spec.outputs.model_validate(written) == outputs
+    encoded = json.loads(json.dumps(outputs.model_dump(mode="json"), allow_nan=False))
+    assert spec.outputs.model_validate(encoded) == outputs
 
 
 @every_component
@@ -120,15 +120,15 @@ def test_its_defaults_are_valid_and_survive_json(spec: AnySpec) -> None:
     params = defaults(spec)
     if params is None:
         return
-    written = json.loads(json.dumps(params.model_dump(mode="json"), allow_nan=False))
-    assert spec.params.model_validate(written, context=SCOPE).model_dump(mode="json") == written
+    encoded = json.loads(json.dumps(params.model_dump(mode="json"), allow_nan=False))
+    assert spec.params.model_validate(encoded, context=SCOPE).model_dump(mode="json") == encoded
 
 
 @pytest.mark.parametrize("node", nodes_of_our_canvases())
 def test_params_survive_json(node: PlanNode) -> None:
-    written = json.loads(json.dumps(node.params.model_dump(mode="json"), allow_nan=False))
+    encoded = json.loads(json.dumps(node.params.model_dump(mode="json"), allow_nan=False))
     scope = {"scope": ReferenceScope(frozenset(r.node for r, _ in node.references))}
-    assert type(node.params).model_validate(written, context=scope).model_dump(mode="json") == written
+    assert type(node.params).model_validate(encoded, context=scope).model_dump(mode="json") == encoded
 
 
 @every_component
@@ -139,7 +139,7 @@ def test_params_cannot_be_changed(spec: AnySpec) -> None:
 
 
 @every_component
-def test_an_unknown_key_is_kept_and_reported(spec: AnySpec) -> None:
+def test_an_unknown_key_is_preserved_and_reported(spec: AnySpec) -> None:
     if defaults(spec) is None or spec.params.model_fields.keys() == ComponentParams.model_fields.keys():
         return
     params = {"surely_unknown": 1}
@@ -151,40 +151,40 @@ def test_an_unknown_key_is_kept_and_reported(spec: AnySpec) -> None:
         }
     }
     _, diagnostics = check_canvas(document, CATALOG)
-    told = [(d.severity, d.pointer) for d in diagnostics if d.code == "params-unknown"]
-    assert ("info", "/components/X:0/obj/params/surely_unknown") in told
+    findings = [(d.severity, d.pointer) for d in diagnostics if d.code == "params-unknown"]
+    assert ("info", "/components/X:0/obj/params/surely_unknown") in findings
 
 
 @every_component
-def test_rewriting_is_pure_and_settles(spec: AnySpec) -> None:
+def test_rewriting_is_pure_and_idempotent(spec: AnySpec) -> None:
     if spec.rewrite is None:
         return
     for name in spec.params.model_fields:
         for value in HOSTILE:
-            given = {name: value}
-            before = repr(given)
+            params_ = {name: value}
+            before = repr(params_)
             try:
-                once = spec.rewrite(given)
+                once = spec.rewrite(params_)
             except ComponentError:
                 continue
-            assert repr(given) == before
+            assert repr(params_) == before
             assert repr(dict(spec.rewrite(copy.deepcopy(once)))) == repr(dict(once))
 
 
 @every_component
-def test_hostile_params_are_refused_or_understood(spec: AnySpec) -> None:
+def test_hostile_params_are_rejected_or_valid(spec: AnySpec) -> None:
     for name in spec.params.model_fields:
         for value in HOSTILE:
-            given = spec.rewrite({name: value}) if spec.rewrite else {name: value}
+            params_ = spec.rewrite({name: value}) if spec.rewrite else {name: value}
             try:
-                params = spec.params.model_validate(given, context=SCOPE)
+                params = spec.params.model_validate(params_, context=SCOPE)
             except ValidationError:
                 continue
             ask_everything(spec, params)
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.is_ready], ids=lambda spec: spec.name)
-async def test_one_that_is_not_ready_refuses_to_run(spec: AnySpec) -> None:
+async def test_a_component_that_is_not_ready_refuses_to_run(spec: AnySpec) -> None:
     if defaults(spec) is None:
         return
     result = await run_component(spec)

@@ -2,7 +2,7 @@ from tests.fakes.canvas import switch
 from tests.fakes.regions import answer_of, assign, iteration, loop, node, out, play_run, runner_of, text
 
 
-async def test_it_leaves_the_loop_that_it_stands_in_and_the_variables_stay() -> None:
+async def test_it_leaves_the_enclosing_loop_and_preserves_the_variables() -> None:
     body = {
         "add": text(["keep"], "{lp@s}x"),
         "keep": assign("lp@s", "add@result", downstream=["sw"]),
@@ -14,7 +14,7 @@ async def test_it_leaves_the_loop_that_it_stands_in_and_the_variables_stay() -> 
     assert await answer_of({**loop(body, count=9, variables={"s": ""}), **out("{lp@s}")}) == "xxx"
 
 
-async def test_other_branches_of_the_round_are_not_begun_any_more() -> None:
+async def test_it_stops_other_branches_of_the_round() -> None:
     body = {"a": text(["bye", "b"]), "bye": node("ExitLoop"), "b": text(["c"]), "c": text()}
     _, events = await play_run(runner_of({**loop(body), **out("x")}).start("s", {"query": "q"}))
     assert "+b" in events

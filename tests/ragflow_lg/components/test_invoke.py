@@ -23,12 +23,12 @@ async def run(
     """Run with ``url`` `URL` unless given; every URL of `ANSWERED` gets the same answer."""
     answers = dict.fromkeys([URL, *more.pop("urls", [])], answer or HttpResponse(200, {"x": "y"}, "ok", URL))
     http = ScriptedHttp(answers)
-    given = {"url": URL, "delay_after_error": 0, **params}
-    result = await run_component(invoke, given, globals=GLOBALS, services=fake_services(http=http), **more)
+    value = {"url": URL, "delay_after_error": 0, **params}
+    result = await run_component(invoke, value, globals=GLOBALS, services=fake_services(http=http), **more)
     return result, http
 
 
-async def sent(params: dict[str, Any], **more: Any) -> HttpRequest:
+async def send(params: dict[str, Any], **more: Any) -> HttpRequest:
     _, http = await run(params, **more)
     return http.requests[0]
 
@@ -38,15 +38,15 @@ def variable(key: str = "a", ref: Any = "", value: Any = None) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("status", [200, 302, 404, 500])
-async def test_outputs(status: int):
+async def test_outputs_are_text_status_and_headers(status: int) -> None:
     result, _ = await run({}, HttpResponse(status, {"content-type": "text/plain"}, "body", URL))
     assert result.error is None
     assert result.outputs == {"result": "body", "status_code": status, "headers": {"content-type": "text/plain"}}
 
 
 @pytest.mark.parametrize("method", ["get", "GET", "Post", "put", "delete", "patch", " head "])
-async def test_methods(method: str):
-    assert (await sent({"method": method})).method == method.strip().upper()
+async def test_methods_are_case_insensitive(method: str) -> None:
+    assert (await send({"method": method})).method == method.strip().upper()
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ async def test_methods(method: str):
         ("{up@host}/a?q={up@text}", "http://up.test/a?q=x%0Ay%09z"),
     ],
 )
-async def test_urls(url: str, expected: str):
+async def test_urls_are_rendered_and_completed(url: str, expected: str) -> None:
     outputs = {"up": {"host": "up.test", "text": "x\ny\tz"}}
-    assert (await sent({"url": url}, outputs=outputs)).url == expected
+    assert (await send({"url": url}, outputs=outputs)).url == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         (variable(ref="sys.query", value="v"), "tea"),
         (variable(ref="{sys.query}"), "tea"),
@@ -90,8 +90,8 @@ async def test_urls(url: str, expected: str):
         ({"key": "a", "id": "row"}, ""),
     ],
 )
-async def test_query_arguments_are_text(given: dict[str, Any], expected: str):
-    request = await sent({"variables": [given]}, outputs={"up": {"null": None, "map": {"b": [1.0, None]}}})
+async def test_query_arguments_are_text(value: dict[str, Any], expected: str) -> None:
+    request = await send({"variables": [value]}, outputs={"up": {"null": None, "map": {"b": [1.0, None]}}})
     assert request.query == {"a": expected}
     assert (request.json, request.form) == (None, None)
 
@@ -111,25 +111,26 @@ async def test_query_arguments_are_text(given: dict[str, Any], expected: str):
         *[("9" * 5000, "9" * 5000), ([1], [1]), (False, False)],
     ],
 )
-async def test_text_that_is_json_becomes_its_value_in_a_body(value: Any, expected: Any):
-    request = await sent({"method": "post", "variables": [variable(value=value)]})
-    assert request.json == {"a": expected}
-    assert type(request.json["a"]) is type(expected)
+async def test_text_that_is_json_becomes_its_value_in_a_body(value: Any, expected: Any) -> None:
+    request = await send({"method": "post", "variables": [variable(value=value)]})
+    body: Any = request.json
+    assert body == {"a": expected}
+    assert type(body["a"]) is type(expected)
     assert request.query == {}
 
 
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
-async def test_forms_are_text(method: str):
-    given = [variable("a", value="7"), variable("b", ref="env.map"), variable("", value="x"), variable("a", value="8")]
-    request = await sent({"method": method, "datatype": "FormData", "variables": given})
+async def test_forms_are_text(method: str) -> None:
+    value = [variable("a", value="7"), variable("b", ref="env.map"), variable("", value="x"), variable("a", value="8")]
+    request = await send({"method": method, "datatype": "FormData", "variables": value})
     assert request.form == {"a": "8", "b": '{"a": "", "b": [1]}'}
     assert (request.json, request.query) == (None, {})
 
 
-async def test_without_arguments():
-    assert (await sent({"method": "post", "variables": None})).json == {}
-    assert (await sent({"method": "delete", "datatype": None})).json is None
-    assert (await sent({"method": "get", "datatype": "formdata"})).form is None
+async def test_requests_without_arguments() -> None:
+    assert (await send({"method": "post", "variables": None})).json == {}
+    assert (await send({"method": "delete", "datatype": None})).json is None
+    assert (await send({"method": "get", "datatype": "formdata"})).form is None
 
 
 @pytest.mark.parametrize(
@@ -147,8 +148,8 @@ async def test_without_arguments():
         ),
     ],
 )
-async def test_headers(headers: Any, expected: dict[str, str]):
-    request = await sent({"headers": headers}, outputs={"up:1": {"text": "t", "map": {"k": "v"}}})
+async def test_headers_are_rendered(headers: Any, expected: dict[str, str]) -> None:
+    request = await send({"headers": headers}, outputs={"up:1": {"text": "t", "map": {"k": "v"}}})
     assert request.headers == expected
 
 
@@ -159,12 +160,12 @@ async def test_headers(headers: Any, expected: dict[str, str]):
         *[("proxy.test:3128", "http://proxy.test:3128"), (" https://proxy.test ", "https://proxy.test")],
     ],
 )
-async def test_proxies(proxy: Any, expected: str):
-    assert (await sent({"proxy": proxy})).proxy == expected
+async def test_proxies_are_normalized(proxy: Any, expected: str) -> None:
+    assert (await send({"proxy": proxy})).proxy == expected
 
 
 @pytest.mark.parametrize("ref", ["env.missing", "sys.missing.x", "ghost@x"])
-async def test_unknown_references_send_nothing(ref: str):
+async def test_unknown_references_send_nothing(ref: str) -> None:
     result, http = await run(
         {"url": "{env.key}.test", "variables": [variable(ref=ref), variable("b", value="{env.key}")]}
     )
@@ -173,45 +174,45 @@ async def test_unknown_references_send_nothing(ref: str):
     assert "k-1" not in str(result.inputs)
 
 
-async def test_only_references_of_variables_are_shown():
-    given = {
+async def test_only_references_of_variables_are_recorded_as_inputs() -> None:
+    value = {
         "url": "{sys.user_id}.test",
         "headers": {"Authorization": "{env.key}"},
         "variables": [variable(ref="sys.query"), variable("b", value="{env.key}")],
     }
-    result, http = await run(given, urls=["http://u1.test"])
+    result, http = await run(value, urls=["http://u1.test"])
     assert result.inputs == {"sys.query": "tea"}
     assert http.requests[0].query == {"a": "tea", "b": "k-1"}
 
 
-async def test_a_failure_is_tried_again():
+async def test_a_failure_is_retried() -> None:
     result, http = await run({"max_retries": 2}, ServiceError("gone"))
     assert len(http.requests) == 3
     assert result.error == "gone"
     assert result.outputs == {"result": None, "status_code": None, "headers": None, "_ERROR": "gone"}
 
 
-async def test_an_error_status_is_not_tried_again():
+async def test_an_error_status_is_not_retried() -> None:
     _, http = await run({"max_retries": 2}, HttpResponse(503, {}, "busy", URL))
     assert len(http.requests) == 1
 
 
-async def test_pages_become_text():
+async def test_html_pages_become_text() -> None:
     page = HttpResponse(200, {}, "<h1>Tea</h1><p>Green <b>tea</b>", URL)
     assert (await run({"clean_html": True}, page))[0].outputs["result"] == "# Tea\nGreen tea"
     assert (await run({"clean_html": None}, page))[0].outputs["result"] == page.text
 
 
-async def test_a_page_that_is_too_long():
+async def test_a_page_that_is_too_long_is_an_error() -> None:
     result, _ = await run({"clean_html": True}, HttpResponse(200, {}, "x" * 5_000_000, URL))
     assert "at most" in str(result.error)
 
 
 @pytest.mark.parametrize(("timeout", "retries", "limit_s"), [(10, 0, 10), ("1.5", 1, 3), (60, None, 60)])
-async def test_time_limits(timeout: Any, retries: int | None, limit_s: float):
+async def test_the_time_limit_includes_retries(timeout: Any, retries: int | None, limit_s: float) -> None:
     params = bind(invoke, {"url": URL, "timeout": timeout, "max_retries": retries})
     assert invoke.limit_s(params) == limit_s + OWN_TIME_S
-    assert (await sent({"timeout": timeout})).timeout_s == float(timeout)
+    assert (await send({"timeout": timeout})).timeout_s == float(timeout)
 
 
 @pytest.mark.parametrize(
@@ -230,12 +231,12 @@ async def test_time_limits(timeout: Any, retries: int | None, limit_s: float):
         *[{"headers": "X: y"}, {"headers": "[]"}, {"headers": 7}, {"headers": "[" * 100_000}, {"variables": ["x"]}],
     ],
 )
-def test_bad_params(params: dict[str, Any]):
+def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(invoke, {"url": URL, **params})
 
 
-def test_params_survive_json():
+def test_params_survive_json() -> None:
     params = bind(
         invoke, {"url": URL, "headers": '{"X": "{env.key}"}', "variables": [variable(ref="sys.query", value=[1])]}
     )

@@ -14,13 +14,13 @@ ROW = {"row": text(script="{ii@index}:{ii@item}")}
     [([], []), (["a"], ["0:a"]), (["a", None, 3, {"k": [1]}], ["0:a", "1:", "2:3", '3:{"k": [1]}'])],
 )
 @pytest.mark.parametrize("at_once", [0, 1, 3])
-async def test_one_entry_per_item_in_order(items: list[Any], expected: list[str], at_once: int) -> None:
+async def test_outputs_have_one_entry_per_item_in_order(items: list[Any], expected: list[str], at_once: int) -> None:
     components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=at_once), **out("{it@rows}")}
     assert await answer_of(components, inputs=items) == expected
 
 
 @pytest.mark.parametrize("value", ["text", 5, {"a": 1}, None])
-async def test_what_is_no_list_is_an_error_of_the_node(value: Any) -> None:
+async def test_a_value_that_is_not_a_list_is_an_error_of_the_node(value: Any) -> None:
     components = {**iteration(ROW, {"rows": "row@result"}), **out("{it@rows}")}
     run = runner_of(components).start("s", {"inputs": {"items": {"value": value}}})
     _, events = await play_run(run)
@@ -29,15 +29,15 @@ async def test_what_is_no_list_is_an_error_of_the_node(value: Any) -> None:
     assert "must be an array" in (run.error or "")
 
 
-async def test_a_node_that_a_round_skips_gives_an_empty_text() -> None:
+async def test_a_node_that_a_round_skips_yields_an_empty_text() -> None:
     body = {
         "sw": switch(["yes"], ["no"], reference="ii@item"),
         "yes": text(script="Y{ii@item}"),
         "no": text(script="N"),
     }
     components = {**iteration(body, {"yes": "yes@result", "no": "no@result"}), **out('{"y": {it@yes}, "n": {it@no}}')}
-    given = await answer_of(components, inputs=["a", "", "b"])
-    assert given == {"y": ["Ya", "", "Yb"], "n": ["", "N", ""]}
+    items = await answer_of(components, inputs=["a", "", "b"])
+    assert items == {"y": ["Ya", "", "Yb"], "n": ["", "N", ""]}
 
 
 @pytest.mark.parametrize("at_once", [0, 2])
@@ -54,8 +54,8 @@ async def test_branches_of_different_length_all_end_before_the_next_round(at_onc
     }
     outputs = {"e": "e@result", "g": "g@result"}
     components = {**iteration(body, outputs, max_concurrency=at_once), **out('{"e": {it@e}, "g": {it@g}}')}
-    given = await answer_of(components, inputs=["1", "2"])
-    assert given == {"e": ["1b1cce", "2b2cce"], "g": ["1b1ccfg", "2b2ccfg"]}
+    items = await answer_of(components, inputs=["1", "2"])
+    assert items == {"e": ["1b1cce", "2b2cce"], "g": ["1b1ccfg", "2b2ccfg"]}
 
 
 async def test_a_body_that_changes_the_list_does_not_change_the_rounds() -> None:
@@ -87,7 +87,7 @@ async def test_an_iteration_without_an_item_node_starts_at_its_first_nodes() -> 
     assert await answer_of(components, inputs=["x", "y"]) == ["x0", "y1"]
 
 
-async def test_nested_four_deep_every_entry_begins_anew() -> None:
+async def test_every_entry_of_nested_iterations_starts_fresh() -> None:
     components: dict[str, Any] = {}
     parent: dict[str, Any] = {}
     for depth in range(4):
@@ -106,7 +106,7 @@ async def test_nested_four_deep_every_entry_begins_anew() -> None:
     assert await answer_of(components, inputs=items) == [[[["<a>", "<b>"], ["<c>"]], []], [[["<d>"]]]]
 
 
-async def test_a_body_that_fails_stops_the_turn_and_one_with_a_default_goes_on() -> None:
+async def test_a_failing_body_stops_the_turn_unless_it_has_a_default() -> None:
     bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
     run = runner_of({**iteration(bad, {"r": "bad@result"}), **out("x")}).start(
         "s", {"inputs": {"items": {"value": ["a"]}}}
@@ -121,7 +121,7 @@ async def test_a_body_that_fails_stops_the_turn_and_one_with_a_default_goes_on()
     ]
 
 
-async def test_an_error_of_one_of_several_rounds_at_once_stops_the_turn() -> None:
+async def test_an_error_in_one_of_several_concurrent_rounds_stops_the_turn() -> None:
     bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
     components = {**iteration(bad, {"r": "bad@result"}, max_concurrency=2), **out("x")}
     run = runner_of(components).start("s", {"inputs": {"items": {"value": [[1], "a", [2]]}}})
@@ -129,18 +129,18 @@ async def test_an_error_of_one_of_several_rounds_at_once_stops_the_turn() -> Non
     assert (run.status, run.failed_node) == ("failed", "bad")
 
 
-def test_rounds_at_once_are_refused_where_the_body_pauses_or_writes_what_they_share() -> None:
+def test_concurrent_rounds_are_rejected_if_the_body_pauses_or_writes_shared_values() -> None:
     body = {
         "a": text(["w"]),
         "w": assign("env.x", "a@result", downstream=["u"]),
         "u": node("UserFillUp", {"inputs": {}}),
     }
-    told = diagnostics_of(document({**iteration(body, {}, max_concurrency=2), **out("x")}), "region-parallel")
-    assert [d.node for d in told] == ["w", "u"]
+    diagnostic = diagnostics_of(document({**iteration(body, {}, max_concurrency=2), **out("x")}), "region-parallel")
+    assert [d.node for d in diagnostic] == ["w", "u"]
 
 
 @pytest.mark.parametrize("at_once", [0, 2])
-async def test_the_item_and_its_place_may_be_gathered(at_once: int) -> None:
+async def test_the_item_and_its_index_can_be_collected(at_once: int) -> None:
     outputs = {"o": "ii@item", "p": "ii@index", "q": "item", "r": "{index}", "s": "ii@item.k"}
     components = {
         **iteration({"b": text()}, outputs, max_concurrency=at_once),
@@ -160,7 +160,7 @@ async def test_the_simplified_form_reads_a_single_value_as_one_item(value: Any, 
     assert await answer_of({"it": region, **inside, **out("{it@o}")}, inputs=value) == expected
 
 
-def test_an_output_that_names_nothing_is_told_of() -> None:
+def test_an_output_without_a_valid_reference_is_reported() -> None:
     components = {**iteration({"b": text()}, {"o": "garbage", "p": "b@result"}), **out("{it@o}")}
     (diagnostic,) = diagnostics_of(document(components, ["it"]), "reference-unknown-output")
     assert "'o'" in diagnostic.message

@@ -1,7 +1,7 @@
 from tests.fakes.regions import iteration, out, play_run, runner_of, text
 
 
-async def test_it_starts_every_round_and_once_more_in_vain() -> None:
+async def test_it_starts_every_round_and_once_more_at_the_end() -> None:
     components = {**iteration({"row": text()}, {"r": "row@result"}), **out("{ii@item}{ii@index}{ii@result}")}
     answer, events = await play_run(runner_of(components).start("s", {"inputs": {"items": {"value": ["a", "b"]}}}))
     assert answer == "b1b"

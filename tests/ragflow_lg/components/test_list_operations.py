@@ -44,14 +44,14 @@ async def operate(values: Any, operation: str, **params: Any) -> Any:
         ("tail", "inf", []),
     ],
 )
-async def test_picking(operation: str, n: Any, expected: list[int]) -> None:
+async def test_nth_head_and_tail_pick_items(operation: str, n: Any, expected: list[int]) -> None:
     assert await operate([1, 2, 3], operation, n=n) == expected
 
 
 @pytest.mark.parametrize(
     ("operation", "n"), [("nth", 0), ("nth", 4), ("nth", -4), ("head", 0), ("head", 4), ("tail", 4)]
 )
-async def test_strict_refuses_what_is_not_there(operation: str, n: int) -> None:
+async def test_strict_rejects_an_index_outside_the_list(operation: str, n: int) -> None:
     assert await operate([1, 2, 3], operation, n=n, strict="Yes") == f"n is {n}, but the list has 3 items."
     assert await operate([1, 2, 3], operation, n=3, strict=True) != []
 
@@ -86,7 +86,7 @@ async def test_anything_but_a_list_is_an_error(value: Any) -> None:
         ("=", True, [True]),
     ],
 )
-async def test_filter(operator: Any, value: Any, expected: list[Any]) -> None:
+async def test_filter_selects_items(operator: Any, value: Any, expected: list[Any]) -> None:
     values = ["ab", "b", None, 1, True, ["b"]]
     assert await operate(values, "filter", filter={"operator": operator, "value": value}) == expected
 
@@ -111,11 +111,11 @@ async def test_filter(operator: Any, value: Any, expected: list[Any]) -> None:
         ),
     ],
 )
-async def test_sort(values: list[Any], params: dict[str, Any], expected: list[Any]) -> None:
+async def test_sort_orders_items(values: list[Any], params: dict[str, Any], expected: list[Any]) -> None:
     assert await operate(values, "sort", **params) == expected
 
 
-async def test_the_list_that_was_read_stays_as_it_was() -> None:
+async def test_the_input_list_is_not_modified() -> None:
     values = [3, 1, 2]
     assert await operate(values, "sort") == [1, 2, 3]
     assert values == [3, 1, 2]
@@ -143,7 +143,7 @@ def test_sort_is_a_total_order(values: list[Any], random: Any, sort_by: str) -> 
         assert ordered([left, right]) == [left, right]
 
 
-async def test_drop_duplicates_tells_booleans_from_numbers() -> None:
+async def test_drop_duplicates_distinguishes_booleans_from_numbers() -> None:
     values = [1, 1.0, True, "1", {"a": 1, "b": [2]}, {"b": [2.0], "a": 1}, None, None, True]
     assert await operate(values, "drop_duplicates") == [1, True, "1", {"a": 1, "b": [2]}, None]
 
@@ -159,7 +159,7 @@ async def test_drop_duplicates_tells_booleans_from_numbers() -> None:
         ({"query": "env.v", "filter": {"operator": "like"}}, ("filter", "operator")),
     ],
 )
-def test_wrong_params_are_told_by_their_place(params: dict[str, Any], place: tuple[str, ...]) -> None:
+def test_invalid_params_are_reported_with_their_location(params: dict[str, Any], place: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError) as caught:
         bind(list_operations, params)
     assert caught.value.errors()[0]["loc"] == place

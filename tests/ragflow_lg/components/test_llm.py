@@ -26,7 +26,7 @@ async def ask(model: ScriptedModel, params: dict[str, Any] | None = None, **more
     return await run_component(llm, params or {}, services=fake_services(models=OneModel(model)), **more)
 
 
-def shown(result: Result) -> list[tuple[str, str]]:
+def deltas_of(result: Result) -> list[tuple[str, str]]:
     return [(event.text, event.mark) for event in result.events if isinstance(event, Delta)]
 
 
@@ -62,7 +62,7 @@ async def test_a_text_is_one_user_message_and_a_map_one_message() -> None:
         assert model.requests[0][1].messages == ({"role": "user", "content": "Say hi"},)
 
 
-async def test_the_names_of_the_go_port_are_known() -> None:
+async def test_the_names_of_the_go_port_are_accepted() -> None:
     model = ScriptedModel([Reply("ok")])
     await ask(model, {"model_id": "m@P", "system_prompt": "S", "user_prompt": "U", "visual_files": "sys.files"})
     assert (model.requests[0][1].system, model.requests[0][1].messages[0]["content"]) == ("S", "U")
@@ -88,7 +88,7 @@ async def test_a_first_turn_has_no_history(window: int) -> None:
     assert len(model.requests[0][1].messages) == 1
 
 
-async def test_sampling_thinking_and_template_kwargs_go_along() -> None:
+async def test_sampling_thinking_and_template_kwargs_are_sent() -> None:
     model = ScriptedModel([Reply("ok")])
     params = {"temperature": 0.5, "temperatureEnabled": True, "max_tokens": 64, "thinking": "enabled"}
     await ask(model, params, also={"sys.chat_template_kwargs": '{"enable_thinking": true}'})
@@ -105,7 +105,7 @@ async def test_override_sections_do_not_reach_the_model() -> None:
 
 
 @pytest.mark.parametrize(("has_vision", "images"), [(True, (IMAGE, IMAGE + "B")), (False, ())])
-async def test_images_go_to_a_model_that_sees(has_vision: bool, images: tuple[str, ...]) -> None:
+async def test_images_are_sent_to_a_model_with_vision(has_vision: bool, images: tuple[str, ...]) -> None:
     model = ScriptedModel([Reply("ok")], has_vision=has_vision)
     also = {"sys.files": ["text", IMAGE], "env.pictures": [IMAGE, IMAGE + "B"]}
     await ask(model, {"visual_files_var": "env.pictures"}, also=also)
@@ -114,7 +114,7 @@ async def test_images_go_to_a_model_that_sees(has_vision: bool, images: tuple[st
     assert request.messages[0]["content"] == "hi\n\ntext"
 
 
-async def test_a_long_request_is_fitted_into_the_context() -> None:
+async def test_a_long_request_is_truncated_to_the_context() -> None:
     model = ScriptedModel([Reply("ok")], context_tokens=100)
     await ask(model, {"prompts": "x" * 4000})
     assert len(model.requests[0][1].messages[0]["content"]) == 97 * 4
@@ -134,10 +134,10 @@ async def test_a_whole_answer_has_no_thinking_and_may_be_empty() -> None:
     assert (quoted.outputs["content"], quoted.error) == ("It printed **ERROR**: none", None)
 
 
-async def test_a_streamed_answer_is_shown_with_marks_and_kept_with_tags() -> None:
+async def test_a_streamed_answer_is_shown_with_marks_and_stored_with_tags() -> None:
     model = ScriptedModel([Reply(chunks=["<th", "ink>", "why", "</thi", "nk>", "be", "be"])])
     result = await ask(model, streams_to=("out",))
-    assert shown(result) == [("", "start"), ("why", ""), ("", "end"), ("be", ""), ("be", "")]
+    assert deltas_of(result) == [("", "start"), ("why", ""), ("", "end"), ("be", ""), ("be", "")]
     assert result.outputs["content"] == "<think>why</think>bebe"
     assert model.requests[0][0] is True
 
@@ -150,9 +150,9 @@ class ReasoningModel(ScriptedModel):
         yield ChatDelta("so")
 
 
-async def test_a_reasoning_channel_is_kept_between_tags() -> None:
+async def test_a_reasoning_channel_is_stored_between_tags() -> None:
     result = await ask(ReasoningModel(), streams_to=("out",))
-    assert shown(result) == [("", "start"), ("hm", ""), ("", "end"), ("so", "")]
+    assert deltas_of(result) == [("", "start"), ("hm", ""), ("", "end"), ("so", "")]
     assert result.outputs["content"] == "<think>hm</think>so"
 
 
@@ -164,7 +164,7 @@ async def test_a_failing_model_is_asked_again() -> None:
     assert (await ask(model, {"max_retries": 1})).error == "down"
 
 
-async def test_a_stream_that_breaks_keeps_what_was_shown_and_is_not_asked_again() -> None:
+async def test_an_interrupted_stream_preserves_the_shown_text_and_is_not_retried() -> None:
     model = ScriptedModel([Reply(chunks=["par", "tial <th"], error="lost"), Reply("other")])
     result = await ask(model, {"max_retries": 3}, streams_to=("out",))
     assert result.error == "lost"
@@ -212,18 +212,18 @@ async def test_a_structured_answer_is_the_output_structured() -> None:
     assert model.requests[0][1].system == append_schema("S", SCHEMA)
 
 
-async def test_a_wrong_structured_answer_is_asked_for_again_with_what_is_wrong() -> None:
+async def test_an_invalid_structured_answer_is_requested_again_with_its_problems() -> None:
     model = ScriptedModel([Reply("sorry, no"), Reply(error="busy"), Reply('{"a": "late"}')])
     result = await ask(model, {"max_retries": 2, "delay_after_error": 0, **STRUCTURED})
     assert result.outputs["structured"] == {"a": "late"}
-    asked, again, at_last = (request.messages for _, request in model.requests)
-    assert asked == ({"role": "user", "content": "hi"},)
+    request, again, at_last = (request.messages for _, request in model.requests)
+    assert request == ({"role": "user", "content": "hi"},)
     assert again[:2] == ({"role": "user", "content": "hi"}, {"role": "assistant", "content": "sorry, no"})
     assert "not a JSON object" in again[2]["content"]
     assert at_last == again
 
 
-async def test_only_the_last_wrong_answer_goes_along() -> None:
+async def test_only_the_last_invalid_answer_is_sent() -> None:
     model = ScriptedModel([Reply("one"), Reply("two" * 8192), Reply("three")])
     result = await ask(model, {"max_retries": 2, "delay_after_error": 0, **STRUCTURED})
     assert "does not match the schema" in str(result.error)
@@ -244,7 +244,7 @@ def test_the_declared_outputs_depend_on_the_schema() -> None:
     assert list(llm.output_names(bind(llm, STRUCTURED)) or ()) == ["structured"]
 
 
-def test_a_wrong_schema_is_a_warning() -> None:
+def test_an_invalid_schema_is_a_warning() -> None:
     wrong = {"outputs": {"structured": {"properties": {"a": {"type": "Text"}}}}}
     (finding,) = llm.lint(bind(llm, wrong))
     assert (finding.severity, finding.path) == ("warning", ("outputs", "structured"))
@@ -267,7 +267,7 @@ def test_a_wrong_schema_is_a_warning() -> None:
         {"visual_files_var": "not a reference"},
     ],
 )
-def test_wrong_params_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(llm, params)
 
@@ -289,18 +289,18 @@ async def test_a_missing_model_is_the_error_of_the_node() -> None:
     assert result.error == "no model 'm@P'"
 
 
-def test_the_wording_can_be_recognised() -> None:
+def test_the_schema_in_a_prompt_can_be_recognized() -> None:
     assert append_schema("S", SCHEMA).startswith("S\n" + SCHEMA_HEAD)
 
 
-async def test_this_turns_entry_of_the_history_is_left_out() -> None:
+async def test_this_turns_entry_of_the_history_is_omitted() -> None:
     model = ScriptedModel([Reply("ok")])
     prompts = [{"role": "assistant", "content": "Ready."}, {"role": "user", "content": "Q: {sys.query}"}]
     await ask(model, {"prompts": prompts}, history=[["user", "hi"]])
     assert [m["content"] for m in model.requests[0][1].messages] == ["Ready.", "Q: hi"]
 
 
-async def test_a_second_request_with_feedback_fits_the_context_too() -> None:
+async def test_a_second_request_with_feedback_fits_the_context() -> None:
     model = ScriptedModel([Reply("x" * 4000), Reply('{"a": "b"}')], context_tokens=1000)
     history = [["user", "y" * 2800], ["assistant", {"content": "z"}], ["user", "hi"]]
     await ask(model, {"max_retries": 1, "delay_after_error": 0, **STRUCTURED}, history=history)
@@ -312,7 +312,7 @@ async def test_a_second_request_with_feedback_fits_the_context_too() -> None:
 FOUND = {"chunks": {"61": {"id": "c", "content": "Rice needs water."}}, "doc_aggs": {}}
 
 
-async def test_the_model_is_told_to_cite_where_there_is_something_to_cite() -> None:
+async def test_the_model_gets_citation_guidelines_if_there_is_something_to_cite() -> None:
     cases: list[tuple[dict[str, Any], Any, str]] = [
         ({"sys_prompt": "S"}, FOUND, f"S\n\n{CITATION_GUIDELINES}"),
         ({"sys_prompt": "S"}, {}, "S"),
@@ -325,10 +325,10 @@ async def test_the_model_is_told_to_cite_where_there_is_something_to_cite() -> N
         assert model.requests[0][1].system == system
 
 
-async def test_required_evidence_is_asked_for_once_more() -> None:
+async def test_required_evidence_is_requested_once_more() -> None:
     for second, error in (("Water [ID:61].", None), ("Water.", "requires evidence")):
         model = ScriptedModel([Reply("Water."), Reply(second)])
         result = await ask(model, {"requires_evidence": True}, references=FOUND, streams_to=("out",))
         assert (error or "") in (result.error or "")
-        assert shown(result) == []
+        assert deltas_of(result) == []
         assert result.outputs["content"] == (None if error else second)

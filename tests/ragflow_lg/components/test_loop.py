@@ -11,7 +11,11 @@ COUNT["inc"]["obj"]["params"]["variables"][0]["parameter"] = 1
 
 def counting(*conditions: dict[str, Any], count: int = 9, logical: str = "and") -> dict[str, Any]:
     rows = [{"variable": "n", "input_mode": "constant", "type": "number", "value": 0}]
-    params = {"loop_termination_condition": list(conditions), "logical_operator": logical, "loop_variables": rows}
+    params: dict[str, Any] = {
+        "loop_termination_condition": list(conditions),
+        "logical_operator": logical,
+        "loop_variables": rows,
+    }
     return {**loop(COUNT, count=count, **params), **out("{lp@n}")}
 
 
@@ -39,17 +43,19 @@ def counting(*conditions: dict[str, Any], count: int = 9, logical: str = "and") 
         ([{"variable": "lp@n", "operator": "≥", "value": 0}], "and", 9, 0),
     ],
 )
-async def test_while_semantics(conditions: list[Any], logical: str, count: int, expected: int) -> None:
+async def test_conditions_are_tested_before_each_round(
+    conditions: list[Any], logical: str, count: int, expected: int
+) -> None:
     variables = {"stop": {"name": "stop", "type": "number", "value": 5}}
     components = counting(*conditions, count=count, logical=logical)
     assert await answer_of(components, variables=variables) == expected
 
 
-async def test_ten_thousand_rounds_meet_no_limit() -> None:
+async def test_ten_thousand_rounds_hit_no_limit() -> None:
     assert await answer_of(counting(count=10_000)) == 10_000
 
 
-async def test_variables_begin_as_written_as_read_or_empty() -> None:
+async def test_variables_start_as_constants_references_or_empty_values() -> None:
     rows = [
         {"variable": "a", "input_mode": "constant", "type": "object", "value": {"k": 1}},
         {"variable": "b", "input_mode": "variable", "type": "string", "value": "sys.query"},
@@ -82,7 +88,7 @@ async def test_an_incomplete_variable_is_an_error_of_the_node(row: dict[str, Any
         ({"variable": "lp@n", "operator": "=", "value": 1, "input_mode": "guess"}, "neither constant nor variable"),
     ],
 )
-def test_conditions_that_cannot_be_tested_are_refused(condition: dict[str, Any], reason: str) -> None:
+def test_invalid_conditions_are_rejected(condition: dict[str, Any], reason: str) -> None:
     (diagnostic,) = diagnostics_of(canvas(counting(condition)), "params-invalid")
     assert reason in diagnostic.message
 
@@ -92,14 +98,14 @@ def test_a_loop_that_never_runs_and_a_row_without_a_name_are_warned_about() -> N
     assert len([d for d in diagnostics_of(canvas(components), "params-unknown") if d.severity == "warning"]) == 2
 
 
-async def test_a_condition_that_cannot_be_read_is_an_error_of_the_loop() -> None:
+async def test_an_unreadable_condition_is_an_error_of_the_loop() -> None:
     components = counting({"variable": "nobody@x", "operator": "=", "value": 1})
     components["lp"]["obj"]["params"] |= {"exception_method": "goto", "exception_goto": ["rescue"]}
     components["rescue"] = node("Message", {"content": ["rescued"]})
     assert await answer_of(components) == "rescued"
 
 
-async def test_a_jump_out_of_the_body_leaves_the_loop_and_skips_what_is_behind_it() -> None:
+async def test_a_jump_out_of_the_body_leaves_the_loop_and_skips_its_successors() -> None:
     bad = {"exception_method": "goto", "exception_goto": ["rescue"], "query": "sys.query", "operations": "head", "n": 1}
     components = {
         **loop({"bad": node("ListOperations", bad)}),
@@ -111,7 +117,7 @@ async def test_a_jump_out_of_the_body_leaves_the_loop_and_skips_what_is_behind_i
     assert events[-4:] == ["-bad", "-lp", "+rescue", "-rescue"]
 
 
-async def test_a_pause_in_a_loop_in_an_iteration_keeps_every_counter() -> None:
+async def test_a_pause_in_a_loop_in_an_iteration_preserves_every_counter() -> None:
     body = {
         "ask": form("w", tips="{ii@item}{lp@seen}", downstream=["set"]),
         "set": text(["keep"], "{lp@seen}{ask@w}"),
@@ -151,6 +157,6 @@ async def test_a_pause_in_a_loop_in_an_iteration_keeps_every_counter() -> None:
         ({"loop_variables": [{"variable": "n", "input_mode": "constant", "value": 1}]}, "params-invalid"),
     ],
 )
-def test_what_surely_fails_is_told(params: dict[str, Any], code: str) -> None:
+def test_certain_failures_are_reported(params: dict[str, Any], code: str) -> None:
     components = {"l": node("Loop", {"maximum_loop_count": 1, **params}), "b": text(parent_id="l")}
     assert [d.severity for d in diagnostics_of(canvas(components), code)] == ["warning"]

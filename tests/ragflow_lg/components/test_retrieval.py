@@ -33,8 +33,8 @@ async def search(
 ) -> tuple[Result, FakeKnowledge, ScriptedModel]:
     knowledge, model = knowledge or FakeKnowledge(), ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), knowledge=knowledge)
-    given = {"sys.query": query, "sys.user_id": "u1", **more.pop("globals", {})}
-    return await run_component(spec, params, services=services, globals=given, **more), knowledge, model
+    entries = {"sys.query": query, "sys.user_id": "u1", **more.pop("globals", {})}
+    return await run_component(spec, params, services=services, globals=entries, **more), knowledge, model
 
 
 async def test_every_parameter_reaches_the_search() -> None:
@@ -62,7 +62,7 @@ async def test_every_parameter_reaches_the_search() -> None:
         ({"dataset_ids": ["ds1", "gone"]}, None, ["ds1"]),
     ],
 )
-async def test_datasets_are_named_in_many_ways(params: dict[str, Any], value: Any, ids: list[str]) -> None:
+async def test_datasets_are_accepted_in_several_forms(params: dict[str, Any], value: Any, ids: list[str]) -> None:
     outputs = {"form": {"knowledge base": value}}
     _, knowledge, _ = await search(params, outputs=outputs, globals={"env.set": "ds2"})
     assert [dataset.id for dataset in knowledge.searches[0].datasets] == ids
@@ -79,20 +79,20 @@ async def test_datasets_are_named_in_many_ways(params: dict[str, Any], value: An
         ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "Searching memories is not supported"),
     ],
 )
-async def test_what_cannot_be_searched_is_an_error(params: dict[str, Any], value: Any, problem: str) -> None:
+async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any, problem: str) -> None:
     result, knowledge, _ = await search(params, outputs={"form": {"set": value}})
     assert problem in str(result.error)
     assert (result.outputs["formalized_content"], knowledge.searches) == (None, [])
 
 
-async def test_datasets_of_different_models_do_not_mix() -> None:
+async def test_datasets_with_different_embedding_models_are_an_error() -> None:
     knowledge = FakeKnowledge([Dataset("ds1", "A", "one"), Dataset("ds2", "B", "two")])
     result, _, _ = await search({"dataset_ids": ["ds1", "ds2"]}, knowledge)
     assert result.error == "Knowledge bases use different embedding models."
 
 
 @pytest.mark.parametrize(
-    ("query", "said", "question"),
+    ("query", "user_query", "question"),
     [
         ("about {sys.query}", "{sys.user_id}", "about {sys.user_id}"),
         ("sys.query", "User： tea", "tea"),
@@ -104,13 +104,13 @@ async def test_datasets_of_different_models_do_not_mix() -> None:
         ("{sys.query}", "茶" * 20_000, "茶" * MAX_QUESTION_CHARS),
     ],
 )
-async def test_the_question_is_the_template_filled_once(query: str, said: Any, question: str) -> None:
-    _, knowledge, _ = await search({**DS1, "query": query}, query=said)
+async def test_the_question_is_rendered_once(query: str, user_query: Any, question: str) -> None:
+    _, knowledge, _ = await search({**DS1, "query": query}, query=user_query)
     assert knowledge.searches[0].question == question
 
 
 @pytest.mark.parametrize("query", ["", "  ", None, [], {}])
-async def test_nothing_asked_and_nothing_found_give_the_empty_response(query: Any) -> None:
+async def test_a_blank_query_and_an_empty_result_yield_the_empty_response(query: Any) -> None:
     result, knowledge, _ = await search({**DS1, "empty_response": "Nothing."}, query=query)
     assert (result.error, result.outputs["formalized_content"], knowledge.searches) == (None, "Nothing.", [])
     result, _, _ = await search({**DS1, "empty_response": "Nothing."}, FakeKnowledge(chunks=()))
@@ -119,7 +119,7 @@ async def test_nothing_asked_and_nothing_found_give_the_empty_response(query: An
     assert result.outputs["formalized_content"] == "Nothing."
 
 
-async def test_translations_are_asked_for_once_and_searched_together() -> None:
+async def test_translations_are_requested_once_and_searched_together() -> None:
     params = {**DS1, "cross_languages": ["French", "German"]}
     for reply, question in (
         ('["riz", "Reis", "", 5]', "rice\nriz\nReis"),
@@ -140,7 +140,7 @@ CHOSEN = '{"logic": "and", "conditions": [{"key": "year", "op": "=", "value": 20
 
 
 @pytest.mark.parametrize(
-    ("given", "reply", "documents"),
+    ("entries", "reply", "documents"),
     [
         ({"method": "manual", "manual": MANUAL}, "", ("doc-tea.md",)),
         ({"method": "manual", "logic": "or", "manual": MANUAL}, "", ("doc-guide.pdf", "doc-tea.md")),
@@ -157,15 +157,15 @@ CHOSEN = '{"logic": "and", "conditions": [{"key": "year", "op": "=", "value": 20
         ({}, CHOSEN, None),
     ],
 )
-async def test_filters_limit_the_documents(given: dict[str, Any], reply: str, documents: Any) -> None:
+async def test_filters_restrict_the_documents(entries: dict[str, Any], reply: str, documents: Any) -> None:
     knowledge = FakeKnowledge(metas=METAS)
-    await search({**DS1, "meta_data_filter": given}, knowledge, Reply(reply), query="2023")
+    await search({**DS1, "meta_data_filter": entries}, knowledge, Reply(reply), query="2023")
     assert knowledge.searches[0].document_ids == documents
 
 
-async def test_the_model_that_chooses_is_shown_the_fields() -> None:
-    given = {"method": "semi_auto", "semi_auto": [{"key": "year", "op": "<"}]}
-    _, _, model = await search({**DS1, "meta_data_filter": given}, FakeKnowledge(metas=METAS), Reply("{}"))
+async def test_the_model_that_chooses_conditions_sees_the_fields() -> None:
+    entries = {"method": "semi_auto", "semi_auto": [{"key": "year", "op": "<"}]}
+    _, _, model = await search({**DS1, "meta_data_filter": entries}, FakeKnowledge(metas=METAS), Reply("{}"))
     system = model.requests[0][1].system
     assert system.endswith('\nToday is 2026-01-02.\n{"year": ["2023", "2024"]}\nrice{"year": "<"}')
 
@@ -177,7 +177,7 @@ async def test_a_failure_is_never_an_empty_success() -> None:
     assert "no readable chunk" in str(result.error)
 
 
-async def test_without_settings_the_setting_is_named() -> None:
+async def test_a_missing_knowledge_base_is_reported_with_its_setting() -> None:
     result = await run_component(retrieval, DS1, globals={"sys.query": "q"})
     assert "[knowledge]" in str(result.error)
 
@@ -188,46 +188,46 @@ class Slow(FakeKnowledge):
         raise AssertionError
 
 
-async def test_a_slow_place_is_stopped() -> None:
+async def test_a_slow_search_is_stopped() -> None:
     assert retrieval.timeout_s == 12.0
     quick = replace(retrieval, timeout_s=0.01)
     result, _, _ = await search(DS1, Slow(), spec=quick)
     assert "did not finish within 0.01 s" in str(result.error)
 
 
-async def test_documents_are_counted_by_all_that_was_found() -> None:
+async def test_documents_are_counted_over_all_results() -> None:
     rows = [chunk("a", "1"), chunk("b", "2"), chunk("c", "3", "tea.md")]
     docs = {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}
-    played = await play_agent(
+    turn = await play_agent(
         [tool_calls(("docs_0", {"query": "x"})), Reply("done")],
         {"tools": [docs]},
         knowledge=FakeKnowledge(chunks=rows),
     )
-    references = played.state["turn"]["references"]
+    references = turn.state["turn"]["references"]
     assert len(references["chunks"]) == 1
     assert [(d["doc_name"], d["count"]) for d in references["doc_aggs"].values()] == [("guide.pdf", 2), ("tea.md", 1)]
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "text"),
     [
         (FakeKnowledge(), "\nID: 61"),
         (FakeKnowledge(chunks=()), '{"formalized_content": "None."}'),
         (FakeKnowledge(error="index is missing"), "index is missing"),
     ],
 )
-async def test_as_a_tool(answer: FakeKnowledge, told: str) -> None:
+async def test_a_model_can_call_it_as_a_tool(answer: FakeKnowledge, text: str) -> None:
     params = {**DS1, "empty_response": "None.", "description": "Own words."}
     tools = [{"component_name": "Retrieval", "name": "Docs", "params": params}]
     replies = [tool_calls(("search_my_dateset_0", {"query": "rice"})), Reply("done")]
-    played = await play_agent(replies, {"tools": tools}, knowledge=answer)
-    (shown,) = played.model.requests[0][1].tools
-    assert (shown.name, shown.description, shown.parameters["required"]) == (
+    turn = await play_agent(replies, {"tools": tools}, knowledge=answer)
+    (chunks,) = turn.model.requests[0][1].tools
+    assert (chunks.name, chunks.description, chunks.parameters["required"]) == (
         "search_my_dateset_0",
         "Own words.",
         ["query"],
     )
-    assert played.tool_results[0].startswith(told)
+    assert turn.tool_results[0].startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -245,12 +245,12 @@ async def test_as_a_tool(answer: FakeKnowledge, told: str) -> None:
         {"meta_data_filter": "all"},
     ],
 )
-def test_bad_params_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(retrieval, params)
 
 
-def test_other_names_of_it_are_known() -> None:
+def test_its_aliases_are_registered() -> None:
     names = ("SearchMyDataset", "search_my_dataset", "search_my_dateset")
     assert [load_catalog().get(name) for name in names] == [retrieval] * 3
 
@@ -259,7 +259,7 @@ def lint(params: dict[str, Any]) -> Sequence[str]:
     return [finding.message for finding in retrieval.lint(bind(retrieval, params))]
 
 
-def test_what_has_no_effect_is_told() -> None:
+def test_params_without_effect_are_reported() -> None:
     assert lint(DS1) == []
     assert lint({"kb_ids": ["form@set"], "meta_data_filter": {}}) == []
     assert ["No dataset is set" in text for text in lint({})] == [True]
@@ -267,7 +267,7 @@ def test_what_has_no_effect_is_told() -> None:
     assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
 
 
-async def test_documents_are_compared_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_documents_are_filtered_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
     def compare(*arguments: Any, any_of: bool) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ async def split(value: Any, **params: Any) -> Any:
     return result.error or result.outputs["result"]
 
 
-async def merged(script: str, value: Any, **params: Any) -> Any:
+async def merge(script: str, value: Any, **params: Any) -> Any:
     result = await run_component(
         string_transform, {"method": "merge", "script": script, **params}, outputs={"n": {"v": value}}
     )
@@ -39,7 +39,7 @@ async def merged(script: str, value: Any, **params: Any) -> Any:
         ("abc", [""], ["abc"]),
     ],
 )
-async def test_split(value: Any, delimiters: Any, expected: list[str]) -> None:
+async def test_split_cuts_at_every_delimiter(value: Any, delimiters: Any, expected: list[str]) -> None:
     assert await split(value, delimiters=delimiters) == expected
 
 
@@ -48,11 +48,11 @@ async def test_only_text_is_split(value: Any) -> None:
     assert "must be a text" in await split(value)
 
 
-async def test_nothing_to_split_is_an_empty_text() -> None:
+async def test_a_blank_reference_splits_an_empty_text() -> None:
     assert await split("x", split_ref="") == [""]
 
 
-async def test_a_text_of_too_many_pieces_is_refused() -> None:
+async def test_a_text_of_too_many_pieces_is_rejected() -> None:
     assert "entries" in await split("," * (MAX_ITEMS + 9))
 
 
@@ -70,16 +70,16 @@ async def test_a_text_of_too_many_pieces_is_refused() -> None:
         ("", "x", ""),
     ],
 )
-async def test_merge(script: str, value: Any, expected: str) -> None:
-    assert await merged(script, value) == expected
+async def test_merge_renders_the_script(script: str, value: Any, expected: str) -> None:
+    assert await merge(script, value) == expected
 
 
 async def test_lists_are_joined_by_the_first_delimiter() -> None:
-    assert await merged("{n@v}", ["a", "b"], delimiters=[" & ", ","]) == "a & b"
-    assert await merged("{n@v}", ["a", "b"], delimiters=[""]) == '["a", "b"]'
+    assert await merge("{n@v}", ["a", "b"], delimiters=[" & ", ","]) == "a & b"
+    assert await merge("{n@v}", ["a", "b"], delimiters=[""]) == '["a", "b"]'
 
 
-def test_lint_tells_of_what_cannot_work() -> None:
+def test_lint_reports_invalid_templates_and_missing_references() -> None:
     broken = bind(string_transform, {"method": "merge", "script": "{% if %}"})
     assert [(f.code, f.path) for f in string_transform.lint(broken)] == [("template-invalid", ("script",))]
     blank = bind(string_transform, {})
@@ -88,6 +88,6 @@ def test_lint_tells_of_what_cannot_work() -> None:
 
 
 @pytest.mark.parametrize("params", [{"method": "cut"}, {"delimiters": []}, {"split_ref": "a b"}])
-def test_wrong_params_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(string_transform, params)

@@ -15,7 +15,7 @@ def case(*items: tuple[str, str, Any], to: Any = "yes", logical: str | None = "a
     return {"logical_operator": logical, "items": tests, "to": to}
 
 
-async def chosen(*cases: dict[str, Any], **globals_: Any) -> list[str]:
+async def targets_of(*cases: dict[str, Any], **globals_: Any) -> list[str]:
     result = await run_component(
         switch,
         {"conditions": list(cases), "end_cpn_ids": ["no"]},
@@ -27,8 +27,8 @@ async def chosen(*cases: dict[str, Any], **globals_: Any) -> list[str]:
     return result.outputs["_next"]
 
 
-async def test_the_first_case_that_holds_wins() -> None:
-    assert await chosen(
+async def test_the_first_matching_case_wins() -> None:
+    assert await targets_of(
         case(("a@x", "<", "5"), to=["one"]), case(("a@x", "=", "5"), to=["two", "too"]), case(("a@x", "=", 5))
     ) == [
         "two",
@@ -36,8 +36,8 @@ async def test_the_first_case_that_holds_wins() -> None:
     ]
 
 
-async def test_without_a_case_else_is_taken() -> None:
-    assert await chosen(case(("a@x", ">", "5"))) == ["no"]
+async def test_else_is_chosen_without_a_matching_case() -> None:
+    assert await targets_of(case(("a@x", ">", "5"))) == ["no"]
 
 
 @pytest.mark.parametrize(
@@ -52,22 +52,22 @@ async def test_without_a_case_else_is_taken() -> None:
         ("or", "6", "6", ["no"]),
     ],
 )
-async def test_items_are_joined(logical: str | None, first: str, second: str, expected: list[str]) -> None:
-    assert await chosen(case(("a@x", "=", first), ("{ a@x }", "=", second), logical=logical)) == expected
+async def test_items_are_combined(logical: str | None, first: str, second: str, expected: list[str]) -> None:
+    assert await targets_of(case(("a@x", "=", first), ("{ a@x }", "=", second), logical=logical)) == expected
 
 
 async def test_a_blank_row_is_skipped_and_alone_never_matches() -> None:
-    assert await chosen(case(("", "", None)), case(("", "?", ""), ("a@x", "=", "5"))) == ["yes"]
-    assert await chosen(case(("", "=", "")), case()) == ["no"]
+    assert await targets_of(case(("", "", None)), case(("", "?", ""), ("a@x", "=", "5"))) == ["yes"]
+    assert await targets_of(case(("", "=", "")), case()) == ["no"]
 
 
-async def test_a_literal_may_hold_references() -> None:
-    assert await chosen(case(("a@x", "=", "{env.five}")), five=5) == ["yes"]
-    assert await chosen(case(("env.text", "=", "<{a@x}>")), text="<5>") == ["yes"]
-    assert await chosen(case(("a@items", "=", [1, 2]))) == ["yes"]
+async def test_a_literal_may_contain_references() -> None:
+    assert await targets_of(case(("a@x", "=", "{env.five}")), five=5) == ["yes"]
+    assert await targets_of(case(("env.text", "=", "<{a@x}>")), text="<5>") == ["yes"]
+    assert await targets_of(case(("a@items", "=", [1, 2]))) == ["yes"]
 
 
-async def test_what_was_read_is_recorded() -> None:
+async def test_values_read_are_recorded_as_inputs() -> None:
     params = {"conditions": [case(("a@x", "=", "{env.n}"))], "end_cpn_ids": "no"}
     result = await run_component(switch, params, outputs={"a": {"x": 5}}, globals={"env.n": 5})
     assert result.inputs == {"a@x": 5, "env.n": 5}
@@ -79,7 +79,7 @@ async def test_an_unknown_component_is_an_error() -> None:
     assert result.error == "Can't find variable: 'ghost@x'"
 
 
-def test_routes_are_named_after_their_place() -> None:
+def test_routes_are_named_by_their_position() -> None:
     params = bind(switch, {"conditions": [case(to="a"), case(to=["b", "c"])], "end_cpn_ids": "d"})
     assert list(switch.routes(params)) == [
         Route("Case 1", ("a",), ("conditions", 0, "to")),
@@ -106,7 +106,7 @@ def test_routes_are_named_after_their_place() -> None:
         ({"cases": "none", "default": "x"}, ("conditions",)),
     ],
 )
-def test_wrong_params_are_told_by_their_place(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
+def test_invalid_params_are_reported_with_their_location(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
     with pytest.raises(ValidationError) as caught:
         bind(switch, params)
     assert caught.value.errors()[0]["loc"] == place
@@ -127,7 +127,7 @@ async def test_simplified_cases_are_read() -> None:
     assert (await run_component(switch, params, outputs={"a": {"x": 1}})).targets == ("rest",)
 
 
-def test_todays_shape_is_not_rewritten() -> None:
+def test_the_current_form_is_not_rewritten() -> None:
     assert switch.rewrite is not None
     params = {"conditions": [case()], "cases": [], "end_cpn_ids": ["x"]}
     assert switch.rewrite(params) is params

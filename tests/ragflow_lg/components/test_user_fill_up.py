@@ -7,13 +7,11 @@ from tests.fakes.canvas import switch
 from tests.fakes.regions import form, node, out, play_run, runner_of, text
 
 ONE = {"ask": form("colour", tips="For {sys.query}", downstream=["out"]), **out("{ask@colour}/{ask@tips}/{sys.query}")}
-SIZED = {
-    "ask": form(size={"name": "Size", "type": "integer"}, note={"type": "line", "optional": True}, downstream=["out"])
-}
-SIZED |= out("{ask@size}{ask@note}")
+SIZE_FORM = form(size={"name": "Size", "type": "integer"}, note={"type": "line", "optional": True}, downstream=["out"])
+SIZED = {"ask": SIZE_FORM, **out("{ask@size}{ask@note}")}
 
 
-async def test_it_asks_and_takes_the_answer() -> None:
+async def test_it_pauses_and_returns_the_answer() -> None:
     play = runner_of(ONE)
     _, events = await play_run(play.start("s", {"query": "a shirt"}))
     assert events == ["+begin", "-begin", "?colour"]
@@ -33,9 +31,9 @@ async def test_an_empty_answer_is_an_answer(empty: Any) -> None:
     assert answer == "/For q/q"
 
 
-async def test_a_form_with_values_that_no_saver_keeps_is_asked() -> None:
-    asked = form(odd={"type": "line", "most": 2**80, "placeholder": "\ud800"}, downstream=["out"])
-    play = runner_of({"ask": asked, **out("{ask@odd}")})
+async def test_a_form_with_values_that_cannot_be_stored_is_shown() -> None:
+    fields = form(odd={"type": "line", "most": 2**80, "placeholder": "\ud800"}, downstream=["out"])
+    play = runner_of({"ask": fields, **out("{ask@odd}")})
     run = play.start("s", {"query": "q"})
     assert (await play_run(run))[1] == ["+begin", "-begin", "?odd"]
     assert run.status == "waiting"
@@ -51,7 +49,7 @@ async def test_a_text_answers_the_only_field() -> None:
     assert answer == "blue/For blue/blue"
 
 
-async def test_a_turn_that_answers_nothing_is_asked_again() -> None:
+async def test_a_turn_without_an_answer_shows_the_form_again() -> None:
     play = runner_of(SIZED)
     await play_run(play.start("s", {"query": "q"}))
     run = play.start("s", {"query": "hello?"})
@@ -61,7 +59,7 @@ async def test_a_turn_that_answers_nothing_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize(("answer", "field"), [({"size": "large"}, "Size"), ({"note": "x"}, "Size"), ({}, "Size")])
-async def test_a_wrong_answer_leaves_the_form_open_and_names_the_field(answer: dict[str, Any], field: str) -> None:
+async def test_an_invalid_answer_keeps_the_form_open_and_names_the_field(answer: dict[str, Any], field: str) -> None:
     play = runner_of(SIZED)
     await play_run(play.start("s", {"query": "q"}))
     before = await play.pauses("s")
@@ -72,7 +70,7 @@ async def test_a_wrong_answer_leaves_the_form_open_and_names_the_field(answer: d
     assert (await play_run(play.resume("s", {"size": 3})))[0] == "3"
 
 
-async def test_answers_that_nobody_waits_for_are_a_conflict() -> None:
+async def test_unexpected_answers_are_a_conflict() -> None:
     play = runner_of(ONE)
     with pytest.raises(ConflictError, match="does not wait"):
         await play_run(play.resume("s", {"colour": "red"}))
@@ -88,7 +86,7 @@ async def test_answers_that_nobody_waits_for_are_a_conflict() -> None:
         await play_run(play.continue_("s"))
 
 
-async def test_several_forms_together_one_by_one_and_by_id() -> None:
+async def test_several_forms_can_be_answered_together_one_by_one_and_by_id() -> None:
     components = {
         "l": form("left", downstream=["out"]),
         "r": form("right", downstream=["out"]),
@@ -108,14 +106,14 @@ async def test_several_forms_together_one_by_one_and_by_id() -> None:
     assert (await play_run(play.resume("ids", {by_node["r"]: {"right": "R"}})))[0] == "L+R"
 
 
-async def test_nothing_to_ask_for_is_no_pause() -> None:
+async def test_an_empty_form_does_not_pause() -> None:
     scan = {"scan": {"type": "file", "optional": True}}
     for fields in ({}, scan):
         components = {"ask": form(tips="FYI {sys.query}", downstream=["out"], **fields), **out("{ask@tips}")}
         assert (await play_run(runner_of(components).start("s", {"query": "q"})))[0] == "FYI q"
 
 
-async def test_lists_in_tips_are_joined_and_a_reference_that_leads_nowhere_is_an_error() -> None:
+async def test_lists_in_tips_are_joined_and_an_unknown_reference_is_an_error() -> None:
     components = {
         "cut": node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [" "]}, ["ask"])
     }
@@ -128,7 +126,7 @@ async def test_lists_in_tips_are_joined_and_a_reference_that_leads_nowhere_is_an
     assert (run.status, run.failed_node) == ("failed", "ask")
 
 
-async def test_a_form_in_a_cycle_asks_each_time() -> None:
+async def test_a_form_in_a_cycle_pauses_each_time() -> None:
     components = {
         "ask": form("code", downstream=["sw"]),
         "sw": switch(["out"], ["ask"], "=", "ask@code"),

@@ -28,7 +28,7 @@ def group(*references: Any, name: str = "g") -> dict[str, Any]:
         (["a@null"], {}),
     ],
 )
-async def test_the_first_value_is_taken(references: list[Any], expected: dict[str, Any]) -> None:
+async def test_the_first_value_is_chosen(references: list[Any], expected: dict[str, Any]) -> None:
     result = await run_component(
         variable_aggregator, {"groups": [group(*references)]}, outputs=OUTPUTS, globals={"env.x": "X"}
     )
@@ -54,7 +54,7 @@ async def test_each_group_is_an_output() -> None:
         ([{"group_name": "g", "variables": "env.x"}], ("groups", 0, "variables")),
     ],
 )
-def test_wrong_params_are_told_by_their_place(groups: Any, place: tuple[str | int, ...]) -> None:
+def test_invalid_params_are_reported_with_their_location(groups: Any, place: tuple[str | int, ...]) -> None:
     with pytest.raises(ValidationError) as caught:
         bind(variable_aggregator, {"groups": groups})
     assert caught.value.errors()[0]["loc"] == place

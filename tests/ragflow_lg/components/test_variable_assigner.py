@@ -64,7 +64,7 @@ def test_every_operator_has_an_operation() -> None:
         (2**62, "*=", 4, 2.0**64),
     ],
 )
-async def test_an_operation(value: Any, operator: str, parameter: Any, expected: Any) -> None:
+async def test_an_operation_changes_the_variable(value: Any, operator: str, parameter: Any, expected: Any) -> None:
     result = await assign(("env.v", operator, parameter), v=value)
     assert (result.error, result.outputs) == (None, {})
     assert result.globals == {"env.v": expected}
@@ -132,19 +132,19 @@ async def test_repeated_doubling_ends_soon(change: tuple[Any, ...], value: Any) 
     assert result.error or result.outputs["errors"]
 
 
-async def test_variables_that_are_no_list_change_nothing() -> None:
+async def test_variables_that_are_not_a_list_change_nothing() -> None:
     result = await run_component(variable_assigner, {"variables": "x"})
     assert (result.error, result.globals, result.outputs) == (None, {}, {})
     assert variable_assigner.output_names(bind(variable_assigner, {})) == ("errors",)
 
 
-def test_an_unknown_operator_is_refused_by_its_place() -> None:
+def test_an_unknown_operator_is_reported_with_its_location() -> None:
     with pytest.raises(ValidationError) as caught:
         bind(variable_assigner, {"variables": [{"variable": "env.v", "operator": "**=", "parameter": 1}]})
     assert caught.value.errors()[0]["loc"] == ("variables", 0, "operator")
 
 
-def test_a_bare_reference_is_known_before_a_run() -> None:
+def test_a_bare_reference_is_parsed_before_a_run() -> None:
     params = bind(variable_assigner, {"variables": [{"variable": "env.v", "operator": "append", "parameter": "a@x"}]})
     assert params.variables[0].parameter.node == "a"
 
@@ -157,6 +157,6 @@ def test_a_bare_reference_is_known_before_a_run() -> None:
         {"operator": "set", "parameter": "x"},
     ],
 )
-def test_what_surely_fails_is_told(change: dict[str, Any]) -> None:
+def test_certain_failures_are_reported(change: dict[str, Any]) -> None:
     document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
     assert [d.severity for d in diagnostics_of(document, "params-invalid")] == ["warning"]

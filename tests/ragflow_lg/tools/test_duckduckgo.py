@@ -193,9 +193,9 @@ async def test_the_channel_of_a_call_overrides_that_of_the_canvas() -> None:
             ("duckduckgo_search_0", {"query": "x"}), ("duckduckgo_search_0", {"query": "x", "channel": "general"})
         )
     ]
-    played = await play_agent([*calls, Reply("ok")], {"tools": [tool]}, answers=answers)
-    assert "Mekong" in played.tool_results[0]
-    assert "A land." in played.tool_results[1]
+    turn = await play_agent([*calls, Reply("ok")], {"tools": [tool]}, answers=answers)
+    assert "Mekong" in turn.tool_results[0]
+    assert "A land." in turn.tool_results[1]
 
 
 @pytest.mark.parametrize("params", [{"channel": "images"}, {"top_n": 0}, {"top_n": "5"}])

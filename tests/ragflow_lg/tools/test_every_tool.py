@@ -40,7 +40,7 @@ class Tool:
     """Wraps a replacement of the result list into an answer; None if the answer is not JSON."""
     params: dict[str, Any] = field(default_factory=lambda: {"query": "laos"})
     needs_key: bool = False
-    other: dict[str, str] = field(default_factory=dict[str, str])
+    first_pages: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def spec(self) -> AnySpec:
@@ -110,7 +110,7 @@ TOOLS = [
         json.dumps(NEWS),
         _at("results"),
         {"query": "laos", "channel": "news"},
-        other={"/": HOME},
+        first_pages={"/": HOME},
     ),
 ]
 
@@ -127,7 +127,7 @@ class AnyAnswer:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         self.requests.append(request)
-        first = self.tool.other.get(request.url.removeprefix("http://t"))
+        first = self.tool.first_pages.get(request.url.removeprefix("http://t"))
         if first is not None:
             return HttpResponse(200, {}, first, request.url)
         if isinstance(self.answer, Exception):
@@ -141,8 +141,8 @@ async def run(tool: Tool, answer: HttpResponse | Exception | str, **params: Any)
     http = AnyAnswer(answer, tool)
     settings = ToolSettings({tool.service: "http://t"}, {tool.service: KEY})
     services = fake_services(http=http, tools=settings)
-    given = {**tool.params, "delay_after_error": 0, **params}
-    return await run_component(tool.spec, given, services=services), http
+    params = {**tool.params, "delay_after_error": 0, **params}
+    return await run_component(tool.spec, params, services=services), http
 
 
 HOSTILE: list[Any] = [
@@ -269,7 +269,7 @@ async def test_errors_are_retried_as_often_as_the_canvas_allows(tool: Tool) -> N
     _, http = await run(tool, ServiceError("down"), max_retries=2)
     assert len([r for r in http.requests if r.url.rstrip("/").endswith(tool.path.rstrip("/"))]) >= 3
     result, http = await run(tool, tool.body, max_retries=2)
-    assert (result.error, len(http.requests)) == (None, 1 + len(tool.other))
+    assert (result.error, len(http.requests)) == (None, 1 + len(tool.first_pages))
 
 
 @every_tool
@@ -286,7 +286,7 @@ async def test_a_missing_key_is_reported_with_its_setting(tool: Tool) -> None:
 
 @every_tool
 async def test_a_local_service_is_reached_only_if_the_settings_allow_it(tool: Tool) -> None:
-    routes = [Route(path, body=body) for path, body in {**tool.other, tool.path: tool.body}.items()]
+    routes = [Route(path, body=body) for path, body in {**tool.first_pages, tool.path: tool.body}.items()]
     async with local_service(*routes, service=tool.service, key=KEY, is_allowed=False) as (server, services):
         result = await run_component(tool.spec, tool.params, services=services)
         assert "[http] allow" in str(result.error)
@@ -302,10 +302,10 @@ async def test_a_local_service_is_reached_only_if_the_settings_allow_it(tool: To
 @every_tool
 async def test_a_failing_server_is_asked_again(tool: Tool) -> None:
     broken = Route(tool.path, status=503, body=f"busy {tool.key}")
-    others = [Route(path, body=body) for path, body in tool.other.items()]
+    others = [Route(path, body=body) for path, body in tool.first_pages.items()]
     async with local_service(broken, *others, service=tool.service, key=KEY) as (server, services):
-        given = {**tool.params, "max_retries": 1, "delay_after_error": 0}
-        result = await run_component(tool.spec, given, services=services)
+        params = {**tool.params, "max_retries": 1, "delay_after_error": 0}
+        result = await run_component(tool.spec, params, services=services)
     assert f" answered 503: busy {'key' if tool.key == 'key' else '***'}" in str(result.error)
     assert len([r for r in server.received if r.path.partition("?")[0] == tool.path]) == 2
 
@@ -315,9 +315,9 @@ async def test_the_result_of_a_failed_call_names_the_service(tool: Tool) -> None
     entry = {"component_name": tool.name, "name": "T", "params": {"api_key": KEY, **tool.params}}
     assert tool.spec.tool is not None
     calls = tool_calls((f"{tool.spec.tool.function}_0", tool.params))
-    played = await play_agent(
+    turn = await play_agent(
         [calls, Reply("ok")], {"tools": [entry]}, answers={"http://wiki.test": ServiceError("down")}
     )
-    assert played.run.status == "succeeded"
-    assert played.tool_results[0].startswith(f"{tool.spec.tool.label} error: ")
-    assert KEY not in played.tool_results[0]
+    assert turn.run.status == "succeeded"
+    assert turn.tool_results[0].startswith(f"{tool.spec.tool.label} error: ")
+    assert KEY not in turn.tool_results[0]

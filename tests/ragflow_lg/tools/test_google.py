@@ -70,9 +70,9 @@ async def test_start_and_num_may_be_references() -> None:
         ({"env.from": 5, "env.count": "7"}, ("5", "7")),
         ({"env.from": "", "env.count": ""}, ("0", "6")),
     )
-    for given, sent in cases:
-        _, http = await search(params, **given)
-        assert (http.requests[0].query["start"], http.requests[0].query["num"]) == sent
+    for values, expected in cases:
+        _, http = await search(params, **values)
+        assert (http.requests[0].query["start"], http.requests[0].query["num"]) == expected
 
 
 async def test_the_canvas_sets_arguments_that_a_model_omits() -> None:
@@ -83,9 +83,9 @@ async def test_the_canvas_sets_arguments_that_a_model_omits() -> None:
         Reply("ok"),
     ]
     answers = {"https://serpapi.com/search": HttpResponse(200, {}, BODY, "")}
-    played = await play_agent(calls, {"tools": [tool]}, answers=answers)
-    assert [(r.query["num"], r.query["start"]) for r in played.http.requests] == [("9", "2"), ("3", "2")]
-    assert played.model.requests[0][1].tools[0].parameters["required"] == ["q"]
+    turn = await play_agent(calls, {"tools": [tool]}, answers=answers)
+    assert [(r.query["num"], r.query["start"]) for r in turn.http.requests] == [("9", "2"), ("3", "2")]
+    assert turn.model.requests[0][1].tools[0].parameters["required"] == ["q"]
 
 
 async def test_a_blank_query_needs_neither_a_request_nor_a_key() -> None:

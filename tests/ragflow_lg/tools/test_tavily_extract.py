@@ -39,7 +39,7 @@ async def test_the_request_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize(
-    ("urls", "sent"),
+    ("urls", "expected"),
     [
         ("http://e/1", ["http://e/1"]),
         (" http://e/1 ,, http://e/2", ["http://e/1", "http://e/2"]),
@@ -47,10 +47,10 @@ async def test_the_request_on_the_wire() -> None:
         (["http://e/1"], ["http://e/1"]),
     ],
 )
-async def test_urls_are_accepted_in_several_forms(urls: Any, sent: list[str]) -> None:
+async def test_urls_are_accepted_in_several_forms(urls: Any, expected: list[str]) -> None:
     _, http = await extract({"urls": urls})
     assert isinstance(http.requests[0].json, dict)
-    assert http.requests[0].json["urls"] == sent
+    assert http.requests[0].json["urls"] == expected
 
 
 @pytest.mark.parametrize("urls", ["", " , ", [], None, "[]"])
@@ -73,15 +73,15 @@ async def test_a_missing_key_is_reported_with_its_setting() -> None:
 
 
 async def test_a_model_gets_json_and_the_canvas_sets_arguments_that_it_omits() -> None:
-    played = await play_agent(
+    turn = await play_agent(
         [tool_calls(("tavily_extract_0", {"urls": ["http://e/1"], "extract_depth": "advanced"})), Reply("ok")],
         {"tools": [TOOL]},
         answers={"http://t/extract": HttpResponse(200, {}, BODY, "")},
     )
-    assert json.loads(played.tool_results[0]) == PAGES
-    sent: Any = played.http.requests[0].json
-    assert (sent["extract_depth"], sent["format"]) == ("advanced", "text")
-    schema = played.model.requests[0][1].tools[0].parameters
+    assert json.loads(turn.tool_results[0]) == PAGES
+    expected: Any = turn.http.requests[0].json
+    assert (expected["extract_depth"], expected["format"]) == ("advanced", "text")
+    schema = turn.model.requests[0][1].tools[0].parameters
     assert schema["required"] == ["urls"]
     assert schema["properties"]["urls"]["items"] == {"type": "string"}
 

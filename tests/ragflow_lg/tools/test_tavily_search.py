@@ -51,10 +51,10 @@ async def test_the_request_on_the_wire() -> None:
 async def test_the_canvas_sets_arguments_that_a_model_omits() -> None:
     tool = {**TAVILY, "params": {"api_key": "k", "topic": "news", "include_domains": ["a.test"]}}
     calls = tool_calls(*[("tavily_search_0", {"query": "x", "topic": topic}) for topic in (None, "general")])
-    played = await play_agent([calls, Reply("ok")], {"tools": [tool]}, answers={"http://t/search": FOUND})
-    sent: list[Any] = [request.json for request in played.http.requests]
-    assert [body["topic"] for body in sent] == ["news", "general"]
-    assert [body["include_domains"] for body in sent] == [["a.test"], ["a.test"]]
+    turn = await play_agent([calls, Reply("ok")], {"tools": [tool]}, answers={"http://t/search": FOUND})
+    bodies: list[Any] = [request.json for request in turn.http.requests]
+    assert [body["topic"] for body in bodies] == ["news", "general"]
+    assert [body["include_domains"] for body in bodies] == [["a.test"], ["a.test"]]
 
 
 async def test_results_are_returned_as_rows_and_as_text() -> None:

@@ -58,10 +58,10 @@ async def test_at_most_top_n_pages_are_returned_in_the_order_of_the_search() -> 
     assert [row["title"] for row in result.outputs["json"]] == ["T4", "T1"]
 
 
-@pytest.mark.parametrize(("text", "found"), [("{}", []), ('{"batchcomplete": ""}', []), ('{"query": {}}', [])])
-async def test_nothing_found(text: str, found: list[Any]) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("{}", []), ('{"batchcomplete": ""}', []), ('{"query": {}}', [])])
+async def test_nothing_found(text: str, expected: list[Any]) -> None:
     result, _ = await search({}, HttpResponse(200, {}, text, ""))
-    assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", found)
+    assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", expected)
 
 
 async def test_an_error_with_status_200_is_an_error() -> None:
