@@ -1,6 +1,6 @@
 """Run RAGFlow canvases on LangGraph.
 
-`load_canvas` gives a LangGraph graph; `open_runner` plays sessions and gives RAGFlow's events.
+`load_canvas` returns a LangGraph graph; `open_runner` runs sessions and yields RAGFlow's events.
 
 >>> from ragflow_lg import load_canvas  # doctest: +SKIP
 >>> graph = load_canvas("canvas.json")  # doctest: +SKIP
@@ -21,7 +21,7 @@ __all__ = ["RunCallbacks", "Runner", "load_canvas", "open_runner"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the parts on first use: components import this package, and ``check`` has to stay light."""
+    """Import the names on first use: components import this package, and ``check`` must stay fast."""
     if name == "Runner":
         from ragflow_lg.runs.runner import Runner
 

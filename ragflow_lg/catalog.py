@@ -1,11 +1,10 @@
-"""The catalog: every component there is, built in or installed.
+"""The catalog of all components, built-in and installed.
 
-Built-in ones are the modules of `ragflow_lg.components` and `ragflow_lg.tools`, named after their component in snake
-case. Others come from installed distributions that name a `ComponentSpec` under the entry point group
-``ragflow_lg.components``, or a plain function under ``ragflow_lg.tools``.
-Each is imported when it is first asked for. An error while loading is never swallowed, since a component that is
-missing silently is worse than a loud failure: what an installed package brings and cannot is a `BrokenSpec`, which
-harms nobody but those who ask for it.
+Built-in components are the modules of `ragflow_lg.components` and `ragflow_lg.tools`, named after their component in
+snake case. Others come from installed distributions with an entry point of the group ``ragflow_lg.components`` (a
+`ComponentSpec`) or ``ragflow_lg.tools`` (a plain function).
+Each is imported on first use. Errors of installed packages are not swallowed, but kept as a `BrokenSpec`, which is
+raised only when that component is used.
 """
 
 from __future__ import annotations
@@ -34,30 +33,30 @@ FUNCTION_GROUP = "ragflow_lg.tools"
 
 
 def load_catalog() -> Registry:
-    """Make a registry of all built-in and installed components."""
+    """Create a registry of all built-in and installed components."""
     sources = {
-        file.stem.replace("_", ""): partial(_built_in, f"{package.__name__}.{file.stem}")
+        file.stem.replace("_", ""): partial(_load_built_in, f"{package.__name__}.{file.stem}")
         for package in (ragflow_lg.components, ragflow_lg.tools)
         for file in sorted(Path(package.__path__[0]).glob("[!_]*.py"))
     }
     installed = {
-        ENTRY_POINT_GROUP: partial(_brought, ENTRY_POINT_GROUP, _component),
-        FUNCTION_GROUP: partial(_brought, FUNCTION_GROUP, _function),
+        ENTRY_POINT_GROUP: partial(_load_installed, ENTRY_POINT_GROUP, _load_component),
+        FUNCTION_GROUP: partial(_load_installed, FUNCTION_GROUP, _load_function),
     }
     return Registry(sources | installed)
 
 
 def find_specs(module: ModuleType) -> list[AnySpec]:
-    """Give the specs that a module defines."""
+    """Return the specs that a module defines."""
     return [value for value in vars(module).values() if isinstance(value, ComponentSpec)]
 
 
-def _built_in(module: str) -> Iterable[AnySpec]:
+def _load_built_in(module: str) -> Iterable[AnySpec]:
     return find_specs(importlib.import_module(module))
 
 
-def _brought(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:
-    # Looking through all distributions takes as long as importing ten components.
+def _load_installed(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:
+    # Imported on use: scanning all distributions takes as long as importing ten components.
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group=group):
@@ -67,7 +66,7 @@ def _brought(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnyS
             yield BrokenSpec(entry_point.name, error)
 
 
-def _component(entry_point: EntryPoint) -> AnySpec:
+def _load_component(entry_point: EntryPoint) -> AnySpec:
     spec = load_entry_point(entry_point, "component")
     if not isinstance(spec, ComponentSpec):
         raise SettingsError(
@@ -76,7 +75,7 @@ def _component(entry_point: EntryPoint) -> AnySpec:
     return cast("AnySpec", spec)
 
 
-def _function(entry_point: EntryPoint) -> AnySpec:
+def _load_function(entry_point: EntryPoint) -> AnySpec:
     function = load_entry_point(entry_point, "tool")
     if isinstance(function, ComponentSpec):
         raise SettingsError(f"{describe_entry_point(entry_point)} is a component; name it under {ENTRY_POINT_GROUP!r}.")

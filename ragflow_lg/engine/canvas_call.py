@@ -1,4 +1,4 @@
-"""A canvas played within a node of another: what it is asked, what it gives."""
+"""A canvas called from a node of another canvas: its parameters and its result."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ QUERY = "query"
 
 
 def takes_query(plan: Plan) -> bool:
-    """Tell whether a canvas is asked a question, beside its form."""
+    """Return whether a canvas takes a question in addition to its form."""
     return getattr(plan.nodes[plan.entry].params, "mode", "conversational") == "conversational"
 
 
 def parameter_schema(plan: Plan) -> dict[str, Any]:
-    """Give the JSON schema of what a canvas is asked: its form, and ``query`` for one that is talked with.
+    """Return the JSON schema of a canvas's parameters: its form, and ``query`` for a conversational canvas.
 
-    Fields for files are left out: a model has none.
+    File fields are left out, because a model cannot provide files.
     """
     properties: dict[str, Any] = {}
     required: list[str] = []
     if takes_query(plan):
-        properties[QUERY] = {"type": "string", "description": "What to ask, as a text that stands by itself."}
+        properties[QUERY] = {"type": "string", "description": "The question, understandable without context."}
         required.append(QUERY)
     for field in plan.form:
         if is_file(field.type):
@@ -50,60 +50,62 @@ def _property(field: FormField) -> dict[str, Any]:
     return {"type": described.pop("type"), "description": field.label, **described}
 
 
-async def play_canvas(ctx: RunContext, given: Mapping[str, Any]) -> ToolResult:
-    """Play the canvas of this node, once, with a state of its own; give its answer, outputs and sources.
+async def play_canvas(ctx: RunContext, arguments: Mapping[str, Any]) -> ToolResult:
+    """Run the canvas of this node once, with its own state; return its answer, outputs and sources.
 
-    ``outputs`` are ``content``, the text that it showed, and ``result``, the outputs of its last node.
+    ``outputs`` are ``content``, the text of its messages, and ``result``, the outputs of its last node.
 
     Raises:
-        ComponentError: if the arguments do not fit its form, or it fails.
-        RunError: if it goes round a cycle too often.
+        ComponentError: if the arguments do not fit the form, or the canvas fails.
+        RunError: if a cycle repeats too often.
     """
     canvas = ctx.node.canvas
     if canvas is None or canvas.compiled is None:
         raise ComponentError("The canvas was not compiled.", node=ctx.node.id)
-    request = _request(ctx, canvas.plan, given)
+    request = _request(ctx, canvas.plan, arguments)
     turn = ctx.nested_turn()
     assert turn.nested is not None
     try:
         state = await canvas.compiled.play_inside(request, turn)
     finally:
         ctx.count(turn.nested.usage)
-    record = state.get("turn", {})
-    if "error" in record:
-        _, _, node, text = record["error"]
+    turn_record = state.get("turn", {})
+    if "error" in turn_record:
+        _, _, node, text = turn_record["error"]
         title = canvas.plan.nodes[node].title or node
         raise ComponentError(f"The canvas {canvas.name!r} failed at {title!r}: {text}", node=ctx.node.id)
-    last = record["last"][2] if "last" in record else ""
+    last = turn_record["last"][2] if "last" in turn_record else ""
     outputs: Mapping[str, JsonValue] = state.get("outputs", {}).get(last, {})
-    result = {name: value for name, value in outputs.items() if value is not None and not name.startswith("_")}
-    said = "\n\n".join(turn.nested.texts)
-    references = record.get("references", {})
+    result: dict[str, JsonValue] = {
+        name: value for name, value in outputs.items() if value is not None and not name.startswith("_")
+    }
+    answer = "\n\n".join(turn.nested.texts)
+    references = turn_record.get("references", {})
     chunks, documents = (list(references.get(name, {}).values()) for name in ("chunks", "doc_aggs"))
     ended_with_message = bool(last) and canvas.plan.nodes[last].spec.kind == "message"
-    given_back = {"content": said or to_text(result.get("content")), "result": result}
-    return ToolResult(_value(said, {} if ended_with_message else result), given_back, chunks, documents=documents)
+    tool_outputs: dict[str, JsonValue] = {"content": answer or to_text(result.get("content")), "result": result}
+    return ToolResult(_value(answer, {} if ended_with_message else result), tool_outputs, chunks, documents=documents)
 
 
-def _value(said: str, result: Mapping[str, JsonValue]) -> JsonValue:
-    """Give what a model is told: the text alone where there is nothing else."""
-    if not said:
+def _value(answer: str, result: Mapping[str, JsonValue]) -> JsonValue:
+    """Return the tool result for a model: the text alone if there is nothing else."""
+    if not answer:
         return result["content"] if set(result) == {"content"} else dict(result)
-    return {"answer": said, "result": dict(result)} if result else said
+    return {"answer": answer, "result": dict(result)} if result else answer
 
 
-def _request(ctx: RunContext, plan: Plan, given: Mapping[str, Any]) -> TurnRequest:
-    """Make the request of a turn.
+def _request(ctx: RunContext, plan: Plan, arguments: Mapping[str, Any]) -> TurnRequest:
+    """Create the request of the turn.
 
     Raises:
-        ComponentError: if something is missing or of a wrong type.
+        ComponentError: if an argument is missing or has the wrong type.
     """
     fields = [field for field in plan.form if not is_file(field.type)]
-    inputs = {field.name: given[field.name] for field in fields if given.get(field.name) is not None}
+    inputs = {field.name: arguments[field.name] for field in fields if arguments.get(field.name) is not None}
     problems = form_problems({field.name: _declared(field) for field in fields}, inputs)
-    query = given.get(QUERY)
+    query = arguments.get(QUERY)
     if takes_query(plan) and not (isinstance(query, str) and query.strip()):
-        problems.setdefault(QUERY, f"{QUERY!r} is required: a text.")
+        problems.setdefault(QUERY, f"{QUERY!r} is required and must be text.")
     if problems:
         raise ComponentError("Invalid arguments: " + " ".join(problems.values()), node=ctx.node.id)
     request: TurnRequest = {

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["CYCLE_STEPS", "CompiledCanvas", "run_to_end"]
 
 CYCLE_STEPS = 10_000
-"""Most supersteps that a canvas with a cycle outside of any Loop may take in one turn."""
+"""Maximum number of supersteps per turn for a canvas with a cycle outside of any Loop."""
 
 
 class CompiledCanvas(Struct, frozen=True, eq=False):
-    """The plan, the graph lowered from it, and the names of its nodes there."""
+    """The plan, the graph built from it, and the graph names of its nodes."""
 
     plan: Plan
     graph: CompiledStateGraph[Any, Any, Any, Any]
@@ -36,24 +36,25 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
 
     @property
     def recursion_limit(self) -> int:
-        """How many supersteps a turn may take: each node once, the two ends and the settling of gates.
+        """The maximum number of supersteps per turn: each node once, entry and exit, and the settling of gates.
 
-        Cycles outside of Loops have a fixed limit.
+        Canvases with cycles outside of Loops have a fixed limit.
         """
-        settling = sum(bool(join.looping) for join in self.plan.joins.values())
-        return CYCLE_STEPS if self.plan.cyclic else len(self.plan.nodes) + settling + 10
+        gates = sum(bool(join.looping) for join in self.plan.joins.values())
+        return CYCLE_STEPS if self.plan.cyclic else len(self.plan.nodes) + gates + 10
 
     def with_saver(self, saver: BaseCheckpointSaver[Any] | None) -> CompiledCanvas:
-        """Give the same canvas with a checkpointer; the compiled graph is shared."""
+        """Return the same canvas with a checkpointer; the compiled graph is shared."""
         return replace(self, graph=self.graph.copy(update={"checkpointer": saver})) if saver else self
 
     async def play_inside(self, request: TurnRequest, turn: TurnContext) -> dict[str, Any]:
-        """Play a turn of its own within a node of another canvas; give the state that it leaves.
+        """Run a separate turn within a node of another canvas; return its final state.
 
-        Nothing of the graph around is seen: LangGraph would take this one for a part of it, checkpoints included.
+        The surrounding run is hidden from LangGraph, which would otherwise treat this graph as a subgraph and write to
+        the checkpoints of the outer run.
 
         Raises:
-            RunError: if the flow goes round a cycle too often.
+            RunError: if a cycle repeats too often.
         """
         from langchain_core.runnables.config import var_child_runnable_config
         from langgraph.errors import GraphRecursionError
@@ -61,11 +62,11 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         context = copy_context()
         context.run(var_child_runnable_config.set, None)
         config = {"recursion_limit": self.recursion_limit}
-        playing = run_to_end(self.graph, {"query": "", **request}, config, context=turn)
+        run = run_to_end(self.graph, {"query": "", **request}, config, context=turn)
         try:
-            return await asyncio.create_task(playing, context=context)
+            return await asyncio.create_task(run, context=context)
         except GraphRecursionError:
-            raise RunError("The flow went round a cycle too often and was stopped.") from None
+            raise RunError("The flow repeated a cycle too often and was stopped.") from None
         finally:
             turn.limits.close()
 

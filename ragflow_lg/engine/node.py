@@ -1,7 +1,7 @@
-"""One visit of one node: the wrapper round every component.
+"""One visit of one node: the wrapper around every component.
 
-resolve and run → errors become data → plain JSON → events → state update and successors. Only faults of
-the engine itself leave it as exceptions.
+A visit resolves inputs, runs the component, turns errors into data and outputs into plain JSON, emits events, and
+returns the state update and the successors. Only errors of the engine itself leave it as exceptions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -37,27 +37,34 @@ __all__ = [
     "Ask",
     "NodeProgram",
     "Outcome",
+    "apply_error_policy",
     "attempt",
-    "failed",
+    "emit_finished",
     "may_start",
-    "next_of",
-    "tell",
-    "update_of",
+    "next_nodes",
+    "state_update",
     "visit",
     "visit_item",
 ]
 
 logger = logging.getLogger(__name__)
 
-RUN_AGAIN, GO_ON = "run it again", "go on with an error"
+RUN_AGAIN, CONTINUE = "run it again", "continue with an error"
 _DECISION = "decision"
-_AGAIN = Form(
-    "This step was interrupted while it ran. What it does may have happened already.",
-    {_DECISION: {"name": "What now?", "type": "options", "optional": False, "options": [RUN_AGAIN, GO_ON]}},
+_RETRY_FORM = Form(
+    "This step was interrupted while running. It may already have had its effect.",
+    {
+        _DECISION: {
+            "name": "How should the run continue?",
+            "type": "options",
+            "optional": False,
+            "options": [RUN_AGAIN, CONTINUE],
+        }
+    },
 )
 
 Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
-"""Asks the user: gives the answer by field name, or pauses the run by an exception that only LangGraph takes."""
+"""Asks the user. Returns the answer by field name, or pauses the run by raising an exception of LangGraph."""
 
 
 class NodeProgram(Struct, frozen=True, dict=True):
@@ -66,27 +73,27 @@ class NodeProgram(Struct, frozen=True, dict=True):
     plan: Plan
     node: PlanNode
     names: Mapping[NodeId, str]
-    """Graph names of the successors that are entered directly; joins are entered by their gate."""
+    """Graph names of the successors that are triggered directly; joins are triggered by their gate."""
     gates: tuple[str, ...]
-    """Gate channels to report to."""
+    """Gate channels that this node writes to."""
     blank: Mapping[str, None]
-    """Declared outputs, all null."""
+    """The declared outputs, all None."""
     exits: frozenset[NodeId] = frozenset()
-    """Successors outside the region whose body the node is in."""
+    """Successors outside the region that contains the node."""
 
     @cached_property
-    def onward(self) -> tuple[NodeId, ...]:
-        """Where a node that does not choose goes on."""
-        return _onward(self, self.node.downstream)
+    def default_targets(self) -> tuple[NodeId, ...]:
+        """The successors of a node that does not choose."""
+        return _forward_targets(self, self.node.downstream)
 
     @cached_property
     def chooses(self) -> bool:
-        """Whether which successors run depends on the run."""
+        """Whether the run decides which successors follow."""
         return self.node.chooses
 
 
 class Outcome(Struct):
-    """What came of a visit."""
+    """The result of a visit."""
 
     outputs: dict[str, JsonValue]
     error: str | None = None
@@ -107,40 +114,42 @@ async def visit(
     task: str = "",
     write: Callable[[EngineEvent], None] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Run a node once; give the state update and the graph names of the next nodes.
+    """Run a node once; return the state update and the graph names of the next nodes.
 
-    ``step`` is the number of the superstep. A node that starts after the turn has failed returns at once. ``ask``
-    hands a form to the user; it leaves this function by an exception until there is an answer.
+    ``step`` is the number of the superstep. A node that starts after the turn has failed returns at once. ``ask`` shows
+    a form to the user; until there is an answer, it leaves this function by an exception.
 
     Raises:
-        RunCancelled: if the turn was cancelled, so that LangGraph runs the node again should the turn go on.
+        RunCancelled: if the turn was cancelled; LangGraph then runs the node again when the turn continues.
     """
     node = program.node
     if not may_start(node, state, turn):
         return {}, []
-    if turn.nested is not None and (made := await _made_before(turn, turn.nested, task)) is not None:
-        return made
+    if turn.nested is not None and (stored := await _find_stored_visit(turn, turn.nested, task)) is not None:
+        return stored
     ctx = RunContext(program.plan, node, turn, state, request=request, round=round, task=task, write=write)
     turn.visits += 1
     ctx.visit = turn.visits
     if node.spec.kind == "interrupt" and ask is not None:
-        ctx.request = {"inputs": await _answer(node, ctx, ask)}
-    if node.spec.runs_once and not await _may_begin(node, ctx, turn, ask):
-        return await _interrupted(program, ctx, turn, step)
+        ctx.request = {"inputs": await _request_answer(node, ctx, ask)}
+    if node.spec.runs_once and not await _begin_once(node, ctx, turn, ask):
+        return await _fail_interrupted(program, ctx, turn, step)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
     await ctx.emit(NodeStarted(node.id, created_at, ctx.visit))
     if not node.runs_alone:
-        # Let the siblings of this superstep start before anybody goes on: their node_started come first.
+        # Let all nodes of this superstep start first, so that their node_started events come first.
         await asyncio.sleep(0)
     outcome = await attempt(program, ctx, turn)
-    await tell(program, ctx, outcome, created_at, clock.monotonic() - began)
+    await emit_finished(program, ctx, outcome, created_at, clock.monotonic() - began)
     if outcome.is_halting and turn.is_cancelled:
         raise RunCancelled(node.id)
-    update, goto = update_of(program, ctx, outcome, step), next_of(program, outcome)
+    update, next_names = state_update(program, ctx, outcome, step), next_nodes(program, outcome)
     if turn.nested is not None:
-        await _keep(turn, turn.nested, ctx, update, goto, outcome.fallback or strip_thinking(ctx.message_text))
-    return update, goto
+        await _store_visit(
+            turn, turn.nested, ctx, update, next_names, outcome.fallback or strip_thinking(ctx.message_text)
+        )
+    return update, next_names
 
 
 async def visit_item(
@@ -152,7 +161,7 @@ async def visit_item(
 ) -> tuple[dict[str, Any], list[str]]:
     """Visit the item node of a region, which begins a round. It neither waits nor chooses nor fails.
 
-    So it needs no limit, no retries and no policy: a round should cost little more than its body.
+    It has no limit, retries or policies, so that a round costs little more than its body.
     """
     node = program.node
     if not may_start(node, state, turn):
@@ -161,36 +170,40 @@ async def visit_item(
     turn.visits += 1
     created_at = turn.services.clock.now()
     await turn.emit(NodeStarted(node.id, created_at, turn.visits), write)
-    outputs = {**program.blank, **_plain(await node.spec.run(ctx, node.params))}
-    finished = NodeFinished(node.id, created_at, 0.0, ctx.inputs, outputs, targets=program.onward, visit=turn.visits)
-    await turn.emit(finished, write)
+    outputs = {**program.blank, **_to_plain(await node.spec.run(ctx, node.params))}
+    event = NodeFinished(
+        node.id, created_at, 0.0, ctx.inputs, outputs, targets=program.default_targets, visit=turn.visits
+    )
+    await turn.emit(event, write)
     update: dict[str, Any] = {"outputs": {node.id: outputs}}
     if program.gates:
         update.update({gate: {node.id: None} for gate in program.gates})
     names = program.names
-    return update, [names[target] for target in program.onward if target in names]
+    return update, [names[target] for target in program.default_targets if target in names]
 
 
-async def _made_before(turn: TurnContext, inner: NestedTurn, task: str) -> tuple[dict[str, Any], list[str]] | None:
-    """Give what a visit left that was made before a crash, in a canvas that is played within a node of another."""
+async def _find_stored_visit(
+    turn: TurnContext, inner: NestedTurn, task: str
+) -> tuple[dict[str, Any], list[str]] | None:
+    """Return the result of a visit before a crash, for a canvas inside a node of another canvas."""
     if turn.steps is None or not task:
         return None
     is_there, stored = await turn.steps.find(step_key(task, "visit", "", None))
     return inner.restore(stored) if is_there else None
 
 
-async def _keep(
-    turn: TurnContext, inner: NestedTurn, ctx: RunContext, update: Mapping[str, Any], goto: list[str], said: str
+async def _store_visit(
+    turn: TurnContext, inner: NestedTurn, ctx: RunContext, update: Mapping[str, Any], next_names: list[str], text: str
 ) -> None:
     if turn.steps is not None and ctx.task:
         used = {"usage": list(ctx.usage), "tokens": ctx.budget.spent}
-        made: dict[str, Any] = {"update": update, "goto": goto, "said": said, **used}
-        await turn.steps.put(step_key(ctx.task, "visit", "", None), to_json(made))
-    inner.record(ctx.usage, said)
+        result: dict[str, Any] = {"update": update, "goto": next_names, "said": text, **used}
+        await turn.steps.put(step_key(ctx.task, "visit", "", None), to_json(result))
+    inner.record(ctx.usage, text)
 
 
-async def _may_begin(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:
-    """Mark the beginning of a node that may not be begun twice; ask the user if it has been begun before."""
+async def _begin_once(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:
+    """Mark the start of a node that must not start twice; ask the user if it has started before."""
     if turn.steps is None or not ctx.task:
         return True
     key = step_key(ctx.task, "begun", "", None)
@@ -200,34 +213,34 @@ async def _may_begin(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: As
         return True
     if ask is None:
         return False
-    answer = await ask(node, _AGAIN)
+    answer = await ask(node, _RETRY_FORM)
     value, _ = unwrap_submission(answer.get(_DECISION), {})
     return value == RUN_AGAIN
 
 
-async def _interrupted(
+async def _fail_interrupted(
     program: NodeProgram, ctx: RunContext, turn: TurnContext, step: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """Fail a node that was interrupted and is not to be begun again."""
+    """Fail a node that was interrupted and must not start again."""
     created_at = turn.services.clock.now()
     await ctx.emit(NodeStarted(program.node.id, created_at, ctx.visit))
-    outcome = failed(program, ctx, "The node was interrupted while it ran, and may not run twice.")
-    await tell(program, ctx, outcome, created_at, 0.0)
-    return update_of(program, ctx, outcome, step), next_of(program, outcome)
+    outcome = apply_error_policy(program, ctx, "The node was interrupted while running, and must not run twice.")
+    await emit_finished(program, ctx, outcome, created_at, 0.0)
+    return state_update(program, ctx, outcome, step), next_nodes(program, outcome)
 
 
 def may_start(node: PlanNode, state: Mapping[str, Any], turn: TurnContext) -> bool:
-    """Whether the turn still goes on.
+    """Return whether the turn is still running.
 
     Raises:
-        RunCancelled: if it was cancelled; LangGraph then keeps the node for a run that goes on.
+        RunCancelled: if it was cancelled; LangGraph then keeps the node for a run that continues the turn.
     """
     if turn.is_cancelled:
         raise RunCancelled(node.id)
     return "error" not in state.get("turn", {})
 
 
-async def _answer(node: PlanNode, ctx: RunContext, ask: Ask) -> dict[str, JsonValue]:
+async def _request_answer(node: PlanNode, ctx: RunContext, ask: Ask) -> dict[str, JsonValue]:
     try:
         form = node.spec.asks(ctx, node.params)
     except RagflowLgError:
@@ -235,13 +248,15 @@ async def _answer(node: PlanNode, ctx: RunContext, ask: Ask) -> dict[str, JsonVa
     return await ask(node, form) if form is not None else {}
 
 
-async def tell(program: NodeProgram, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float) -> None:
-    """Tell that the node is done."""
+async def emit_finished(
+    program: NodeProgram, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float
+) -> None:
+    """Emit the event for the end of a node."""
     await ctx.emit(_finished(program.node, ctx, outcome, created_at, elapsed_s), even_if_cancelled=True)
 
 
 async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outcome:
-    """Run the component with its limit and its retries; turn whatever happens into an `Outcome`."""
+    """Run the component with its time limit and retries; turn every result into an `Outcome`."""
     node = program.node
     text = ""
     for attempt in range(node.extra_attempts + 1):
@@ -249,7 +264,7 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             await asyncio.sleep(node.retry_delay_s)
         try:
             outputs = await _attempt(node, ctx, turn)
-            return _routed(program, {**program.blank, **outputs})
+            return _route(program, {**program.blank, **outputs})
         except RunCancelled as cancelled:
             return Outcome({**program.blank, **ctx.partial, ERROR: str(cancelled)}, str(cancelled), is_halting=True)
         except UndeclaredTargetError:
@@ -258,8 +273,8 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
             if ctx.deltas or isinstance(error, SettingsError | CassetteError):
-                break  # what was shown stands; a missing setting stays missing, and a missing recording too
-    return failed(program, ctx, text)
+                break  # shown text cannot be withdrawn; missing settings or recordings stay missing
+    return apply_error_policy(program, ctx, text)
 
 
 async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[str, JsonValue]:
@@ -275,59 +290,63 @@ async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[s
         raise
     finally:
         ctx.limit = None
-    return _plain(result)
+    return _to_plain(result)
 
 
-def _plain(result: ComponentOutputs) -> dict[str, JsonValue]:
-    return to_json({**result.__dict__, **(result.__pydantic_extra__ or {})})
+def _to_plain(result: ComponentOutputs) -> dict[str, JsonValue]:
+    return _json_map({**result.__dict__, **(result.__pydantic_extra__ or {})})
 
 
-def _routed(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
+def _json_map(values: Mapping[str, Any]) -> dict[str, JsonValue]:
+    return cast("dict[str, JsonValue]", to_json(values))
+
+
+def _route(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
     node = program.node
     if not node.routes:
-        return Outcome(outputs, targets=program.onward)
+        return Outcome(outputs, targets=program.default_targets)
     allowed = {target for route in node.routes for target in route.targets}
-    chosen = tuple(NodeId(target) for target in outputs.get(NEXT) or ())
-    kept = tuple(dict.fromkeys(target for target in chosen if target in allowed))
-    for target in chosen:
-        if target not in allowed and not _was_left_out(program, target):
+    requested = tuple(NodeId(target) for target in cast("list[str] | None", outputs.get(NEXT)) or ())
+    targets = tuple(dict.fromkeys(target for target in requested if target in allowed))
+    for target in requested:
+        if target not in allowed and not _is_unknown_route(program, target):
             raise UndeclaredTargetError(node.id, target)
-    return Outcome(outputs, targets=_onward(program, kept))
+    return Outcome(outputs, targets=_forward_targets(program, targets))
 
 
-def _was_left_out(program: NodeProgram, target: NodeId) -> bool:
-    """Whether the compiler has left the target out, with a warning, because the canvas does not have it."""
-    written = {t for route in program.node.spec.routes(program.node.params) for t in route.targets}
-    return target in written and target not in program.plan.nodes
+def _is_unknown_route(program: NodeProgram, target: NodeId) -> bool:
+    """Return whether the compiler removed the target with a warning, because it is not in the canvas."""
+    declared = {t for route in program.node.spec.routes(program.node.params) for t in route.targets}
+    return target in declared and target not in program.plan.nodes
 
 
-def _onward(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
-    """Leave out the way back to the item node or the region: it only says that the round is over."""
+def _forward_targets(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
+    """Remove edges back to the item node or the region: they only mark the end of the round."""
     parent = program.node.parent
     if parent is None:
         return targets
     return tuple(t for t in targets if t != parent and program.plan.nodes[t].spec.kind != "region_item")
 
 
-def failed(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
+def apply_error_policy(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
     """Apply ``exception_*``: goto, then default value, then stop. Source: RAGFlow's ``agent/canvas.py``."""
     node, policy = program.node, program.node.on_error
     if policy.method == "comment" and policy.default and not policy.goto and not node.spec.shows_default:
-        # The default value silently takes the place of what the node would have given.
+        # The default value silently replaces the node's result.
         key = STREAMED_OUTPUT if node.spec.kind == "model" else "result"
         outputs = {**program.blank, **ctx.partial, key: policy.default}
-        return Outcome(to_json(outputs), targets=_onward(program, _default_targets(node)))
-    outputs = to_json({**program.blank, **ctx.partial, ERROR: text})
+        return Outcome(_json_map(outputs), targets=_forward_targets(program, _default_targets(node)))
+    outputs = _json_map({**program.blank, **ctx.partial, ERROR: text})
     if policy.jumps:
-        return Outcome(outputs, text, targets=_onward(program, policy.goto))
+        return Outcome(outputs, text, targets=_forward_targets(program, policy.goto))
     if policy.method and policy.default:
-        targets = _onward(program, _default_targets(node))
+        targets = _forward_targets(program, _default_targets(node))
         return Outcome(outputs, text, targets=targets, fallback=to_text(policy.default))
     return Outcome(outputs, text, is_halting=True)
 
 
 def _default_targets(node: PlanNode) -> tuple[NodeId, ...]:
-    """Where a node goes on after a failure that has a default: a router takes its last route."""
+    """Return the successors after a failure with a default value; a router takes its last route."""
     if node.routes:
         return tuple(NodeId(target) for target in node.routes[-1].targets)
     return node.downstream
@@ -352,13 +371,13 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
     )
 
 
-def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
-    """Give the state update that a visit leaves."""
+def state_update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
+    """Return the state update of a visit."""
     node = program.node
-    changed: dict[str, Any] = {node.id: outcome.outputs}
+    outputs: dict[str, Any] = {node.id: outcome.outputs}
     if ctx.output_updates:
-        changed = output_patch(set=changed, patch=to_json(ctx.output_updates))
-    update: dict[str, Any] = {"outputs": changed}
+        outputs = output_patch(set=outputs, patch=_json_map(ctx.output_updates))
+    update: dict[str, Any] = {"outputs": outputs}
     if ctx.global_updates:
         update["globals"] = to_json(ctx.global_updates)
     if program.exits and (leaving := [target for target in outcome.targets if target in program.exits]):
@@ -380,8 +399,8 @@ def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int
     return update
 
 
-def next_of(program: NodeProgram, outcome: Outcome) -> list[str]:
-    """Give the graph names of the nodes that are entered directly."""
+def next_nodes(program: NodeProgram, outcome: Outcome) -> list[str]:
+    """Return the graph names of the successors that are triggered directly."""
     if outcome.is_halting:
         return []
     names = program.names

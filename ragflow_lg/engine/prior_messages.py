@@ -1,4 +1,4 @@
-"""What was said before the first turn of a session: some callers keep the conversation, and send it along."""
+"""Messages before the first turn of a session: some clients keep the conversation and send it with each request."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ragflow_lg.dsl.chat_messages import answer_message, question_message
 __all__ = ["MAX_PRIOR_ENTRIES", "prior_history", "history_lines", "prior_messages", "merge_by_role"]
 
 MAX_PRIOR_ENTRIES = 200
-"""Most entries that a session begins with; of more the last ones count."""
+"""Maximum number of entries at the start of a session; the newest ones are kept."""
 
 
-def merge_by_role(said: Iterable[tuple[str, str]]) -> list[list[str]]:
-    r"""Give the last ``[role, text]`` entries of what was said; what a side said in several pieces is one of them.
+def merge_by_role(messages: Iterable[tuple[str, str]]) -> list[list[str]]:
+    r"""Return the newest ``[role, text]`` entries; consecutive messages of one role become one entry.
 
-    Empty texts, and roles other than ``user`` and ``assistant``, are left out.
+    Empty texts and roles other than ``user`` and ``assistant`` are left out.
 
     >>> merge_by_role([("system", "Be kind."), ("user", "Hi"), ("user", "there"), ("assistant", "Hello")])
     [['user', 'Hi\nthere'], ['assistant', 'Hello']]
     """
     entries: list[tuple[str, list[str]]] = []
-    for role, text in said:
+    for role, text in messages:
         if role not in ("user", "assistant") or not text.strip():
             continue
         if entries and entries[-1][0] == role:
@@ -33,28 +33,28 @@ def merge_by_role(said: Iterable[tuple[str, str]]) -> list[list[str]]:
     return [[role, "\n".join(texts)] for role, texts in entries[-MAX_PRIOR_ENTRIES:]]
 
 
-def prior_history(state: Mapping[str, Any], earlier: Sequence[Sequence[str]] | None) -> list[list[Any]]:
-    """Give the entries of ``history`` that a turn puts before its own; none where the session has a history."""
-    if state.get("history") or not earlier:
+def prior_history(state: Mapping[str, Any], prior: Sequence[Sequence[str]] | None) -> list[list[Any]]:
+    """Return the ``history`` entries that a turn adds before its own; none if the session has a history."""
+    if state.get("history") or not prior:
         return []
-    return [[role, text if role == "user" else {"content": text}] for role, text in earlier]
+    return [[role, text if role == "user" else {"content": text}] for role, text in prior]
 
 
 def history_lines(history: Iterable[Sequence[Any]]) -> list[str]:
-    """Give such entries as lines of ``sys.history``."""
+    """Return history entries as lines of ``sys.history``."""
     return [f"{role}: {_text(payload)}" for role, payload in history]
 
 
 def prior_messages(history: Iterable[Sequence[Any]], seed: int) -> list[dict[str, JsonValue]]:
-    """Give such entries as messages; ``seed`` is that of the turn."""
+    """Return history entries as messages; ``seed`` is the seed of the turn."""
     messages: list[dict[str, JsonValue]] = []
-    asked = 0
+    questions = 0
     for position, (role, payload) in enumerate(history):
         if role == "user":
-            asked += 1
+            questions += 1
             messages.append(question_message(_text(payload), seed, position))
         else:
-            messages.append(answer_message(_text(payload), seed, asked))
+            messages.append(answer_message(_text(payload), seed, questions))
     return messages
 
 

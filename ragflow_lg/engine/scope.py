@@ -1,7 +1,7 @@
-"""One entry into a region: what its body sees, how its rounds begin and end, what it leaves behind.
+"""One entry into a region: the state view of its body, its rounds, and its result.
 
-A region is a node outside and a graph inside. The graph keeps only what the body writes; everything around is
-read through a `Scope`, which the region's node makes anew whenever it runs, so that nothing of it is stored.
+A region is a node of the outer graph that contains a graph. The inner graph stores only what the body writes.
+Everything else is read through a `Scope`, which the region's node creates whenever it runs and which is never stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ from ragflow_lg.component.spec import RegionRules
 from ragflow_lg.component.state import join_outputs, look_up, merge, merge_outputs, merge_turn, output_patch
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
-from ragflow_lg.engine.node import NodeProgram, attempt, failed, may_start, next_of, tell, update_of, visit_item
+from ragflow_lg.engine.node import (
+    NodeProgram,
+    apply_error_policy,
+    attempt,
+    emit_finished,
+    may_start,
+    next_nodes,
+    state_update,
+    visit_item,
+)
 
 __all__ = ["RegionProgram", "Scope", "Step", "visit_region"]
 
@@ -37,32 +46,32 @@ class RegionProgram(Struct, frozen=True):
     rules: RegionRules[Any, Any]
     item: NodeProgram | None
     start: tuple[str, ...]
-    """Graph names of the first body nodes that are entered directly."""
+    """Graph names of the first body nodes that are triggered directly."""
     gates: tuple[str, ...]
     """All gate channels of the body."""
     entry_gates: tuple[str, ...]
-    """Gates that hear of the entry, where there is no item node to report to them."""
+    """Gates that are notified on entry, if there is no item node to do so."""
     inside: frozenset[str]
-    """Every node within the region, those of inner regions too."""
+    """All nodes within the region, including those of inner regions."""
     collects: Mapping[str, Reference]
-    """What is round_update at the end of each round, by output name."""
+    """References collected at the end of each round, by output name."""
     collected_nodes: frozenset[str]
-    """The nodes whose values those are."""
-    keeps_items: bool
-    """Whether the list could change while the region runs, so that it has to be stored at entry."""
+    """The nodes of these references."""
+    stores_items: bool
+    """Whether the list can change while the region runs, so that it is stored on entry."""
 
     @property
     def max_concurrency(self) -> int:
-        """How many rounds may run at the same time."""
+        """The maximum number of concurrent rounds."""
         return self.rules.max_concurrency(self.owner.node.params)
 
     def round_limit(self, items: Sequence[JsonValue] | None) -> int:
-        """Give how many rounds there can be."""
+        """Return the maximum number of rounds."""
         limit = self.rules.max_rounds(self.owner.node.params)
         return len(items or ()) if limit is None else limit
 
 
-_JOINED: Mapping[str, Callable[[Any, Any], Any]] = {
+_REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
     "outputs": join_outputs,
     "globals": merge,
     "turn": merge,
@@ -71,17 +80,17 @@ _JOINED: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class Step(Struct):
-    """What a step does: its state update, and the graph names of the next nodes (or LangGraph's ``Send``)."""
+    """The effect of a step: its state update, and the graph names of the next nodes (or LangGraph's ``Send``)."""
 
     update: dict[str, Any]
     goto: list[Any] = field(default_factory=list[Any])
     begins_round: bool = False
 
     def then(self, other: Step) -> Step:
-        """Join with what follows in the same superstep."""
+        """Join with a later step of the same superstep."""
         update = {**self.update, **other.update}
-        for key in self.update.keys() & other.update.keys() & _JOINED.keys():
-            update[key] = _JOINED[key](self.update[key], other.update[key])
+        for key in self.update.keys() & other.update.keys() & _REDUCERS.keys():
+            update[key] = _REDUCERS[key](self.update[key], other.update[key])
         return Step(update, other.goto, other.begins_round)
 
 
@@ -91,23 +100,23 @@ class Scope(Struct, eq=False):
     program: RegionProgram
     turn: TurnContext
     outer: Mapping[str, Any]
-    """The state around, as the region's node sees it."""
+    """The outer state, as the region's node sees it."""
     first: Mapping[str, JsonValue]
-    """The owner's outputs at entry."""
+    """The owner's outputs on entry."""
     items: Sequence[JsonValue] | None
     only: int | None = None
-    """The one round that this scope is for, where rounds run side by side."""
+    """The only round of this scope, if rounds run concurrently."""
 
     def view(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the state as a body node sees it: what the body wrote over what is around."""
+        """Return the state as a body node sees it: the writes of the body over the outer state."""
         outputs = dict(self.outer.get("outputs", {}))
-        for node, written in state.get("outputs", {}).items():
-            outputs[node] = {**outputs[node], **written} if node in outputs else written
-        record, turn, around = state.get("scope", {}), self.outer.get("turn", {}), self.outer.get("globals", {})
+        for node, entry in state.get("outputs", {}).items():
+            outputs[node] = {**outputs[node], **entry} if node in outputs else entry
+        record, turn, outer_globals = state.get("scope", {}), self.outer.get("turn", {}), self.outer.get("globals", {})
         view = {
             **self.outer,
             "outputs": outputs,
-            "globals": {**around, **state["globals"]} if state.get("globals") else around,
+            "globals": {**outer_globals, **state["globals"]} if state.get("globals") else outer_globals,
             "turn": merge_turn(turn, state["turn"]) if "turn" in state else turn,
             "scope": record,
             "ran": state.get("ran", {}),
@@ -127,47 +136,47 @@ class Scope(Struct, eq=False):
     async def enter(self, state: Mapping[str, Any], write: Write | None) -> Step:
         """Open the region and begin its first round, if there is one."""
         owner, clock = self.program.owner.node, self.turn.services.clock
-        began = [clock.now(), clock.monotonic()]
-        scope: dict[str, Any] = {"began": began, "collected": {}}
-        if self.program.keeps_items and self.items is not None:
+        started = [clock.now(), clock.monotonic()]
+        scope: dict[str, Any] = {"began": started, "collected": {}}
+        if self.program.stores_items and self.items is not None:
             scope["items"] = FrozenList(self.items)
-        opened = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
+        step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
-            await self._emit(NodeStarted(owner.id, began[0]), write)
-        return opened.then(await self._begin(self._after(state, opened.update), self.only or 0, write))
+            await self._emit(NodeStarted(owner.id, started[0]), write)
+        return step.then(await self._begin(self._preview(state, step.update), self.only or 0, write))
 
     async def spread(self, write: Write | None) -> tuple[dict[str, Any], range]:
-        """Open a region whose rounds run side by side; give the state update and the numbers of the rounds."""
+        """Open a region with concurrent rounds; return the state update and the numbers of the rounds."""
         owner, clock = self.program.owner.node, self.turn.services.clock
-        began = [clock.now(), clock.monotonic()]
-        await self._emit(NodeStarted(owner.id, began[0]), write)
-        return {"scope": {"began": began}}, range(len(self.items or ()))
+        started = [clock.now(), clock.monotonic()]
+        await self._emit(NodeStarted(owner.id, started[0]), write)
+        return {"scope": {"began": started}}, range(len(self.items or ()))
 
-    def round_update(self, left: Mapping[str, Any]) -> dict[str, Any]:
-        """Give what one of several rounds leaves: its values, and its outputs if it is the last of the list."""
+    def round_update(self, final: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the update of one of several rounds: its values, and its outputs if it is the last one."""
         index = self.only or 0
-        collected = left.get("scope", {}).get("collected", {})
+        collected = final.get("scope", {}).get("collected", {})
         values = {name: read_entries(levels) for name, levels in collected.items()}
         update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
         if index == len(self.items or ()) - 1:
-            update["outputs"] = {n: e for n, e in left.get("outputs", {}).items() if n in self.program.inside}
-        if record := {k: v for k, v in left.get("turn", {}).items() if k in ("error", "visits", "references")}:
+            update["outputs"] = {n: e for n, e in final.get("outputs", {}).items() if n in self.program.inside}
+        if record := {k: v for k, v in final.get("turn", {}).items() if k in ("error", "visits", "references")}:
             update["turn"] = record
-        if leaving := left.get("scope", {}).get("leave"):
-            update["scope"] = {"leave": leaving}
+        if targets := final.get("scope", {}).get("leave"):
+            update["scope"] = {"leave": targets}
         return update
 
     async def close_round(self, state: Mapping[str, Any], update: Mapping[str, Any], write: Write | None) -> Step:
         """End the round with the update of its last node, and begin the next one or leave."""
-        seen = self._after(state, update)
-        record = seen.get("scope", {})
+        preview = self._preview(state, update)
+        record = preview.get("scope", {})
         index = record.get("round", 0)
-        values = {"collected": self._collect(seen, index)} if self.program.collects else {}
-        closed = Step({**update, "scope": {**update.get("scope", {}), **values}})
+        values = {"collected": self._collect(preview, index)} if self.program.collects else {}
+        step = Step({**update, "scope": {**update.get("scope", {}), **values}})
         if self.only is not None or (record.get("exit") and self.program.rules.leaves_at_exit):
-            return closed
-        seen["scope"] = {**record, **values}
-        return closed.then(await self._begin(seen, index + 1, write))
+            return step
+        preview["scope"] = {**record, **values}
+        return step.then(await self._begin(preview, index + 1, write))
 
     async def _begin(self, state: Mapping[str, Any], index: int, write: Write | None) -> Step:
         program = self.program
@@ -180,7 +189,7 @@ class Scope(Struct, eq=False):
         except ComponentError as error:
             return Step({"scope": {"failure": str(error)}})
         if not has_next_round:
-            return Step({"scope": {"round": index}, "outputs": await self._visit_item_in_vain(view, write)})
+            return Step({"scope": {"round": index}, "outputs": await self._end_item(view, write)})
         scope = {"round": index, "exit": False, "settled": 0}
         if program.item is None:
             return Step(
@@ -191,8 +200,8 @@ class Scope(Struct, eq=False):
         update, goto = await visit_item(program.item, view, self.turn, current, write)
         return Step({**update, "scope": scope}, goto, begins_round=bool(update.get("outputs")))
 
-    async def _visit_item_in_vain(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:
-        """RAGFlow's item node starts once more to find that there is nothing left. Give its outputs, by node."""
+    async def _end_item(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:
+        """Start the item node once more to find nothing left, as RAGFlow does. Return its outputs, by node."""
         if self.program.item is None:
             return {}
         item, now = self.program.item.node.id, self.turn.services.clock.now()
@@ -201,10 +210,10 @@ class Scope(Struct, eq=False):
         await self._emit(NodeFinished(item, now, 0.0, {}, outputs), write)
         return {item: outputs}
 
-    def _collect(self, seen: Mapping[str, Any], index: int) -> dict[str, Any]:
-        """Gather the round's values; a node that did not run in it, or failed, gives ``""``."""
-        collected = dict(seen.get("scope", {}).get("collected", {}))
-        ran, view = seen.get("ran", {}), self.view(seen)
+    def _collect(self, preview: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """Collect the values of the round; a node that failed or did not run in it contributes ``""``."""
+        collected = dict(preview.get("scope", {}).get("collected", {}))
+        ran, view = preview.get("ran", {}), self.view(preview)
         outputs = view["outputs"]
         if self.program.region.item is not None:
             ran = {**ran, self.program.region.item: index}  # it begins every round
@@ -217,13 +226,13 @@ class Scope(Struct, eq=False):
             collected[name] = append_entry(collected.get(name, []), value)
         return collected
 
-    def _after(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-        """The state as it will be once the update is in."""
-        after = dict(state)
-        for key, fold in (("outputs", merge_outputs), ("globals", merge), ("scope", merge), ("ran", merge)):
+    def _preview(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the state as it will be after the update."""
+        preview = dict(state)
+        for key, reduce in (("outputs", merge_outputs), ("globals", merge), ("scope", merge), ("ran", merge)):
             if key in update:
-                after[key] = fold(state.get(key), update[key])
-        return after
+                preview[key] = reduce(state.get(key), update[key])
+        return preview
 
     async def _emit(self, event: EngineEvent, write: Write | None) -> None:
         await self.turn.emit(event, write)
@@ -231,19 +240,19 @@ class Scope(Struct, eq=False):
     # The end
 
     def result(self, state: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, Any]]:
-        """Give the owner's outputs, and the update that carries what the body wrote to the state around."""
+        """Return the owner's outputs, and the update with the body's writes for the outer state."""
         owner = self.program.owner.node.id
-        written: Mapping[str, Any] = state.get("outputs", {})
+        entries: Mapping[str, Any] = state.get("outputs", {})
         lists = self._lists(state)
-        outputs = {**self.first, **written.get(owner, {}), **lists}
-        inside = {node: entry for node, entry in written.items() if node in self.program.inside}
-        around = {n: e for n, e in written.items() if n != owner and n not in self.program.inside}
-        update: dict[str, Any] = {"outputs": output_patch(set=inside, patch=around)}
+        outputs = {**self.first, **entries.get(owner, {}), **lists}
+        inside = {node: entry for node, entry in entries.items() if node in self.program.inside}
+        outside = {n: e for n, e in entries.items() if n != owner and n not in self.program.inside}
+        update: dict[str, Any] = {"outputs": output_patch(set=inside, patch=outside)}
         if assigned := state.get("globals"):
             update["globals"] = dict(assigned)
         record = state.get("turn", {})
-        if kept := {name: record[name] for name in ("visits", "references") if name in record}:
-            update["turn"] = kept
+        if notes := {name: record[name] for name in ("visits", "references") if name in record}:
+            update["turn"] = notes
         return outputs, update
 
     def _lists(self, state: Mapping[str, Any]) -> dict[str, FrozenList]:
@@ -255,7 +264,7 @@ class Scope(Struct, eq=False):
         return lists
 
     def error(self, state: Mapping[str, Any]) -> tuple[NodeId, str] | None:
-        """Give the body node whose error stopped the turn, and its text."""
+        """Return the body node whose error stopped the turn, and its text."""
         error = state.get("turn", {}).get("error")
         return (NodeId(error[2]), error[3]) if error else None
 
@@ -268,9 +277,9 @@ async def visit_region(
     play: Callable[[Scope], Awaitable[Mapping[str, Any]]],
     write: Write | None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Run a region as one node of the graph around; ``play`` runs its graph and gives the state that leaves.
+    """Run a region as one node of the outer graph; ``play`` runs its graph and returns the final state.
 
-    What happens before ``play`` happens again when a run goes on inside the region, so it only reads.
+    Everything before ``play`` is repeated when a run continues inside the region, so it only reads.
     """
     owner, clock = program.owner, turn.services.clock
     if not may_start(owner.node, state, turn):
@@ -280,22 +289,22 @@ async def visit_region(
     if outcome.error is not None or outcome.is_halting:
         created_at = clock.now()
         await turn.emit(NodeStarted(owner.node.id, created_at), write)
-        await tell(owner, ctx, outcome, created_at, 0.0)
-        return update_of(owner, ctx, outcome, number), next_of(owner, outcome)
+        await emit_finished(owner, ctx, outcome, created_at, 0.0)
+        return state_update(owner, ctx, outcome, number), next_nodes(owner, outcome)
     scope = Scope(program, turn, state, outcome.outputs, program.rules.items(ctx, owner.node.params))
-    left = await play(scope)
-    outputs, carried = scope.result(left)
-    if (error := scope.error(left)) is not None:
+    final = await play(scope)
+    outputs, update = scope.result(final)
+    if (error := scope.error(final)) is not None:
         node, text = error
-        record = {**carried.get("turn", {}), "error": [number, owner.plan.nodes[node].rank, node, text]}
-        return {**carried, "turn": record}, []
-    record = left["scope"]
+        record = {**update.get("turn", {}), "error": [number, owner.plan.nodes[node].rank, node, text]}
+        return {**update, "turn": record}, []
+    record = final["scope"]
     if failure := record.get("failure"):
-        outcome = failed(owner, ctx, failure)
+        outcome = apply_error_policy(owner, ctx, failure)
     else:
         outcome.outputs = outputs
-    if leaving := record.get("leave"):
-        outcome.targets = tuple(NodeId(target) for target in leaving)
+    if targets := record.get("leave"):
+        outcome.targets = tuple(NodeId(target) for target in targets)
     wall, monotonic = record["began"]
-    await tell(owner, ctx, outcome, wall, max(0.0, clock.monotonic() - monotonic))
-    return Step(carried).then(Step(update_of(owner, ctx, outcome, number))).update, next_of(owner, outcome)
+    await emit_finished(owner, ctx, outcome, wall, max(0.0, clock.monotonic() - monotonic))
+    return Step(update).then(Step(state_update(owner, ctx, outcome, number))).update, next_nodes(owner, outcome)

@@ -1,9 +1,9 @@
-"""Trying one component of a canvas alone: what it reads, and a visit of it with values for that."""
+"""Running a single component of a canvas with values for its inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import ComponentError, RequestError
 from ragflow_lg.base.ids import NodeId
@@ -25,9 +25,9 @@ _REGIONS = ("region", "region_item", "region_exit")
 
 
 def input_form(plan: Plan, node_id: str) -> dict[str, JsonValue]:
-    """Give what a component is tried with: ``{name: {"name", "type", "value", "optional", …}}``.
+    """Return the inputs of a component: ``{name: {"name", "type", "value", "optional", …}}``.
 
-    Of Begin and of forms these are the fields; of all others the references that the parameters hold.
+    For Begin and forms these are the fields; for all others, the references in the parameters.
 
     Raises:
         RequestError: if the canvas does not have the component.
@@ -35,30 +35,30 @@ def input_form(plan: Plan, node_id: str) -> dict[str, JsonValue]:
     node = _node(plan, node_id)
     if node.spec.kind in _FORMS:
         declared: Any = node.params.inputs
-        return to_json(declared) if isinstance(declared, dict) else {}
-    return {reference.text: _field(plan, reference) for reference in _read_by(node).values()}
+        return cast("dict[str, JsonValue]", to_json(declared)) if isinstance(declared, dict) else {}
+    return {reference.text: _field(plan, reference) for reference in _find_references(node).values()}
 
 
 async def visit_alone(
-    plan: Plan, node_id: str, given: Mapping[str, JsonValue], services: Services
+    plan: Plan, node_id: str, values: Mapping[str, JsonValue], services: Services
 ) -> dict[str, JsonValue]:
-    """Run one component with values for what it reads, by the names of `input_form`; give all its outputs.
+    """Run one component with values for its inputs, named as in `input_form`; return all its outputs.
 
-    What is not given reads as in a new session. Should the component fail, ``_ERROR`` says why.
+    Other inputs have the values of a new session. If the component fails, ``_ERROR`` contains the reason.
 
     Raises:
-        RequestError: if there is no such component, it cannot be run alone, or a name is none that it reads.
+        RequestError: if the component does not exist or cannot run alone, or a value belongs to no input.
     """
     node = _node(plan, node_id)
     if node.spec.kind in _REGIONS:
-        raise RequestError(f"{node_id!r} repeats or ends a body and cannot be run alone; run what is inside it.", 101)
+        raise RequestError(f"{node_id!r} repeats or ends a body and cannot run alone. Run a component inside it.", 101)
     request: TurnRequest = {}
     state: dict[str, Any] = {"globals": {**plan.globals, "sys.date": services.clock.local_time()}}
     state |= {"outputs": {}, "history": [], "turn": {"seed": services.ids.seed()}, "aliases": {}}
     if node.spec.kind in _FORMS:
-        request["inputs"] = {name: {"value": value} for name, value in given.items()}
+        request["inputs"] = {name: {"value": value} for name, value in values.items()}
     else:
-        _place(state, _read_by(node), given)
+        _set_values(state, _find_references(node), values)
     events: list[EngineEvent] = []
     turn = TurnContext(services)
     program = NodeProgram(plan, node, {}, (), dict.fromkeys(node.outputs))
@@ -66,8 +66,8 @@ async def visit_alone(
         await visit(program, state, turn, 1, request=request, write=events.append)
     finally:
         turn.limits.close()
-    done = next(event for event in events if isinstance(event, NodeFinished))
-    return {**done.outputs, "_created_time": done.created_at, "_elapsed_time": done.elapsed_s}
+    finished = next(event for event in events if isinstance(event, NodeFinished))
+    return {**finished.outputs, "_created_time": finished.created_at, "_elapsed_time": finished.elapsed_s}
 
 
 def _node(plan: Plan, node_id: str) -> PlanNode:
@@ -77,7 +77,7 @@ def _node(plan: Plan, node_id: str) -> PlanNode:
     return node
 
 
-def _read_by(node: PlanNode) -> dict[str, Reference]:
+def _find_references(node: PlanNode) -> dict[str, Reference]:
     parts = [reference for part in node.with_tools() for reference, _ in part.references]
     return {reference.text: reference for reference in parts}
 
@@ -92,18 +92,18 @@ def _field(plan: Plan, reference: Reference) -> dict[str, JsonValue]:
     return {"name": name, "type": "line", "value": value, "optional": False}
 
 
-def _place(state: dict[str, Any], known: Mapping[str, Reference], given: Mapping[str, JsonValue]) -> None:
-    """Put values where the references read them."""
-    for name, value in given.items():
-        reference = known.get(name) or parse_reference(name)
-        if reference is None or reference.text not in known:
-            names = ", ".join(known) or "nothing"
+def _set_values(state: dict[str, Any], references: Mapping[str, Reference], values: Mapping[str, JsonValue]) -> None:
+    """Set values in the state where the references read them."""
+    for name, value in values.items():
+        reference = references.get(name) or parse_reference(name)
+        if reference is None or reference.text not in references:
+            names = ", ".join(references) or "nothing"
             raise RequestError(f"The component does not read {name!r}; it reads {names}.", 101)
         if reference.kind == "output":
             outputs = state["outputs"].setdefault(reference.node, {})
             try:
                 outputs[reference.key] = write_path(outputs.get(reference.key), reference.path, value)
             except ComponentError as error:
-                raise RequestError(f"{name!r} does not go together with the other values: {error}", 101) from None
+                raise RequestError(f"{name!r} conflicts with the other values: {error}", 101) from None
         else:
             state["globals" if reference.kind == "global" else "aliases"][reference.key] = value

@@ -1,4 +1,4 @@
-"""The two ends of a turn: what the entry node does before it runs, and the closing node.
+"""The start and end of a turn: the work of the entry node before it runs, and the closing node.
 
 Source of the rules: RAGFlow's ``agent/canvas.py`` (``run``, ``reset``); differences are in ``docs/fidelity.md``.
 """
@@ -6,7 +6,7 @@ Source of the rules: RAGFlow's ``agent/canvas.py`` (``run``, ``reset``); differe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ragflow_lg.base.errors import InputRefusedError, RagflowLgError
 from ragflow_lg.base.values import to_json, to_text
@@ -27,22 +27,23 @@ REQUEST_KEYS = tuple(TurnRequest.__annotations__)
 async def open_turn(
     plan: Plan, state: Mapping[str, Any], turn: TurnContext, request: TurnRequest
 ) -> tuple[dict[str, Any], TurnStarted]:
-    """Give ``globals``, ``history`` entry and ``turn`` record with which a turn begins, and its event.
+    """Return the first state update of a turn (``globals``, ``history``, ``messages``, ``turn``) and its event.
 
-    Files that cannot be read stop the turn before its first node.
+    Unreadable files stop the turn before its first node.
     """
-    held = {**plan.globals, **state.get("globals", {})}
+    globals_: dict[str, Any] = {**plan.globals, **state.get("globals", {})}
     query = to_json(request.get("query"))
-    held.update(_requested(request))
+    globals_.update(_request_globals(request))
     before = prior_history(state, request.get("earlier"))
-    asked_before = sum(role == "user" for role, _ in before)
-    held["sys.conversation_turns"] = int(held.get("sys.conversation_turns") or 0) + asked_before + 1
-    held["sys.date"] = turn.services.clock.local_time()
-    held["sys.history"] = [*(held.get("sys.history") or []), *history_lines(before), f"user: {to_text(query)}"]
+    prior_turns = sum(role == "user" for role, _ in before)
+    globals_["sys.conversation_turns"] = int(globals_.get("sys.conversation_turns") or 0) + prior_turns + 1
+    globals_["sys.date"] = turn.services.clock.local_time()
+    globals_["sys.history"] = [*(globals_.get("sys.history") or []), *history_lines(before), f"user: {to_text(query)}"]
+    seed, inputs = turn.services.ids.seed(), cast("dict[str, Any]", to_json(request.get("inputs") or {}))
     record: TurnRecord = {
-        "number": held["sys.conversation_turns"],
-        "seed": turn.services.ids.seed(),
-        "inputs": to_json(request.get("inputs") or {}),
+        "number": globals_["sys.conversation_turns"],
+        "seed": seed,
+        "inputs": inputs,
         "status": "running",
         "canvas_hash": plan.canvas_hash,
     }
@@ -50,58 +51,58 @@ async def open_turn(
         record["regions"] = {**plan.region_shapes}
     if files := request.get("files"):
         try:
-            held["sys.files"] = to_json(await turn.services.files.read(files, ""))
+            globals_["sys.files"] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
             record["error"] = [0, 0, plan.entry, f"{_UNREADABLE}: {error}"]
-    asked = question_message(to_text(query), record["seed"], len(state.get("history", [])) + len(before))
-    opened = {
-        "globals": held,
+    question = question_message(to_text(query), seed, len(state.get("history", [])) + len(before))
+    update = {
+        "globals": globals_,
         "history": [*before, ["user", "" if query is None else query]],
         "messages": [
-            *prior_messages(before, record["seed"]),
-            {**asked, "id": request.get("message_id") or asked["id"]},
+            *prior_messages(before, seed),
+            {**question, "id": request.get("message_id") or question["id"]},
         ],
         "turn": record,
     }
-    return opened, TurnStarted(held, record["inputs"], record["seed"])
+    return update, TurnStarted(globals_, inputs, seed)
 
 
 async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: TurnRequest) -> dict[str, Any]:
-    """Give the state update with which an answer reaches a waiting turn.
+    """Return the state update that passes an answer to a waiting turn.
 
-    As in RAGFlow the answer counts as a turn of the conversation. An empty query keeps the one before.
+    As in RAGFlow, the answer counts as a turn of the conversation. An empty query keeps the previous one.
 
     Raises:
         InputRefusedError: if a file cannot be read; the session still waits.
     """
-    held: Mapping[str, Any] = state.get("globals", {})
+    globals_: Mapping[str, Any] = state.get("globals", {})
     query = to_json(request.get("query") or "")
-    update = _requested(request)
-    update["sys.conversation_turns"] = int(held.get("sys.conversation_turns") or 0) + 1
+    update = _request_globals(request)
+    update["sys.conversation_turns"] = int(globals_.get("sys.conversation_turns") or 0) + 1
     update["sys.date"] = turn.services.clock.local_time()
-    update["sys.history"] = [*(held.get("sys.history") or []), f"user: {to_text(query)}"]
+    update["sys.history"] = [*(globals_.get("sys.history") or []), f"user: {to_text(query)}"]
     if files := request.get("files"):
         try:
             update["sys.files"] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
             raise InputRefusedError(f"{_UNREADABLE}: {error}") from error
-    answered: dict[str, Any] = {"globals": update, "history": [["user", query]]}
-    if said := to_text(query):
+    state_update: dict[str, Any] = {"globals": update, "history": [["user", query]]}
+    if text := to_text(query):
         seed = state.get("turn", {}).get("seed", 0)
-        answered["messages"] = [question_message(said, seed, len(state.get("history", [])))]
-    return answered
+        state_update["messages"] = [question_message(text, seed, len(state.get("history", [])))]
+    return state_update
 
 
-def _requested(request: TurnRequest) -> dict[str, Any]:
-    """Give the globals that the request sets. An empty value keeps the one of the turn before."""
+def _request_globals(request: TurnRequest) -> dict[str, Any]:
+    """Return the globals that the request sets. An empty value keeps that of the previous turn."""
     names = ("query", "user_id", "chat_template_kwargs")
     return {f"sys.{name}": to_json(value) for name in names if (value := request.get(name))}
 
 
 def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
-    """Give the state update that ends a turn, and its event.
+    """Return the last state update of a turn, and its event.
 
-    A turn that ended well adds the last node's outputs to the history; one that failed adds nothing.
+    A successful turn adds the outputs of its last node to the history; a failed one adds nothing.
     """
     record: TurnRecord = state.get("turn", {})
     outputs = state.get("outputs", {})
@@ -111,11 +112,11 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
         messages = [answer_message(f"The turn failed: {text}", seed, number)]
         return {"messages": messages, "turn": {"status": "failed"}}, TurnFinished("failed", {}, text)
     last: dict[str, Any] = outputs.get(record["last"][2], {}) if "last" in record else {}
-    said = to_text(last["content"]) if "content" in last else to_text(last)
+    answer = to_text(last["content"]) if "content" in last else to_text(last)
     update: dict[str, Any] = {
         "history": [["assistant", last]],
-        "messages": [answer_message(said, seed, number)],
-        "globals": {"sys.history": [*(state.get("globals", {}).get("sys.history") or []), f"assistant: {said}"]},
+        "messages": [answer_message(answer, seed, number)],
+        "globals": {"sys.history": [*(state.get("globals", {}).get("sys.history") or []), f"assistant: {answer}"]},
         "turn": {"status": "succeeded"},
     }
     return update, TurnFinished("succeeded", last)

@@ -1,4 +1,4 @@
-"""Giving up a turn that waits, so that the next one begins anew."""
+"""Abandoning a turn that waits for an answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
+from ragflow_lg.base.langgraph_internals import END
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.run import thread_config
@@ -19,30 +20,27 @@ if TYPE_CHECKING:
 
 __all__ = ["abandon"]
 
-_END = "__end__"
-"""LangGraph: an update without values in the name of this node clears what is left to do."""
-
 
 async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:
-    """Let a session wait no longer: its forms are closed, its turn is cancelled. History and globals stay.
+    """Close the open forms of a session and cancel its turn. History and globals stay.
 
-    A canvas that has lost the waiting nodes will do: what is written down of the run counts too.
+    The canvas may have lost the waiting nodes: the stored run record counts as well.
 
     Raises:
-        ConflictError: if the session does not wait, or somebody runs it.
+        ConflictError: if the session does not wait, or is running.
     """
     graph: Any = canvas.graph
     config: Any = thread_config(canvas, session)
-    id_ = session_of_thread(thread_of_session(session))
-    async with AsyncExitStack() as held:
+    session_id = session_of_thread(thread_of_session(session))
+    async with AsyncExitStack() as stack:
         if store is not None:
-            config = with_lease_token(config, await held.enter_async_context(hold_lease(store.leases, id_)))
+            config = with_lease_token(config, await stack.enter_async_context(hold_lease(store.leases, session_id)))
         snapshot: Any = await graph.aget_state(config)
-        newest = await _newest(store, id_) if store is not None else None
+        newest = await _newest(store, session_id) if store is not None else None
         if not open_pauses(snapshot) and (newest is None or newest.status != "waiting"):
             raise ConflictError("The session does not wait for an answer.")
-        while snapshot.tasks:  # what is left, then the closing node, which comes when nothing is left
-            await graph.aupdate_state(config, None, as_node=_END)
+        while snapshot.tasks:  # first the open tasks, then the closing node, which follows them
+            await graph.aupdate_state(config, None, as_node=END)
             snapshot = await graph.aget_state(config)
         if store is not None and newest is not None:
             now = int(clock.now() * 1000)

@@ -1,8 +1,8 @@
-"""Forks and reruns: a new session that begins where another one has been. The other one is not touched.
+"""Forks and reruns: new sessions that begin at an earlier point of another one, which stays unchanged.
 
-LangGraph's own time travel replays a region from its first round and moves the session's head. Here the
-checkpoints of one info are copied, those of the regions that were open at that info too, so that the new session
-goes on as the old one would have.
+LangGraph's own time travel replays a region from its first round and moves the session's head. This module copies the
+checkpoints of one point in time, including those of open regions, so that the new session continues as the old one
+would have.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.base.ids import NodeId, thread_of_session
+from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL, NAMESPACE_SEPARATOR, START, TASK_SEPARATOR
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.canvas_changes import changed_channels, near_names, read_changes
@@ -25,20 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointInfo", "fork", "list_checkpoints", "rerun"]
 
-_INTERRUPT = "__interrupt__"
-"""LangGraph's channel for what a task asks."""
-_START, _ROUND = "__start__", "__round__"
-"""Graph names of the way in, and of a round that runs beside others; all others are those of components."""
+_ROUND = "__round__"
+"""Graph name of a concurrent round; all others, except START, are those of components."""
 
 
 class CheckpointInfo(Struct, frozen=True):
-    """A stored superstep of a session. ``next`` are the nodes that come next, by component id."""
+    """A stored superstep of a session. ``next`` are the component ids of the next nodes."""
 
     checkpoint: str
     namespace: str
-    """LangGraph's name of the entry into a region that the step belongs to, ``""`` for the canvas itself."""
+    """LangGraph's name of the entry into a region, ``""`` for the canvas itself."""
     region: NodeId | None
-    """The Loop or Iteration that is."""
+    """The Loop or Iteration of the namespace."""
     step: int
     created_at: str
     """ISO 8601."""
@@ -48,16 +47,16 @@ class CheckpointInfo(Struct, frozen=True):
 
 
 class _Level(Struct, frozen=True):
-    """A stored superstep of a namespace, and which of its tasks are to run again."""
+    """A stored superstep of a namespace, and the tasks that run again."""
 
     namespace: str
     checkpoint: str
-    again: frozenset[str] | None
-    """None for all of them."""
+    rerun_tasks: frozenset[str] | None
+    """Task ids; None for all."""
 
 
 class _Branching:
-    """What forking and rerunning share: reading one session, writing another."""
+    """The common part of fork and rerun: reading one session, writing another."""
 
     def __init__(self, canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], source: str) -> None:
         self._canvas = canvas
@@ -68,19 +67,19 @@ class _Branching:
         self._ids = {name: id_ for id_, name in canvas.names.items()}
 
     def config(self, namespace: str, checkpoint: str = "") -> Any:
-        """Give LangGraph's config of a place in the session."""
+        """Return LangGraph's config of a place in the session."""
         place = {"thread_id": self._source, "checkpoint_ns": namespace}
         return {"configurable": place | ({"checkpoint_id": checkpoint} if checkpoint else {})}
 
     async def history(self, namespace: str) -> AsyncIterator[Any]:
-        """Go through LangGraph's snapshots of a namespace, newest first."""
+        """Yield LangGraph's snapshots of a namespace, newest first."""
         listed = self._canvas.graph.aget_state_history(self.config(namespace))
         async with aclosing(cast("Any", listed)):
             async for snapshot in listed:
                 yield snapshot
 
     async def places(self) -> list[tuple[str, str]]:
-        """Give namespace and id of every checkpoint of the session, the newest first."""
+        """Return namespace and id of every checkpoint of the session, newest first."""
         everything: Any = {"configurable": {"thread_id": self._source}}
         # A `CanvasSaver` lists them without reading their values.
         saver: Any = self._saver
@@ -94,110 +93,112 @@ class _Branching:
         return sorted(places, key=lambda place: place[1], reverse=True)
 
     async def namespaces(self) -> list[str]:
-        """Give every namespace of the session, the one with the newest checkpoint first."""
+        """Return every namespace of the session, the one with the newest checkpoint first."""
         return list(dict.fromkeys(namespace for namespace, _ in await self.places()))
 
     def find_place(self, places: list[tuple[str, str]], checkpoint: str) -> tuple[str, str]:
-        """Give namespace and id of the checkpoint that an id, or the beginning of one, names.
+        """Return namespace and id of the checkpoint with an id or unique prefix.
 
         Raises:
             CheckpointError: if there is none, or more than one.
         """
-        found = [place for place in places if place[1].startswith(checkpoint)]
-        if len(found) == 1 or (found and checkpoint in (id_ for _, id_ in found)):
-            return next((place for place in found if place[1] == checkpoint), found[0])
-        listed = f"`ragflow-lg history {self._name}` lists them."
-        if not found:
-            raise CheckpointError(f"The session {self._name!r} has no checkpoint {checkpoint!r}; {listed}")
-        raise CheckpointError(f"{len(found)} checkpoints of the session begin with {checkpoint!r}; {listed}")
+        matches = [place for place in places if place[1].startswith(checkpoint)]
+        if len(matches) == 1 or (matches and checkpoint in (id_ for _, id_ in matches)):
+            return next((place for place in matches if place[1] == checkpoint), matches[0])
+        advice = f"List them with: ragflow-lg history {self._name}"
+        if not matches:
+            raise CheckpointError(f"The session {self._name!r} has no checkpoint {checkpoint!r}. {advice}")
+        raise CheckpointError(f"{len(matches)} checkpoints of the session begin with {checkpoint!r}. {advice}")
 
-    async def levels(self, namespace: str, checkpoint: str, again: frozenset[str] | None) -> list[_Level]:
-        """Give a superstep and those of the levels around it, from the inside out."""
-        levels = [_Level(namespace, checkpoint, again)]
+    async def levels(self, namespace: str, checkpoint: str, rerun_tasks: frozenset[str] | None) -> list[_Level]:
+        """Return a superstep and those of the surrounding levels, from the inside out."""
+        levels = [_Level(namespace, checkpoint, rerun_tasks)]
         while namespace:
-            namespace, _, segment = namespace.rpartition("|")
-            task = segment.partition(":")[2]
-            around = await self.task_of(namespace, task)
-            levels.append(_Level(namespace, _id_of(around), frozenset({task})))
+            namespace, _, segment = namespace.rpartition(NAMESPACE_SEPARATOR)
+            task = segment.partition(TASK_SEPARATOR)[2]
+            outer = await self.find_task(namespace, task)
+            levels.append(_Level(namespace, _checkpoint_id(outer), frozenset({task})))
         return levels
 
     @asynccontextmanager
     async def target(self, session: str, leases: Leases | None) -> AsyncGenerator[None]:
-        """Hold the new session, to which `copy` writes.
+        """Lease the new session, the target of `copy`.
 
         Raises:
-            ConflictError: if it is there already, or somebody is about to make it.
+            ConflictError: if it exists, or is being created.
         """
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as stack:
             self._target = {"thread_id": thread_of_session(session)}
             if leases is not None:
-                self._target[LEASE_TOKEN] = await held.enter_async_context(hold_lease(leases, session))
+                self._target[LEASE_TOKEN] = await stack.enter_async_context(hold_lease(leases, session))
             place: Any = {"configurable": {"thread_id": self._target["thread_id"], "checkpoint_ns": ""}}
             if await self._saver.aget_tuple(place) is not None:
-                raise ConflictError(f"There is a session {session!r} already; choose another name.")
-            # Somebody may have died while making it.
+                raise ConflictError(f"The session {session!r} already exists. Choose another name.")
+            # A process may have died while creating it.
             await self._saver.adelete_thread(self._target["thread_id"])
             yield
 
     async def copy(
         self,
-        found: CheckpointTuple,
+        stored: CheckpointTuple,
         *,
         without: Collection[str] | None = None,
         changes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy a checkpoint and what its tasks have written, except those of ``without``, under the same ids.
+        """Copy a checkpoint and its pending writes, except those of the tasks ``without``, under the same ids.
 
-        With ``without`` some of it is to run again. A form that is asked again has the same id as before: the answer
-        that it got is forgotten, or the new session would take it for answered.
+        With ``without`` some tasks run again. A form that is shown again has the same id as before: its old answer is
+        removed, or the new session would treat it as answered.
         """
-        place: Any = found.config.get("configurable", {})
-        writes = [write for write in found.pending_writes or () if write[0] not in (without or ())]
-        values = {**found.checkpoint["channel_values"], **(changes or {})}
+        place: Any = stored.config.get("configurable", {})
+        writes = [write for write in stored.pending_writes or () if write[0] not in (without or ())]
+        values = {**stored.checkpoint["channel_values"], **(changes or {})}
         if without is not None:
-            asked = {pause.id for _, channel, pauses in writes if channel == _INTERRUPT for pause in pauses}
-            writes = [(task, channel, _forgetful(channel, value, asked)) for task, channel, value in writes]
-            values = {channel: _forgetful(channel, value, asked) for channel, value in values.items()}
-        versions = found.checkpoint["channel_versions"]
+            open_ids = {pause.id for _, channel, pauses in writes if channel == INTERRUPT_CHANNEL for pause in pauses}
+            writes = [
+                (task, channel, _without_closed_answers(channel, value, open_ids)) for task, channel, value in writes
+            ]
+            values = {channel: _without_closed_answers(channel, value, open_ids) for channel, value in values.items()}
+        versions = stored.checkpoint["channel_versions"]
         versions = {**dict.fromkeys(changes or (), max(versions.values(), default=None)), **versions}
-        checkpoint: Any = {**found.checkpoint, "channel_values": values, "channel_versions": versions}
+        checkpoint: Any = {**stored.checkpoint, "channel_values": values, "channel_versions": versions}
         namespace: Any = {**self._target, "checkpoint_ns": place.get("checkpoint_ns", "")}
-        coming: Any = {**namespace, "checkpoint_id": checkpoint["id"]}
+        copy_place: Any = {**namespace, "checkpoint_id": checkpoint["id"]}
         by_task: dict[str, list[tuple[str, Any]]] = {}
         for task, channel, value in writes:
             by_task.setdefault(task, []).append((channel, value))
-        for task, written in by_task.items():
-            await self._saver.aput_writes({"configurable": coming}, written, task)
-        # Last, since it makes the rest count: whoever dies before has made no session.
-        metadata: Any = {**found.metadata, "source": "fork"}
+        for task, task_writes in by_task.items():
+            await self._saver.aput_writes({"configurable": copy_place}, task_writes, task)
+        # Last, because it makes the rest visible: before it there is no session.
+        metadata: Any = {**stored.metadata, "source": "fork"}
         await self._saver.aput({"configurable": namespace}, checkpoint, metadata, checkpoint["channel_versions"])
 
     async def tuple(self, namespace: str, checkpoint: str = "") -> CheckpointTuple:
-        """Give a stored checkpoint, or the newest.
+        """Return a stored checkpoint, or the newest.
 
         Raises:
             CheckpointError: if there is none.
         """
-        found = await self._saver.aget_tuple(self.config(namespace, checkpoint))
-        if found is None:
-            raise CheckpointError(f"There is no session {self._name!r} here.")
-        return found
+        stored = await self._saver.aget_tuple(self.config(namespace, checkpoint))
+        if stored is None:
+            raise CheckpointError(f"The store has no session {self._name!r}.")
+        return stored
 
     def region_of(self, namespace: str) -> NodeId | None:
-        """Give the region of a namespace. Rounds side by side have namespaces of their own within it."""
-        names = (segment.partition(":")[0] for segment in reversed(namespace.split("|")))
+        """Return the region of a namespace. Concurrent rounds have their own namespaces within it."""
+        names = (segment.partition(TASK_SEPARATOR)[0] for segment in reversed(namespace.split(NAMESPACE_SEPARATOR)))
         return next((self._ids[name] for name in names if name in self._ids), None)
 
-    def _coming(self, snapshot: Any, region: NodeId | None) -> tuple[NodeId, ...]:
-        """Give the nodes that come next. Rounds that run side by side are told by their region."""
+    def _next_nodes(self, snapshot: Any, region: NodeId | None) -> tuple[NodeId, ...]:
+        """Return the next nodes. Concurrent rounds are represented by their region."""
         regions = self._canvas.plan.regions
-        begins = regions[region].entry if region else self._canvas.plan.entry
-        stand_in = {_START: begins, _ROUND: region}
-        found = (self._ids.get(name) or stand_in.get(name) for name in snapshot.next)
-        return tuple(dict.fromkeys(node for node in found if node is not None))
+        entry = regions[region].entry if region else self._canvas.plan.entry
+        replacements = {START: entry, _ROUND: region}
+        nodes = (self._ids.get(name) or replacements.get(name) for name in snapshot.next)
+        return tuple(dict.fromkeys(node for node in nodes if node is not None))
 
     async def checkpoints(self, namespace: str) -> AsyncIterator[CheckpointInfo]:
-        """Go through the steps of a namespace, newest first."""
+        """Yield the steps of a namespace, newest first."""
         import orjson
 
         region = self.region_of(namespace)
@@ -210,67 +211,67 @@ class _Branching:
                 region,
                 snapshot.metadata.get("step", 0),
                 snapshot.created_at or "",
-                self._coming(snapshot, region),
+                self._next_nodes(snapshot, region),
                 record.get("round"),
                 len(orjson.dumps(snapshot.values, default=str)),
             )
 
-    # Where to begin again
+    # Finding the start of a rerun
 
     async def find(self, node: NodeId, round: int | None) -> tuple[str, Any]:
-        """Give the newest namespace and snapshot of the last turn at which a node was about to run.
+        """Return the newest namespace and snapshot of the last turn at which a node was about to run.
 
         Raises:
-            CheckpointError: if it has not run in this turn, or not in that round.
+            CheckpointError: if the node did not run in that turn or round.
         """
         nodes = self._canvas.plan.nodes
         if node not in nodes:
             raise CheckpointError(f"The canvas has no node {node!r}. {near_names(node, nodes)}".rstrip())
         if round is not None and nodes[node].parent is None:
-            raise CheckpointError(f"{node!r} is in no Loop or Iteration: it has no rounds, so name none.")
+            raise CheckpointError(f"{node!r} is not in a Loop or Iteration and has no rounds. Omit the round.")
         ran: dict[NodeId, set[int]] = {}
         async for namespace, snapshot in self._last_turn():
             record: Mapping[str, Any] = snapshot.values.get("scope") or {}
             number: int | None = record.get("round")
-            coming = {self._ids[name] for name in snapshot.next if name in self._ids}
-            if node in coming and round in (None, number):
+            next_nodes = {self._ids[name] for name in snapshot.next if name in self._ids}
+            if node in next_nodes and round in (None, number):
                 return namespace, snapshot
-            for other in coming:
+            for other in next_nodes:
                 ran.setdefault(other, set()).update(() if number is None else (number,))
-        raise CheckpointError(self._not_run(node, round, ran))
+        raise CheckpointError(self._describe_missing(node, round, ran))
 
     async def _last_turn(self) -> AsyncIterator[tuple[str, Any]]:
-        """Go through the snapshots of the last turn, namespace by namespace."""
-        began = ""
+        """Yield the snapshots of the last turn, namespace by namespace."""
+        first = ""
         async for snapshot in self.history(""):
             if snapshot.metadata.get("source") == "input":
-                began = _id_of(snapshot)
+                first = _checkpoint_id(snapshot)
                 break
         for namespace in await self.namespaces():
             async for snapshot in self.history(namespace):
-                if _id_of(snapshot) < began:
+                if _checkpoint_id(snapshot) < first:
                     break
                 yield namespace, snapshot
 
-    def _not_run(self, node: NodeId, round: int | None, ran: Mapping[NodeId, set[int]]) -> str:
+    def _describe_missing(self, node: NodeId, round: int | None, ran: Mapping[NodeId, set[int]]) -> str:
         if rounds := sorted(ran.get(node, ())):
-            return f"{node!r} did not run in round {round} of the last turn. It ran in {_shown_rounds(rounds)}."
+            return f"{node!r} did not run in round {round} of the last turn. It ran in {_format_rounds(rounds)}."
         order = sorted(ran, key=lambda other: self._canvas.plan.nodes[other].rank)
-        what = f"Those that ran: {', '.join(order)}." if order else "Nothing ran."
-        return f"{node!r} did not run in the last turn of the session {self._name!r}. {what}"
+        others = f"Those that ran: {', '.join(order)}." if order else "Nothing ran."
+        return f"{node!r} did not run in the last turn of the session {self._name!r}. {others}"
 
-    async def task_of(self, namespace: str, child: str) -> Any:
-        """Give the snapshot of a namespace in which the task ``child`` was about to run."""
+    async def find_task(self, namespace: str, child: str) -> Any:
+        """Return the snapshot of a namespace in which the task ``child`` was about to run."""
         async for snapshot in self.history(namespace):
             if any(task.id == child for task in snapshot.tasks):
                 return snapshot
-        raise CheckpointError("The session does not hold the step around this region any more.")
+        raise CheckpointError("The session no longer has the step that contains this region.")
 
 
 async def list_checkpoints(
     canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str
 ) -> AsyncIterator[CheckpointInfo]:
-    """Go through the stored steps of a session, newest first; those of regions come behind the canvas's own."""
+    """Yield the stored steps of a session, newest first; those of regions follow those of the canvas."""
     branching = _Branching(canvas, saver, session)
     for namespace in sorted(await branching.namespaces(), key=lambda name: (bool(name), name)):
         async for info in branching.checkpoints(namespace):
@@ -286,15 +287,15 @@ async def fork(
     *,
     leases: Leases | None = None,
 ) -> None:
-    """Make a new session that stands where another one stood at a checkpoint, or stands now.
+    """Create a session from another one, at a checkpoint or its present state.
 
-    ``checkpoint`` is one of the canvas or of a region; the beginning of its id is enough. At the newest one everything
-    goes along, what it waits for too; at an older one the nodes that came next run again. Nodes that ran beside the
-    region keep what they gave.
+    ``checkpoint`` is an id (or its unique beginning) of the canvas or of a region. At the newest checkpoint everything
+    is copied, including open forms; at an older one, the next nodes run again. Nodes that ran concurrently to a region
+    keep their results.
 
     Raises:
         CheckpointError: if there is no such session or checkpoint.
-        ConflictError: if there is a session of the new name.
+        ConflictError: if a session of the new name exists.
     """
     branching = _Branching(canvas, saver, session)
     async with branching.target(target, leases):
@@ -302,28 +303,28 @@ async def fork(
         if not checkpoint or not places:
             await _copy_present(branching, canvas)
             return
-        namespace, id_ = branching.find_place(places, checkpoint)
-        levels = await branching.levels(namespace, id_, None)
+        namespace, checkpoint_id = branching.find_place(places, checkpoint)
+        levels = await branching.levels(namespace, checkpoint_id, None)
         newest = dict(reversed(places))
         if all(newest[level.namespace] == level.checkpoint for level in levels):
             await _copy_present(branching, canvas)
             return
         for level in levels:
-            found = await branching.tuple(level.namespace, level.checkpoint)
-            everything = {task for task, _, _ in found.pending_writes or ()}
-            await branching.copy(found, without=everything if level.again is None else level.again)
+            stored = await branching.tuple(level.namespace, level.checkpoint)
+            tasks = {task for task, _, _ in stored.pending_writes or ()}
+            await branching.copy(stored, without=tasks if level.rerun_tasks is None else level.rerun_tasks)
 
 
 async def _copy_present(branching: _Branching, canvas: CompiledCanvas) -> None:
-    """Copy a session as it stands, with the regions that are open and what it waits for."""
-    found = await branching.tuple("")
-    snapshot = await canvas.graph.aget_state(branching.config("", found.checkpoint["id"]))
-    open_tasks = {f"{task.name}:{task.id}" for task in snapshot.tasks}
+    """Copy a session in its present state, with open regions and forms."""
+    root = await branching.tuple("")
+    snapshot = await canvas.graph.aget_state(branching.config("", root.checkpoint["id"]))
+    open_tasks = {f"{task.name}{TASK_SEPARATOR}{task.id}" for task in snapshot.tasks}
     for namespace in await branching.namespaces():
-        if namespace.partition("|")[0] in open_tasks:
+        if namespace.partition(NAMESPACE_SEPARATOR)[0] in open_tasks:
             await branching.copy(await branching.tuple(namespace))
     # The canvas itself comes last, as within `copy`.
-    await branching.copy(found)
+    await branching.copy(root)
 
 
 async def rerun(
@@ -337,45 +338,44 @@ async def rerun(
     changes: Mapping[str, JsonValue] | None = None,
     leases: Leases | None = None,
 ) -> None:
-    """Make a new session that stands before a node of the last turn, with some values changed.
+    """Create a session that stands before a node of the last turn, with some values changed.
 
-    Nodes that ran beside it keep what they gave. A node in the body of a region begins again in the round that is
-    named, or in its last one.
+    Nodes that ran concurrently keep their results. A node in a region restarts in the given round, or in its last one.
 
     Raises:
-        CheckpointError: if the node did not run there, or a change names nothing that there is.
-        ConflictError: if there is a session of the new name.
+        CheckpointError: if the node did not run there, or a change has an unknown name.
+        ConflictError: if a session of the new name exists.
     """
     branching = _Branching(canvas, saver, session)
     async with branching.target(target, leases):
         namespace, snapshot = await branching.find(NodeId(node), round)
         name = canvas.names[NodeId(node)]
-        again = frozenset(task.id for task in snapshot.tasks if task.name == name)
-        levels = await branching.levels(namespace, _id_of(snapshot), again)
+        rerun_tasks = frozenset(task.id for task in snapshot.tasks if task.name == name)
+        levels = await branching.levels(namespace, _checkpoint_id(snapshot), rerun_tasks)
         stored = [await branching.tuple(level.namespace, level.checkpoint) for level in levels]
-        around = stored[-1].checkpoint["channel_values"]
-        read = read_changes(canvas.plan, NodeId(node), changes or {}, around)
-        for level, found in zip(levels, stored, strict=True):
-            values = found.checkpoint["channel_values"]
-            changed = changed_channels(values, read, is_root=not level.namespace)
-            await branching.copy(found, without=level.again, changes=changed)
+        root_values = stored[-1].checkpoint["channel_values"]
+        new_values = read_changes(canvas.plan, NodeId(node), changes or {}, root_values)
+        for level, entry in zip(levels, stored, strict=True):
+            values = entry.checkpoint["channel_values"]
+            channels = changed_channels(values, new_values, is_root=not level.namespace)
+            await branching.copy(entry, without=level.rerun_tasks, changes=channels)
 
 
-def _id_of(snapshot: Any) -> str:
+def _checkpoint_id(snapshot: Any) -> str:
     return snapshot.config["configurable"]["checkpoint_id"]
 
 
-def _forgetful(channel: str, value: Any, asked: Collection[str]) -> Any:
-    """Leave out the answers to pauses that are not open any more."""
+def _without_closed_answers(channel: str, value: Any, open_ids: Collection[str]) -> Any:
+    """Remove the answers to pauses that are not open."""
     if channel != "turn" or "answers" not in value:
         return value
-    return {**value, "answers": {id_: answer for id_, answer in value["answers"].items() if id_ in asked}}
+    return {**value, "answers": {id_: answer for id_, answer in value["answers"].items() if id_ in open_ids}}
 
 
-def _shown_rounds(rounds: list[int]) -> str:
-    """Show numbers in order as runs of neighbours.
+def _format_rounds(rounds: list[int]) -> str:
+    """Return ascending numbers as ranges.
 
-    >>> _shown_rounds([0, 1, 2, 5])
+    >>> _format_rounds([0, 1, 2, 5])
     'rounds 0 to 2, 5'
     """
     runs: list[list[int]] = []
@@ -384,5 +384,5 @@ def _shown_rounds(rounds: list[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    told = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
-    return f"round{'' if len(rounds) == 1 else 's'} {told}"
+    text = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
+    return f"round{'' if len(rounds) == 1 else 's'} {text}"

@@ -1,7 +1,7 @@
-"""Looking on while canvases run: what a deployment counts, logs or sends elsewhere.
+"""Callbacks for deployments that count, log or forward what runs do.
 
-A callback is told of nodes, of what agents do and of the end of a run, in the order in which it happens. It runs beside
-the run: one that is slow, fails or hangs is logged and harms nobody.
+A callback receives events of nodes, agents and runs in their order. It runs concurrently to the run: one that is slow,
+fails or hangs is logged and affects nothing else.
 """
 
 from __future__ import annotations
@@ -25,67 +25,70 @@ logger = logging.getLogger(__name__)
 
 
 class RunInfo(Struct, frozen=True):
-    """Which run it is. The same object in all calls of a run."""
+    """The identity of a run. All calls of a run receive the same object."""
 
     run_id: str
     """32 digits, RAGFlow's ``message_id``."""
     session: str
     """32 digits."""
     canvas_id: str
-    """Under which the canvas is known to whoever started the run."""
+    """Id or name of the canvas as known to the caller."""
     intent: str
     """``start``, ``resume`` or ``continue``."""
     started_at: float
     """Epoch seconds."""
     plan: Plan
-    """The canvas: titles and components of its nodes."""
+    """The canvas, with titles and components of its nodes."""
 
 
 class RunSummary(Struct, frozen=True):
-    """How a run ended. ``status`` is that of `ragflow_lg.runs.run.Run`, never ``running``."""
+    """The result of a run. ``status`` is that of `ragflow_lg.runs.run.Run`, never ``running``."""
 
     status: str
     error: str | None
     elapsed_s: float
     usage: Usage
-    """What all models were asked, steps from before a crash included."""
+    """Token usage of all models, including steps before a crash."""
     agents: AgentMetrics
 
 
 class RunCallbacks(Protocol):
-    """Is told what happens. Subclasses override what they want to know; what they are given is only to be read.
+    """Base class of callbacks. Override the methods of interest; all arguments are read-only.
 
-    A run that is refused, because somebody else has the session or an answer does not fit, tells nothing.
+    A run that is refused, because the session is busy or an answer is invalid, calls nothing.
     """
 
     async def on_run_started(self, run: RunInfo) -> None:
-        """A run begins."""
+        """Called when a run starts."""
         return None
 
     async def on_node_started(self, run: RunInfo, event: NodeStarted) -> None:
-        """A node begins its work."""
+        """Called when a node starts."""
         return None
 
     async def on_node_finished(self, run: RunInfo, event: NodeFinished) -> None:
-        """A node is done, well or not."""
+        """Called when a node succeeds or fails."""
         return None
 
     async def on_agent_record(self, run: RunInfo, record: AgentRecord) -> None:
-        """An agent asked its model, called a tool, had a thought, or is done."""
+        """Called when an agent calls its model or a tool, adds a thought, or finishes."""
         return None
 
     async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
-        """The run is over, waits for its user, or was stopped. Nodes that were stopped with it have told no end."""
+        """Called when the run ends, waits for its user or is stopped. Stopped nodes do not finish."""
         return None
 
 
 class CallbackLimits(Struct, frozen=True):
-    """How much patience there is with callbacks."""
+    """Limits for slow callbacks."""
 
     timeout_s: float = 5.0
-    """For one call, and for all that is left at the end of a run. Who takes longer hears no more of that run."""
+    """For one call, and for all remaining calls at the end of a run.
+
+    A callback that takes longer gets no more calls for that run.
+    """
     max_waiting: int = 10_000
-    """How many events may wait for a slow one; more are dropped, but for the end of the run."""
+    """Maximum number of queued events; further ones are dropped, except for the end of the run."""
 
 
 DEFAULT_LIMITS = CallbackLimits()
@@ -94,69 +97,69 @@ _Call: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class CallbackDispatcher:
-    """Passes what happens in one run to all callbacks, each at its own pace. It never waits, but at the end."""
+    """Passes the events of one run to all callbacks, each at its own pace. Only `close` waits."""
 
     def __init__(
-        self, callbacks: Sequence[RunCallbacks], run: RunInfo, limits: CallbackLimits, complained: set[int]
+        self, callbacks: Sequence[RunCallbacks], run: RunInfo, limits: CallbackLimits, logged_ids: set[int]
     ) -> None:
-        """``complained`` holds the callbacks (by ``id``) that have been logged; it outlives the run."""
+        """Start a queue for each callback. ``logged_ids`` outlives the run: callbacks with a logged failure."""
         self._run = run
         self._limits = limits
-        self._listeners = [_CallbackQueue(callback, limits, complained) for callback in callbacks]
-        for listener in self._listeners:
-            listener.tell(lambda told=listener.callback: told.on_run_started(run))
+        self._queues = [_CallbackQueue(callback, limits, logged_ids) for callback in callbacks]
+        for queue in self._queues:
+            queue.enqueue(lambda callback=queue.callback: callback.on_run_started(run))
 
     def event(self, event: EngineEvent) -> None:
-        """Pass an event on, if callbacks are told of its kind."""
+        """Pass an event on, if callbacks receive its kind."""
         run = self._run
-        for listener in self._listeners:
-            told = listener.callback
+        for queue in self._queues:
+            callback = queue.callback
             if isinstance(event, NodeStarted):
-                listener.tell(lambda told=told, event=event: told.on_node_started(run, event))
+                queue.enqueue(lambda callback=callback, event=event: callback.on_node_started(run, event))
             elif isinstance(event, NodeFinished):
-                listener.tell(lambda told=told, event=event: told.on_node_finished(run, event))
+                queue.enqueue(lambda callback=callback, event=event: callback.on_node_finished(run, event))
             elif isinstance(event, AgentRecord):
-                listener.tell(lambda told=told, event=event: told.on_agent_record(run, event))
+                queue.enqueue(lambda callback=callback, event=event: callback.on_agent_record(run, event))
 
     async def close(self, summary: RunSummary) -> None:
-        """Tell the end, and wait for the callbacks, but not for long."""
+        """Report the end, and wait for the callbacks until the timeout."""
         run = self._run
-        for listener in self._listeners:
-            listener.tell(lambda told=listener.callback: told.on_run_finished(run, summary), is_last=True)
-        await asyncio.wait([listener.task for listener in self._listeners], timeout=self._limits.timeout_s)
-        for listener in self._listeners:
-            listener.stop()
+        for queue in self._queues:
+            queue.enqueue(lambda callback=queue.callback: callback.on_run_finished(run, summary), is_last=True)
+        await asyncio.wait([queue.task for queue in self._queues], timeout=self._limits.timeout_s)
+        for queue in self._queues:
+            queue.stop()
 
 
 class _CallbackQueue:
-    """One callback, its queue and the task that works it off."""
+    """One callback with its queue and worker task."""
 
-    def __init__(self, callback: RunCallbacks, limits: CallbackLimits, complained: set[int]) -> None:
+    def __init__(self, callback: RunCallbacks, limits: CallbackLimits, logged_ids: set[int]) -> None:
         self.callback = callback
         self._limits = limits
-        self._complained = complained
+        self._logged_ids = logged_ids
         self._calls: deque[_Call] = deque()
         self._wake = asyncio.Event()
         self._is_closed = False
-        self._is_deaf = False
+        self._has_timed_out = False
         self.task = asyncio.create_task(self._work())
 
-    def tell(self, call: _Call, *, is_last: bool = False) -> None:
+    def enqueue(self, call: _Call, *, is_last: bool = False) -> None:
         if len(self._calls) >= self._limits.max_waiting and not is_last:
-            self._complain(f"is too slow: more than {self._limits.max_waiting:,} events wait for it, some are dropped")
-        elif not self._is_deaf:
+            self._log_once(f"is too slow: more than {self._limits.max_waiting:,} events are queued, some are dropped")
+        elif not self._has_timed_out:
             self._calls.append(call)
         self._is_closed = self._is_closed or is_last
         self._wake.set()
 
     def stop(self) -> None:
         if not self.task.done():
-            self._complain(f"did not come to an end within {self._limits.timeout_s:g} s")
+            self._log_once(f"did not finish within {self._limits.timeout_s:g} s")
             self.task.cancel()
 
     async def _work(self) -> None:
-        while not self._is_deaf:
-            while self._calls and not self._is_deaf:
+        while not self._has_timed_out:
+            while self._calls and not self._has_timed_out:
                 await self._call(self._calls.popleft())
             if self._is_closed:
                 return
@@ -173,16 +176,16 @@ class _CallbackQueue:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._complain("was cancelled from within", error)
-        except Exception as error:  # noqa: BLE001 - foreign code, whatever it does
+            self._log_once("was cancelled from within", error)
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything
             if limit.expired():
-                self._is_deaf = True
-                self._complain(f"took more than {self._limits.timeout_s:g} s and hears no more of this run")
+                self._has_timed_out = True
+                self._log_once(f"took more than {self._limits.timeout_s:g} s and gets no more calls for this run")
             else:
-                self._complain("failed", error)
+                self._log_once("failed", error)
 
-    def _complain(self, what: str, error: BaseException | None = None) -> None:
-        """Log a callback once, not again with every event."""
-        if id(self.callback) not in self._complained:
-            self._complained.add(id(self.callback))
-            logger.warning("The callback %s %s.", type(self.callback).__name__, what, exc_info=error)
+    def _log_once(self, problem: str, error: BaseException | None = None) -> None:
+        """Log a callback's first problem only."""
+        if id(self.callback) not in self._logged_ids:
+            self._logged_ids.add(id(self.callback))
+            logger.warning("The callback %s %s.", type(self.callback).__name__, problem, exc_info=error)

@@ -1,4 +1,4 @@
-"""Values that are set before a turn is run again: whether they can be, and what they change in the stored state."""
+"""Changes of stored values before a rerun: validation, and their effect on the stored state."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ragflow_lg.dsl.variable_references import Reference, parse_reference
 
 __all__ = ["Change", "changed_channels", "near_names", "read_changes"]
 
-_REQUESTED = frozenset(
+_REQUEST_GLOBALS = frozenset(
     {f"sys.{key}" for key in TurnRequest.__annotations__ if key not in ("earlier", "inputs", "message_id", "payload")}
 )
 """Globals that the entry node takes from the request."""
 
-_WORKED_OUT = frozenset({"sys.conversation_turns", "sys.date", "sys.history"})
-"""Globals that the entry node sets anew."""
+_COMPUTED_GLOBALS = frozenset({"sys.conversation_turns", "sys.date", "sys.history"})
+"""Globals that the entry node computes."""
 
 
 class Change(Struct, frozen=True):
-    """One value. ``node`` is ``""`` for a global, whose name is ``key`` then; ``request`` for one of the request."""
+    """One new value. ``node`` is ``""`` for a global named ``key``; ``request`` is set for a value of the request."""
 
     node: str
     key: str
@@ -39,20 +39,20 @@ class Change(Struct, frozen=True):
 def read_changes(
     plan: Plan, node: NodeId, changes: Mapping[str, JsonValue], values: Mapping[str, Any]
 ) -> tuple[Change, ...]:
-    """Read what is to be set before ``node`` runs again; ``values`` are the channels of the canvas as they are stored.
+    """Read the changes to make before ``node`` runs again; ``values`` are the stored channels of the canvas.
 
     Raises:
-        CheckpointError: if a name means nothing, or the value would be overwritten before anybody reads it.
+        CheckpointError: if a name is unknown, or its value would be overwritten before any node reads it.
     """
-    return tuple(_read(plan, node, name, value, values) for name, value in changes.items())
+    return tuple(_read_change(plan, node, name, value, values) for name, value in changes.items())
 
 
-def _read(plan: Plan, node: NodeId, name: str, value: JsonValue, values: Mapping[str, Any]) -> Change:
+def _read_change(plan: Plan, node: NodeId, name: str, value: JsonValue, values: Mapping[str, Any]) -> Change:
     reference = parse_reference(name)
     if reference is None:
-        raise CheckpointError(f"{name!r} is no variable: write sys.name, env.name or component@output.")
+        raise CheckpointError(f"{name!r} is not a variable. Write sys.name, env.name or component@output.")
     if reference.kind == "output":
-        return _output(plan, node, reference, value, values.get("outputs", {}))
+        return _read_output_change(plan, node, reference, value, values.get("outputs", {}))
     declared = {**plan.globals, **values.get("globals", {})}
     parts = reference.key.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts), 1, -1))
@@ -63,45 +63,47 @@ def _read(plan: Plan, node: NodeId, name: str, value: JsonValue, values: Mapping
     path = tuple(parts[key.count(".") + 1 :])
     if node != plan.entry:
         return Change("", key, path, value)
-    if key in _WORKED_OUT:
+    if key in _COMPUTED_GLOBALS:
         raise CheckpointError(
-            f"{key!r} cannot be set: {node!r} opens the turn and works it out anew. Run again from a node behind it."
+            f"{key!r} cannot be set: {node!r} starts the turn and computes it. Rerun from a later node."
         )
-    if key in _REQUESTED and path:
-        raise CheckpointError(f"{node!r} takes {key!r} from the request: set all of it, not a part.")
-    return Change("", key, path, value, key.removeprefix("sys.") if key in _REQUESTED else "")
+    if key in _REQUEST_GLOBALS and path:
+        raise CheckpointError(f"{node!r} takes {key!r} from the request. Set the whole value, not a part of it.")
+    return Change("", key, path, value, key.removeprefix("sys.") if key in _REQUEST_GLOBALS else "")
 
 
-def _output(plan: Plan, node: NodeId, reference: Reference, value: JsonValue, stored: Mapping[str, Any]) -> Change:
+def _read_output_change(
+    plan: Plan, node: NodeId, reference: Reference, value: JsonValue, stored: Mapping[str, Any]
+) -> Change:
     owner = NodeId(reference.node)
     if owner not in plan.nodes:
         raise CheckpointError(f"The canvas has no node {reference.node!r}. {near_names(owner, plan.nodes)}".rstrip())
-    held = plan.nodes[owner]
-    names = held.spec.output_names(held.params)
-    known = tuple(dict.fromkeys([*held.outputs, *(names or ()), *stored.get(owner, {})]))
+    plan_node = plan.nodes[owner]
+    names = plan_node.spec.output_names(plan_node.params)
+    known = tuple(dict.fromkeys([*plan_node.outputs, *(names or ()), *stored.get(owner, {})]))
     if names is not None and reference.key not in (*known, ERROR, NEXT):
         hint = near_names(reference.key, known) or f"Its outputs: {', '.join(known) or 'none'}."
         raise CheckpointError(f"{owner!r} has no output {reference.key!r}. {hint}")
     if node == plan.entry:
         raise CheckpointError(
-            f"{reference.text!r} cannot be set: {node!r} opens the turn, and all outputs are empty then. "
-            "Run again from a node behind it."
+            f"{reference.text!r} cannot be set: {node!r} starts the turn and clears all outputs. "
+            "Rerun from a later node."
         )
     if owner == node:
         raise CheckpointError(
-            f"{reference.text!r} cannot be set: {node!r} runs again and gives it anew. "
-            "Set what it reads, or run again from a node behind it."
+            f"{reference.text!r} cannot be set: {node!r} runs again and overwrites it. "
+            "Set its inputs, or rerun from a later node."
         )
     return Change(reference.node, reference.key, reference.path, value)
 
 
 def changed_channels(values: Mapping[str, Any], changes: Iterable[Change], *, is_root: bool) -> dict[str, Any]:
-    """Give the channels of one level that differ once the values have been set.
+    """Return the channels of one level that the changes affect.
 
-    What is no variable of the level is left to the levels around it; the canvas itself takes everything.
+    A level takes only its own variables; the outermost level takes all of them.
 
     Raises:
-        CheckpointError: if a path leads through a value that is no map.
+        CheckpointError: if a path leads through a value that is not a map.
     """
     changed: dict[str, Any] = {}
     for change in changes:
@@ -109,19 +111,19 @@ def changed_channels(values: Mapping[str, Any], changes: Iterable[Change], *, is
             if is_root:
                 changed[change.request] = change.value
         elif not change.node:
-            held = changed.get("globals", values.get("globals", {}))
-            if is_root or change.key in held:
-                changed["globals"] = {**held, change.key: _written(held.get(change.key), change)}
+            variables = changed.get("globals", values.get("globals", {}))
+            if is_root or change.key in variables:
+                changed["globals"] = {**variables, change.key: _apply(variables.get(change.key), change)}
         else:
             outputs = changed.get("outputs", values.get("outputs", {}))
             if is_root or change.node in outputs:
                 stored = outputs.get(change.node, {}).get(change.key)
-                patch = {change.node: {change.key: _written(stored, change)}}
+                patch = {change.node: {change.key: _apply(stored, change)}}
                 changed["outputs"] = merge_outputs(outputs, output_patch(patch=patch))
     return changed
 
 
-def _written(stored: JsonValue, change: Change) -> JsonValue:
+def _apply(stored: JsonValue, change: Change) -> JsonValue:
     try:
         return write_path(stored, change.path, change.value)
     except ComponentError as error:
@@ -129,10 +131,10 @@ def _written(stored: JsonValue, change: Change) -> JsonValue:
 
 
 def near_names(name: str, known: Collection[str]) -> str:
-    """Ask for names that are nearly the same, if there are any.
+    """Return a question with similar names, ``""`` if there are none.
 
     >>> near_names("LLM:Ask", ["LLM:Task", "Message:Out"])
     'Did you mean LLM:Task?'
     """
-    near = get_close_matches(name, list(known), n=2)
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+    matches = get_close_matches(name, list(known), n=2)
+    return f"Did you mean {' or '.join(matches)}?" if matches else ""

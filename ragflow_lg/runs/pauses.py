@@ -1,4 +1,4 @@
-"""What a session waits for, and which answer belongs to which form."""
+"""Open forms of a session, and the assignment of answers to them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ragflow_lg.dsl.forms import form_fields, form_problems
 __all__ = ["Pause", "stored_answers", "match_answers", "open_pauses"]
 
 MAX_NAMED = 10
-"""Most unknown fields that an error names."""
+"""Maximum number of unknown fields in an error message."""
 
 _PAUSE_ID_DIGITS = 32
 
 
 class Pause(Struct, frozen=True):
-    """A place where a session waits for its user. ``inputs`` are the form's fields as clients are sent them."""
+    """A node that waits for the user. ``inputs`` are the form's fields as sent to clients."""
 
     id: str
     node: str
@@ -30,41 +30,41 @@ class Pause(Struct, frozen=True):
 
 
 def open_pauses(snapshot: Any) -> list[Pause]:
-    """Give the pauses of a LangGraph state snapshot, inner ones too, that have no answer yet."""
-    found: list[Pause] = []
-    given = stored_answers(snapshot)
+    """Return the unanswered pauses of a LangGraph state snapshot, including those of inner graphs."""
+    pauses: list[Pause] = []
+    answers = stored_answers(snapshot)
     for pending in snapshot.interrupts:
-        if pending.id in given:
+        if pending.id in answers:
             continue
         value: Any = pending.value
-        asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        found.append(Pause(pending.id, asked.get("component_id", ""), asked.get("tips", ""), asked.get("inputs", {})))
-    return found
+        form = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        pauses.append(Pause(pending.id, form.get("component_id", ""), form.get("tips", ""), form.get("inputs", {})))
+    return pauses
 
 
 def stored_answers(snapshot: Any) -> Mapping[str, Any]:
-    """Give the answers that a state snapshot holds for pauses whose nodes have not ended, by pause id."""
+    """Return the answers, by pause id, for nodes that have not finished yet."""
     return snapshot.values.get("turn", {}).get("answers", {})
 
 
 def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool) -> dict[str, dict[str, Any]]:
-    """Give the answer of each pause that a request answers, checked, by pause id.
+    """Return the validated answers of a request by pause id.
 
-    ``inputs`` are fields by name, or, where ``is_strict``, by pause id a map of fields each; a field that no open form
-    has is then refused, and left alone otherwise, as RAGFlow does. Without inputs a query answers the only field.
+    ``inputs`` maps field names to values. If ``is_strict``, it may also map pause ids to fields, and unknown fields are
+    refused; otherwise they are ignored, as in RAGFlow. Without inputs, a query answers the only field.
 
     Raises:
-        AnswerError: if an answer does not fit, or an id names no pause; nothing has been resumed then.
+        AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
     """
-    given: dict[str, Any] = dict(request.get("inputs") or {})
-    if is_strict and given and all(map(_is_pause_id, given)):
-        answers = _by_id(pauses, given)
-    elif given or is_strict:
-        answers = _by_field(pauses, given)
+    inputs: dict[str, Any] = dict(request.get("inputs") or {})
+    if is_strict and inputs and all(map(_is_pause_id, inputs)):
+        answers = _by_id(pauses, inputs)
+    elif inputs or is_strict:
+        answers = _by_field(pauses, inputs)
     else:
         answers = _from_query(pauses, request.get("query"))
     if is_strict:
-        _refuse_unknown(pauses, given, answers)
+        _refuse_unknown(pauses, inputs, answers)
     _refuse_wrong(pauses, answers)
     return answers
 
@@ -73,26 +73,26 @@ def _is_pause_id(key: str) -> bool:
     return len(key) == _PAUSE_ID_DIGITS and all(char in "0123456789abcdef" for char in key)
 
 
-def _by_id(pauses: Sequence[Pause], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _by_id(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     by_id = {pause.id: pause for pause in pauses}
-    if unknown := [key for key in given if key not in by_id]:
+    if unknown := [key for key in inputs if key not in by_id]:
         problems = {key: f"The session does not wait for {key}." for key in unknown[:MAX_NAMED]}
-        raise AnswerError(problems, advice=_told(pauses, has_ids=True))
-    for key, value in given.items():
+        raise AnswerError(problems, advice=_describe_forms(pauses, has_ids=True))
+    for key, value in inputs.items():
         if value is not None and not isinstance(value, Mapping):
-            raise AnswerError({"": "The answer to a pause should be a map of its fields."}, node=by_id[key].node)
-    return {key: dict(cast("Mapping[str, Any]", value or {})) for key, value in given.items()}
+            raise AnswerError({"": "The answer to a pause must be a map of its fields."}, node=by_id[key].node)
+    return {key: dict(cast("Mapping[str, Any]", value or {})) for key, value in inputs.items()}
 
 
-def _by_field(pauses: Sequence[Pause], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """RAGFlow's way: one map for all open forms. A form of which nothing is given stays open if others are met."""
-    found = {pause.id: {name: given[name] for name in pause.inputs if name in given} for pause in pauses}
-    met = {key: fields for key, fields in found.items() if fields}
-    return met or found
+def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Assign one map to all open forms, as RAGFlow does. Forms without a matching field stay open if others match."""
+    answers = {pause.id: {name: inputs[name] for name in pause.inputs if name in inputs} for pause in pauses}
+    matches = {key: fields for key, fields in answers.items() if fields}
+    return matches or answers
 
 
 def _from_query(pauses: Sequence[Pause], query: Any) -> dict[str, dict[str, Any]]:
-    """A text answers the only field there is."""
+    """Use a text as the answer to the only open field."""
     names = [(pause.id, field.name) for pause in pauses for field in form_fields(pause.inputs)]
     if len(names) != 1 or not to_text(query).strip():
         return {}
@@ -100,27 +100,27 @@ def _from_query(pauses: Sequence[Pause], query: Any) -> dict[str, dict[str, Any]
 
 
 def _refuse_unknown(
-    pauses: Sequence[Pause], given: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]
+    pauses: Sequence[Pause], inputs: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Refuse fields that no form has, or not the form that they are for: a slip of the pen would be lost."""
+    """Refuse fields that no form has, or that belong to another form, so that typing errors are not lost."""
     by_id = {pause.id: pause for pause in pauses}
     problems: dict[str, str] = {}
     node = ""
-    if given.keys() <= by_id.keys():
+    if inputs.keys() <= by_id.keys():
         for pause, fields in ((by_id[key], fields) for key, fields in answers.items()):
             for name in [name for name in fields if name not in pause.inputs][:MAX_NAMED]:
                 node = node or pause.node
                 problems[_key(pauses, pause, name)] = f"The form of {pause.node} has no field {name!r:.80}."
     else:
         known = {name for pause in pauses for name in pause.inputs}
-        for name in [name for name in given if name not in known][:MAX_NAMED]:
+        for name in [name for name in inputs if name not in known][:MAX_NAMED]:
             problems[name] = f"No open form has a field {name!r:.80}."
     if problems:
-        raise AnswerError(problems, node=node, advice=_told(pauses))
+        raise AnswerError(problems, node=node, advice=_describe_forms(pauses))
 
 
 def _refuse_wrong(pauses: Sequence[Pause], answers: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse what does not fit, of all forms at once."""
+    """Refuse invalid values of all forms at once."""
     problems: dict[str, str] = {}
     nodes: list[str] = []
     for pause in (pause for pause in pauses if pause.id in answers):
@@ -135,10 +135,10 @@ def _key(pauses: Sequence[Pause], pause: Pause, name: str) -> str:
     return name if len(pauses) == 1 else f"{pause.node}@{name}"
 
 
-def _told(pauses: Iterable[Pause], *, has_ids: bool = False) -> str:
-    """Name the open forms with their fields, and the ids of their pauses if these are asked for."""
+def _describe_forms(pauses: Iterable[Pause], *, has_ids: bool = False) -> str:
+    """Return the open forms with their fields, and the ids of their pauses if requested."""
     forms = [
         f"{pause.node} ({', '.join(pause.inputs) or 'no fields'}{f'; id {pause.id}' if has_ids else ''})"
         for pause in pauses
     ]
-    return f"It waits for {' and '.join(forms)}."
+    return f"The session waits for {' and '.join(forms)}."

@@ -1,4 +1,4 @@
-"""One run: a turn of a session, from the first event to the last."""
+"""One run: one execution of a turn, from its first to its last event."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ragflow_lg.base.errors import (
     SessionBusyError,
 )
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
+from ragflow_lg.base.langgraph_internals import ENTRY_CHANNEL_PREFIX, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
@@ -46,17 +47,17 @@ Intent: TypeAlias = Literal["start", "resume", "continue"]
 
 
 def session_status(snapshot: Any) -> RunStatus:
-    """Give how the last turn of a session stands; ``running`` where something is left to do."""
+    """Return the status of a session's last turn; ``running`` if tasks remain."""
     if open_pauses(snapshot):
         return "waiting"
     if snapshot.tasks:
         return "running"
-    statuses: dict[str, RunStatus] = {"failed": "failed", "running": "cancelled"}  # given up, see `abandon`
+    statuses: dict[str, RunStatus] = {"failed": "failed", "running": "cancelled"}  # abandoned, see `abandon`
     return statuses.get(snapshot.values.get("turn", {}).get("status"), "succeeded")
 
 
 def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
-    """Give the LangGraph config of a session."""
+    """Return the LangGraph config of a session."""
     return {
         "configurable": {"thread_id": thread_of_session(session)},
         "recursion_limit": canvas.recursion_limit,
@@ -64,9 +65,9 @@ def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
 
 
 class Run:
-    """One turn: iterate over it once to play it and get its wire events.
+    """One turn. Iterate over it once to run it and receive its wire events.
 
-    Leaving the iteration early ends the turn. The other attributes are complete once the iteration is over.
+    Leaving the iteration early cancels the turn. The attributes are complete after the iteration.
     """
 
     def __init__(
@@ -82,11 +83,11 @@ class Run:
         canvas_id: str,
         event_limit: int,
         running: set[Run],
-        audience: CallbackSet,
+        callbacks: CallbackSet,
         busy_s: float = 0.0,
         envelope: Envelope | None = None,
     ) -> None:
-        """``envelope`` is that of an interrupted run under whose name this one goes on."""
+        """``envelope`` is that of an interrupted run, to continue it under its name."""
         self._canvas = canvas
         self._services = services
         self._intent: Intent = intent
@@ -102,8 +103,8 @@ class Run:
         self._is_draining = False
         self._answer: list[str] = []
         self._is_thinking = False
-        self._is_lost = False
-        self._has_begun = False
+        self._has_lost_lease = False
+        self._has_started = False
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
         self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
@@ -116,85 +117,85 @@ class Run:
             started_ms=int(now * 1000),
             updated_ms=int(now * 1000),
         )
-        self._watch = RunObserver(canvas.plan, audience, self.record, store.traces if store is not None else None)
+        self._observer = RunObserver(canvas.plan, callbacks, self.record, store.traces if store is not None else None)
         self.status: Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"] = "running"
-        """``running`` until the end; ``waiting`` for an answer, or ``drained``: stopped to go on elsewhere."""
+        """``running`` until the end; ``waiting`` for an answer, or ``drained``: stopped, to continue elsewhere."""
         self.error: str | None = None
-        """What stopped the turn, if anything did."""
+        """The error that stopped the turn, if any."""
         self.usage = Usage()
-        """What the models of the turn have been asked."""
+        """The total token usage."""
         self.failed_node = ""
-        """Id of the node whose error stopped the turn."""
+        """The id of the node whose error stopped the turn, ``""`` if none."""
         self.lease_token = 0
-        """The token of the session's lease that the run got: larger than all before. 0 if it has got none."""
+        """The token of the session lease, larger than all earlier ones; 0 without a lease."""
 
     @property
     def answer(self) -> str:
-        """The text of all messages so far, thinking left out."""
+        """The text of all messages so far, without thinking."""
         return "".join(self._answer)
 
     @property
     def agents(self) -> AgentMetrics:
-        """What the agents of this run have done so far, all added up; ``visits`` is 0 where there were none."""
-        return self._watch.agents
+        """The combined metrics of the run's agents so far; ``visits`` is 0 if none has run."""
+        return self._observer.agents
 
     @property
     def trace(self) -> Trace:
-        """What the agents of this run have called so far, in RAGFlow's form."""
-        return self._watch.trace.blocks
+        """The tool calls of the run's agents so far, in RAGFlow's form."""
+        return self._observer.trace.blocks
 
     def cancel(self) -> None:
-        """Stop the turn: running nodes end at once, the iteration ends soon after."""
+        """Cancel the turn: running nodes stop at once, and the iteration ends soon after."""
         self._turn.cancel()
 
     def drain(self) -> None:
-        """Stop at the end of the superstep that runs, so that the turn can go on elsewhere."""
+        """Stop at the end of the current superstep, so that the turn can continue elsewhere."""
         self._is_draining = True
         if self._control is not None:
             self._control.request_drain()
 
     def __aiter__(self) -> AsyncIterator[WireEvent]:
-        """Play the turn.
+        """Run the turn.
 
         Raises:
-            ConflictError: if somebody else runs the session, or it does not wait for what was sent.
-            AnswerError: if an answer does not fit its form.
+            ConflictError: if the session is busy, or does not wait for this request.
+            AnswerError: if an answer is invalid.
             InputRefusedError: if a file of the request cannot be read.
-            RunError: if the engine itself or the checkpointer fails; a component's failure is an event.
+            RunError: if the engine or the checkpointer fails; the failure of a component is an event.
         """
         return cast("AsyncIterator[WireEvent]", self._play(False))
 
     def with_records(self) -> AsyncIterator[WireEvent | AgentRecord]:
-        """Play the turn as iterating over the run does; records of its agents stand among the wire events."""
+        """Run the turn as iteration does, with records of agents among the wire events."""
         return self._play(True)
 
     async def _play(self, with_records: bool) -> AsyncIterator[WireEvent | AgentRecord]:
-        """Give the events. There is no other generator round this one: each event would pass through both."""
+        """Yield the events. A single generator, because each event would pass through every additional one."""
         self._running.add(self)
         began = self._services.clock.monotonic()
         projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at))
         try:
             async with self._session(), self._playing(projection) as graph:
                 if graph is None:
-                    yield self._asked(projection)
+                    yield self._wait_for_user(projection)
                     return
                 end: TurnFinished | None = None
                 while events := await self._sink.take():
                     for event in events:
                         if isinstance(event, TurnFinished):
-                            end = event  # told once it is stored
+                            end = event  # yielded after it is stored
                             continue
-                        self._note(event)
+                        self._observe(event)
                         if with_records and isinstance(event, AgentRecord):
                             yield event
                         for frame in projection.feed(event):
-                            self._listen(frame, began)
+                            self._track_answer(frame, began)
                             yield frame
-                for frame in await self._ending(graph, projection, end):
-                    self._listen(frame, began)
+                for frame in await self._finish(graph, projection, end):
+                    self._track_answer(frame, began)
                     yield frame
                 if self._intent == "start" and self.status == "failed" and not self.failed_node:
-                    raise InputRefusedError(self.error or "")  # no event has told of it
+                    raise InputRefusedError(self.error or "")  # no event has reported it
         except RagflowLgError as error:
             self._fail(error)
             raise
@@ -203,41 +204,44 @@ class Run:
             if self.status == "running":
                 self.status = "cancelled"
             elapsed_s = self._services.clock.monotonic() - began
-            await self._watch.end(RunSummary(self.status, self.error, elapsed_s, self.usage, self.agents))
+            await self._observer.end(RunSummary(self.status, self.error, elapsed_s, self.usage, self.agents))
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[None]:
-        """Hold the session, listen for cancels, keep the record; only with a store."""
+        """Acquire the session, watch for cancellation and store the record, if there is a store."""
         store = self._store
         if store is None:
             yield
             return
-        async with AsyncExitStack() as held:
+        async with AsyncExitStack() as stack:
             lease = await self._lease(store)
-            held.push_async_callback(lease.release)
+            stack.push_async_callback(lease.release)
             self.lease_token = lease.token
             self._config = with_lease_token(self._config, lease.token)
             self._turn.steps = _steps(self._canvas, self._config)
-            await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
+            await stack.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
             try:
                 yield
             except BaseException as error:
                 if isinstance(error, RagflowLgError):
                     self._fail(error)
-                with suppress(CheckpointError):  # what has gone wrong first is what counts
+                with suppress(CheckpointError):  # the first error counts
                     await self._record_end(store, lease)
                 raise
             await self._record_end(store, lease)
 
     async def _lease(self, store: SessionStore) -> Lease:
-        """Take the session, as soon as it is free: a turn is heard to its end a moment before it lets go."""
+        """Acquire the session lease, retrying briefly.
+
+        Clients see the end of a turn slightly before its lease is released.
+        """
         clock = self._services.clock
-        until = clock.monotonic() + self._busy_s
+        deadline = clock.monotonic() + self._busy_s
         while True:
             try:
-                return await store.leases.acquire(self.record.session, self._lose)
+                return await store.leases.acquire(self.record.session, self._on_lease_lost)
             except SessionBusyError:
-                if clock.monotonic() >= until:
+                if clock.monotonic() >= deadline:
                     raise
                 await asyncio.sleep(BUSY_POLL_S)
 
@@ -246,18 +250,19 @@ class Run:
             self.status, self.error = "failed", str(error)
 
     async def _record_end(self, store: SessionStore, lease: Lease) -> None:
-        if self.status not in _STORED and not await lease.is_ours():  # a process that was asleep hears of it late
-            self._is_lost = True
-        await self._watch.keep(is_lost=self._is_lost)
-        if self._has_begun and not self._is_lost:
-            await store.runs.put(await self._ended(store))
+        # A suspended process learns of a lost lease late.
+        if self.status not in _DURABLE_STATUSES and not await lease.is_ours():
+            self._has_lost_lease = True
+        await self._observer.flush_trace(is_lost=self._has_lost_lease)
+        if self._has_started and not self._has_lost_lease:
+            await store.runs.put(await self._final_record(store))
 
-    def _lose(self) -> None:
-        """Another runner has taken the session over: stop without another word to the store."""
-        self._is_lost = True
+    def _on_lease_lost(self) -> None:
+        """Stop without further writes: another runner has taken over the session."""
+        self._has_lost_lease = True
         self._turn.cancel()
 
-    async def _ended(self, store: SessionStore) -> RunRecord:
+    async def _final_record(self, store: SessionStore) -> RunRecord:
         now = int(self._services.clock.now() * 1000)
         reason = self.error or ""
         statuses: dict[str, RunStatus] = {
@@ -280,13 +285,13 @@ class Run:
 
     @asynccontextmanager
     async def _playing(self, projection: Projection) -> AsyncGenerator[asyncio.Task[None] | None]:
-        """Play the graph in a task of its own; None where the user has to be asked again first."""
-        request = await self._opened(projection)
+        """Run the graph in its own task; yield None if the user must be asked again first."""
+        request = await self._graph_input(projection)
         if request is None:
             yield None
             return
-        self._has_begun = True
-        self._watch.begin(self.record, self._intent, self._services.clock.now())
+        self._has_started = True
+        self._observer.begin(self.record, self._intent, self._services.clock.now())
         if self._store is not None:
             await self._store.runs.put(self.record)
         graph = asyncio.create_task(self._invoke(request))
@@ -296,7 +301,7 @@ class Run:
         except RagflowLgError:
             raise
         except Exception as error:
-            self.status, self.error = "failed", _explain(error)
+            self.status, self.error = "failed", _describe_error(error)
             raise RunError(self.error) from error
         finally:
             self._sink.close()
@@ -305,18 +310,18 @@ class Run:
                 await asyncio.gather(graph, return_exceptions=True)
             self._turn.limits.close()
 
-    async def _ending(
+    async def _finish(
         self, graph: asyncio.Task[None], projection: Projection, end: TurnFinished | None
     ) -> list[WireEvent]:
-        """Give the last frames, once everything is stored. ``end`` is the word of the closing node, if it ran."""
+        """Return the last frames, after everything is stored. ``end`` is the closing node's event, if it ran."""
         from langgraph.errors import GraphDrained
 
         try:
             await graph
         except RunCancelled:
-            if self._is_lost:
+            if self._has_lost_lease:
                 raise SessionBusyError(
-                    "Another runner has taken this session over, or its store is gone: this one stopped."
+                    "Another runner has taken over this session, or its store is unavailable. This run has stopped."
                 ) from None
             end = TurnFinished("cancelled", {}, CANCELLED_TEXT)
         except GraphDrained:
@@ -324,86 +329,89 @@ class Run:
                 self.status = "drained"
                 return []
         if end is not None:
-            self._end(end)
+            self._set_end(end)
             return list(projection.feed(end))
         if self.status == "running" and projection.waiting:
-            return [self._asked(projection)]
+            return [self._wait_for_user(projection)]
         return []
 
-    def _asked(self, projection: Projection) -> UserInputs:
+    def _wait_for_user(self, projection: Projection) -> UserInputs:
         self.status = "waiting"
         return projection.user_inputs()
 
-    # How the turn opens
+    # Input of the graph
 
-    async def _opened(self, projection: Projection) -> Any:
-        """Give what LangGraph is to be invoked with; None where the user has to be asked again."""
-        fresh = {"query": "", **self._request}
+    async def _graph_input(self, projection: Projection) -> Any:
+        """Return LangGraph's input; None if the user must be asked again."""
+        new_turn = {"query": "", **self._request}
         if not self._has_saver:
             if self._intent != "start":
-                raise ConflictError("Nothing waits: without a session store every turn stands alone.")
-            return fresh
+                raise ConflictError("The session does not wait: without a session store, turns are independent.")
+            return new_turn
         snapshot = await self._canvas.graph.aget_state(self._config)
         pauses = open_pauses(snapshot)
         if self._intent != "start" or self._request.get("inputs"):
             await self._check_canvas(snapshot)
         if self._intent == "start" and not pauses:
-            return fresh
+            return new_turn
         if self._intent == "resume" and not pauses:
             raise ConflictError("The session does not wait for an answer. Start a new turn instead.")
         if self._intent == "continue" and (pauses or not snapshot.tasks):
-            what = "waits for an answer; resume it" if pauses else "has nothing left to do; start a new turn"
-            raise ConflictError(f"The session {what}.")
+            reason = "waits for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
+            raise ConflictError(f"The session {reason}.")
         projection.recall(snapshot.values)
         if self._intent == "continue":
             stored = stored_answers(snapshot)
-            given = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
-            return _resuming(given) if given else _GO_ON
+            answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
+            return _command(answers_by_pause) if answers_by_pause else _CONTINUE
         answers = match_answers(pauses, self._request, is_strict=self._intent == "resume")
         if not answers:
             for pause in pauses:
                 projection.wait(pause.node, pause.tips, pause.inputs)
             return None
-        return await self._resumed(snapshot.values, answers)
+        return await self._resume_command(snapshot.values, answers)
 
-    async def _resumed(self, values: Mapping[str, Any], answers: Mapping[str, Any]) -> Any:
+    async def _resume_command(self, values: Mapping[str, Any], answers: Mapping[str, Any]) -> Any:
         update = await resume_turn(values, self._turn, self._request)
-        # LangGraph forgets what it is resumed with if the process dies before the node has ended.
+        # LangGraph loses the answers if the process dies before the node has finished.
         update["turn"] = {"answers": to_json(answers)}
-        return _resuming({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
+        return _command({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
 
     async def _check_canvas(self, snapshot: Any) -> None:
-        """Refuse to go on where the canvas has lost the nodes that come next, or repeats an open region otherwise."""
-        began: TurnRecord = snapshot.values.get("turn", {})
-        if began.get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
+        """Refuse to continue if the canvas has lost the next nodes, or repeats an open region differently."""
+        record: TurnRecord = snapshot.values.get("turn", {})
+        if record.get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
             return
-        if lost := await self._lost(self._canvas.graph, "", began.get("regions", {})):
+        if problems := await self._find_incompatible(self._canvas.graph, "", record.get("regions", {})):
             raise CanvasChangedError(
-                f"The canvas has changed since the turn began: {', '.join(dict.fromkeys(lost))}. "
-                "Go on with the canvas as it was, or start a new turn."
+                f"The canvas has changed since the turn started: {', '.join(dict.fromkeys(problems))}. "
+                "Continue with the original canvas, or start a new turn."
             )
 
-    async def _lost(self, graph: Any, namespace: str, shapes: Mapping[str, str]) -> list[str]:
-        """Say what the graph does not have of all that was entered; within open regions too."""
+    async def _find_incompatible(self, graph: Any, namespace: str, shapes: Mapping[str, str]) -> list[str]:
+        """Return the triggered nodes that the graph lacks and the regions that differ, including inner graphs."""
         root: Any = self._canvas.graph
-        held: Any = self._config
-        place: Any = {"configurable": {**held["configurable"], "checkpoint_ns": namespace}}
-        found = await root.checkpointer.aget_tuple(place)
-        channels: Mapping[str, Any] = found.checkpoint["channel_values"] if found else {}
-        entered = [name.removeprefix(ENTERED) for name in channels if name.startswith(ENTERED)]
-        lost = [f"{name} is gone" for name in entered if name not in graph.nodes]
+        config: Any = self._config
+        place: Any = {"configurable": {**config["configurable"], "checkpoint_ns": namespace}}
+        stored = await root.checkpointer.aget_tuple(place)
+        channels: Mapping[str, Any] = stored.checkpoint["channel_values"] if stored else {}
+        triggered = [
+            name.removeprefix(ENTRY_CHANNEL_PREFIX) for name in channels if name.startswith(ENTRY_CHANNEL_PREFIX)
+        ]
+        problems = [f"{name} is gone" for name in triggered if name not in graph.nodes]
         ids = {name: id_ for id_, name in self._canvas.names.items()}
         for task in (await root.aget_state(place)).tasks:
             owner = ids.get(task.name)
-            was, now = (shapes.get(owner), self._canvas.plan.region_shapes.get(owner)) if owner else (None, None)
-            if was and was != now:
-                lost.append(f"{owner} was {was} and is {now or 'none any more'}")
+            before, after = (shapes.get(owner), self._canvas.plan.region_shapes.get(owner)) if owner else (None, None)
+            if before and before != after:
+                problems.append(f"{owner} was {before} and is now {after or 'not a region'}")
             elif inner := graph.nodes[task.name].subgraphs:
-                below = f"{task.name}:{task.id}"
-                lost += await self._lost(inner[0], f"{namespace}|{below}" if namespace else below, shapes)
-        return lost
+                inner_namespace = f"{namespace}{NAMESPACE_SEPARATOR}" if namespace else ""
+                inner_namespace += f"{task.name}{TASK_SEPARATOR}{task.id}"
+                problems += await self._find_incompatible(inner[0], inner_namespace, shapes)
+        return problems
 
-    # Playing
+    # Running
 
     async def _invoke(self, request: Any) -> None:
         from langgraph.runtime import RunControl
@@ -414,28 +422,28 @@ class Run:
         extra: dict[str, Any] = {"durability": "sync"} if self._has_saver else {}
         graph: Any = self._canvas.graph
         supersteps = graph.astream(
-            None if request is _GO_ON else request,
+            None if request is _CONTINUE else request,
             self._config,
             context=self._turn,
-            stream_mode=[],  # the events tell everything
+            stream_mode=[],  # the engine emits its own events
             control=self._control,
             **extra,
         )
         async for _ in supersteps:
             pass
 
-    def _end(self, event: TurnFinished) -> None:
+    def _set_end(self, event: TurnFinished) -> None:
         self.status, self.error = event.status, event.error
 
-    def _note(self, event: EngineEvent) -> None:
-        self._watch.note(event)
+    def _observe(self, event: EngineEvent) -> None:
+        self._observer.observe(event)
         if isinstance(event, NodeFinished):
             if event.usage is not None:
                 self.usage = self.usage.plus(event.usage)
             if event.is_halting:
                 self.failed_node, self.error = event.node, event.error
 
-    def _listen(self, frame: WireEvent, began: float) -> None:
+    def _track_answer(self, frame: WireEvent, began: float) -> None:
         if isinstance(frame, Message):
             self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
             if not self._is_thinking:
@@ -444,34 +452,31 @@ class Run:
             frame.elapsed_time = self._services.clock.monotonic() - began
 
 
-def _resuming(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:
+def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:
     from langgraph.types import Command
 
     return Command(resume=dict(answers), update=update)
 
 
 def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
-    """Give where steps are kept: only a saver of our own can."""
+    """Return the storage of steps; only `CanvasSaver` has one."""
     graph: Any = canvas.graph
     saver = graph.checkpointer
     return saver.steps(config) if hasattr(saver, "steps") else None
 
 
-_STORED = ("succeeded", "waiting", "drained")
-"""How a run stands whose last checkpoint the store has taken, and so from the holder of the session."""
-_GO_ON = object()
-"""Stands for LangGraph's None: no input, go on with what is unfinished."""
+_DURABLE_STATUSES = ("succeeded", "waiting", "drained")
+"""Statuses whose last checkpoint was stored, which proves that the lease was current."""
+_CONTINUE = object()
+"""Stands for LangGraph's input None: run the remaining tasks."""
 
 BUSY_POLL_S = 0.05
-"""How often whoever waits for a session asks whether it is free."""
-
-ENTERED = "branch:to:"
-"""What LangGraph names the channel by which a node is entered."""
+"""Interval between attempts to acquire a busy session."""
 
 
-def _explain(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     from langgraph.errors import GraphRecursionError
 
     if isinstance(error, GraphRecursionError):
-        return "The flow went round a cycle too often and was stopped. Check the condition that leaves the cycle."
+        return "The flow repeated a cycle too often and was stopped. Check the condition that leaves the cycle."
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Everything that is told about a run beside its events: trace, metrics, callbacks."""
+"""Everything that a run reports in addition to its events: trace, metrics and callbacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragflow_lg.runs.callbacks import (
     RunInfo,
     RunSummary,
 )
-from ragflow_lg.runs.trace import TraceKeeper, TraceLog
+from ragflow_lg.runs.trace import TraceLog, TraceWriter
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
 if TYPE_CHECKING:
@@ -27,50 +27,50 @@ __all__ = ["CallbackSet", "RunObserver"]
 
 
 class CallbackSet(Struct, frozen=True):
-    """Who looks on at the runs of a runner."""
+    """The callbacks of a runner."""
 
     callbacks: Sequence[RunCallbacks] = ()
     limits: CallbackLimits = DEFAULT_LIMITS
-    complained: set[int] = field(default_factory=set[int])
-    """Callbacks that have been logged, by ``id``."""
+    logged_ids: set[int] = field(default_factory=set[int])
+    """``id`` of each callback with a logged failure."""
 
 
 class RunObserver:
-    """Takes the events of one run."""
+    """Observes the events of one run."""
 
-    def __init__(self, plan: Plan, audience: CallbackSet, record: RunRecord, traces: Traces | None) -> None:
+    def __init__(self, plan: Plan, callbacks: CallbackSet, record: RunRecord, traces: Traces | None) -> None:
         self._plan = plan
-        self._audience = audience
-        self._relay: CallbackDispatcher | None = None
+        self._callbacks = callbacks
+        self._dispatcher: CallbackDispatcher | None = None
         self.agents = AgentMetrics()
         self.trace = TraceLog(plan)
-        self._keeper = TraceKeeper(traces, record, self.trace) if traces is not None else None
+        self._trace_writer = TraceWriter(traces, record, self.trace) if traces is not None else None
 
     def begin(self, record: RunRecord, intent: str, started_at: float) -> None:
-        """Tell that the run begins."""
-        if self._audience.callbacks:
+        """Report the start of the run."""
+        if self._callbacks.callbacks:
             run = RunInfo(record.run_id, record.session, record.canvas_id, intent, started_at, self._plan)
-            self._relay = CallbackDispatcher(
-                self._audience.callbacks, run, self._audience.limits, self._audience.complained
+            self._dispatcher = CallbackDispatcher(
+                self._callbacks.callbacks, run, self._callbacks.limits, self._callbacks.logged_ids
             )
 
-    def note(self, event: EngineEvent) -> None:
-        """Take an event."""
+    def observe(self, event: EngineEvent) -> None:
+        """Process an event."""
         if isinstance(event, AgentRecord):
             if event.metrics is not None:
                 self.agents = self.agents.plus(event.metrics, is_nested=bool(event.caller))
-            elif self.trace.add(event) and self._keeper is not None:
-                self._keeper.touch()
-        if self._relay is not None:
-            self._relay.event(event)
+            elif self.trace.add(event) and self._trace_writer is not None:
+                self._trace_writer.touch()
+        if self._dispatcher is not None:
+            self._dispatcher.event(event)
 
-    async def keep(self, *, is_lost: bool) -> None:
-        """Write down what is not written yet."""
-        if self._keeper is not None:
-            await self._keeper.close(is_lost=is_lost)
+    async def flush_trace(self, *, is_lost: bool) -> None:
+        """Store the rest of the trace."""
+        if self._trace_writer is not None:
+            await self._trace_writer.close(is_lost=is_lost)
 
     async def end(self, summary: RunSummary) -> None:
-        """Tell that the run is over."""
-        if self._relay is not None:
-            relay, self._relay = self._relay, None
-            await relay.close(summary)
+        """Report the end of the run."""
+        if self._dispatcher is not None:
+            dispatcher, self._dispatcher = self._dispatcher, None
+            await dispatcher.close(summary)

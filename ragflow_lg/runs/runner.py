@@ -1,4 +1,4 @@
-"""Running a compiled canvas: turns of sessions, each a stream of RAGFlow's wire events."""
+"""Runs of a compiled canvas: turns of sessions, each a stream of RAGFlow's wire events."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["Run", "Runner"]
 
 
 class Runner:
-    """Runs turns of a canvas. With a saver, the turns of one session build on each other.
+    """Runs turns of a canvas. With a saver, the turns of a session build on each other.
 
-    A ``store`` has a saver and keeps others off a session while it is being run. Without either, the sessions of a
-    canvas that asks its user something are kept in memory.
+    A ``store`` includes a saver and prevents concurrent runs of a session. Without either, canvases that ask their user
+    keep sessions in memory.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Runner:
         callback_limits: CallbackLimits = DEFAULT_LIMITS,
         busy_s: float = 0.0,
     ) -> None:
-        """``event_limit`` is how many events may wait for a slow reader before the nodes have to.
+        """Create a runner.
 
-        ``busy_s`` is how long a run waits for a session that is being run.
-
-        ``callbacks`` are told of every run; ``callback_limits`` is the patience with them.
+        ``event_limit`` is the number of events that may wait for a slow reader before nodes are slowed down. ``busy_s``
+        is how long a run waits for a busy session. ``callbacks`` receive the events of every run, within
+        ``callback_limits``.
         """
         if store is not None:
             saver = store.saver
@@ -67,10 +67,10 @@ class Runner:
         self._event_limit = event_limit
         self._busy_s = busy_s
         self._running: set[Run] = set()
-        self._audience = CallbackSet(tuple(callbacks), callback_limits)
+        self._callbacks = CallbackSet(tuple(callbacks), callback_limits)
 
     def start(self, session: SessionId | str, request: TurnRequest, envelope: Envelope | None = None) -> Run:
-        """Begin a new turn of a session, or answer what it waits for, as RAGFlow's clients do with the same request.
+        """Start a new turn, or answer the open forms, as RAGFlow's clients do with the same request.
 
         Nothing runs before the result is iterated over.
         """
@@ -79,43 +79,43 @@ class Runner:
     def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
         """Answer a waiting session: by field name, or by pause id with a map of fields each.
 
-        The run raises ConflictError where nothing waits for this, and AnswerError where an answer does not fit;
-        the session then still waits.
+        The run raises ConflictError if the session does not wait, and AnswerError if an answer is invalid; the session
+        then still waits.
         """
         return self._run(session, "resume", {**(request or {}), "inputs": dict(answers)})
 
     def continue_(self, session: SessionId | str, envelope: Envelope | None = None) -> Run:
-        """Go on with a turn that was interrupted by a crash, a stop or a cancel: only what is unfinished runs.
+        """Continue a turn after a crash, a stop or a cancellation: only unfinished nodes run.
 
-        With the ``envelope`` of the run that was interrupted, it goes on under that one's name.
-        The run raises ConflictError where nothing is unfinished.
+        With the ``envelope`` of the interrupted run, it continues under that run's name. The run raises ConflictError
+        if there is nothing to continue.
         """
         return self._run(session, "continue", {}, envelope)
 
     async def abandon(self, session: SessionId | str) -> None:
-        """Give up a turn that waits for an answer, so that the next `start` begins a new one.
+        """Abandon a turn that waits for an answer, so that the next `start` begins a new one.
 
         Raises:
-            ConflictError: if the session does not wait, or somebody runs it.
+            ConflictError: if the session does not wait, or is running.
         """
         self._saver()
         await abandon(self._canvas, session, self._store, self._services.clock)
 
     async def state(self, session: SessionId | str) -> dict[str, Any]:
-        """Give the stored state of a session, empty if it has none. Needs a saver."""
+        """Return the stored state of a session, empty without one or without a saver."""
         if self._checkpointer is None:
             return {}
         snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session))
         return snapshot.values
 
     async def pauses(self, session: SessionId | str) -> list[Pause]:
-        """Give what a session waits for."""
+        """Return the open pauses of a session."""
         if self._checkpointer is None:
             return []
         return open_pauses(await self._canvas.graph.aget_state(thread_config(self._canvas, session)))
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
-        """Make a new session of another one, as it is or was at a checkpoint. See `ragflow_lg.runs.branching.fork`."""
+        """Create a session from another one or its checkpoint. See `ragflow_lg.runs.branching.fork`."""
         await fork(self._canvas, self._saver(), session, target, checkpoint, leases=self._leases)
 
     async def rerun(
@@ -127,27 +127,27 @@ class Runner:
         round: int | None = None,
         changes: Mapping[str, Any] | None = None,
     ) -> Run:
-        """Run the last turn of a session again from a node, as a new session. See `ragflow_lg.runs.branching.rerun`."""
+        """Rerun the last turn of a session from a node, as a new session. See `ragflow_lg.runs.branching.rerun`."""
         await rerun(
             self._canvas, self._saver(), session, target, node, round=round, changes=changes, leases=self._leases
         )
         return self._run(target, "continue", {})
 
     def history(self, session: SessionId | str) -> AsyncIterator[CheckpointInfo]:
-        """Go through the stored steps of a session, newest first."""
+        """Yield the stored steps of a session, newest first."""
         return list_checkpoints(self._canvas, self._saver(), session)
 
     async def trace(self, run_id: str) -> Trace | None:
-        """Give what the agents of a run called, in RAGFlow's form; None where nothing of it is kept."""
+        """Return the agent trace of a run in RAGFlow's form; None if it is not stored."""
         return await self._store.traces.get(run_id) if self._store is not None else None
 
     def _saver(self) -> BaseCheckpointSaver[Any]:
         if self._checkpointer is None:
-            raise CheckpointError("Without a session store there is nothing to go back to.")
+            raise CheckpointError("Without a session store there are no earlier checkpoints.")
         return self._checkpointer
 
     def drain(self) -> None:
-        """Let every run stop at the end of its superstep; `continue_` takes it up again, here or elsewhere."""
+        """Stop every run at the end of its superstep; `continue_` resumes it, here or elsewhere."""
         for run in self._running:
             run.drain()
 
@@ -165,7 +165,7 @@ class Runner:
             canvas_id=self._canvas_id,
             event_limit=self._event_limit,
             running=self._running,
-            audience=self._audience,
+            callbacks=self._callbacks,
             busy_s=self._busy_s,
             envelope=envelope,
         )

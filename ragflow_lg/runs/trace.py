@@ -1,7 +1,7 @@
-"""What the agents of a run did, as RAGFlow's trace view reads it.
+"""The agent trace of a run, in the form of RAGFlow's trace view.
 
-Source: RAGFlow's ``agent/canvas.py`` (``tool_use_callback``). As there, a call of a tool that was reached stands in it,
-well or not, and work around the rounds by a name of its own.
+Source: RAGFlow's ``agent/canvas.py`` (``tool_use_callback``). As there, every call that reached its tool is included,
+successful or not, and other work of an agent is listed under its own name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import logging
 from collections import deque
 from contextlib import suppress
+from itertools import groupby
 from typing import Any
 
 from ragflow_lg.base.errors import CheckpointError
@@ -19,20 +20,20 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.services.sessions import RunRecord, Trace, Traces
 
-__all__ = ["TraceKeeper", "TraceLog"]
+__all__ = ["TraceLog", "TraceWriter"]
 
 logger = logging.getLogger(__name__)
 
 MAX_ENTRIES = 500
 MAX_CHARS = 1_000_000
-"""Most that a trace holds; the oldest entries give way."""
+"""Maximum size of a trace; the oldest entries are dropped."""
 
 PAUSE_S = 1.0
-"""Shortest time between two writes; RAGFlow's page looks every 3 s."""
+"""Minimum time between two writes; RAGFlow's page polls every 3 s."""
 
 
 class TraceLog:
-    """Grows with the records of a run."""
+    """Collects the records of a run."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -40,7 +41,7 @@ class TraceLog:
         self._chars = 0
 
     def add(self, record: AgentRecord) -> bool:
-        """Take a record; tell whether the trace has grown."""
+        """Add a record; return whether the trace has grown."""
         entry = self._entry(record)
         if entry is None:
             return False
@@ -53,13 +54,9 @@ class TraceLog:
 
     @property
     def blocks(self) -> Trace:
-        """The trace: entries of one component that follow each other share a block."""
-        blocks: Trace = []
-        for node, entry, _ in self._entries:
-            if not blocks or blocks[-1]["component_id"] != node:
-                blocks.append({"component_id": node, "trace": []})
-            blocks[-1]["trace"].append(entry)
-        return blocks
+        """The trace; consecutive entries of one component share a block."""
+        groups = groupby(self._entries, key=lambda entry: entry[0])
+        return [{"component_id": node, "trace": [entry for _, entry, _ in group]} for node, group in groups]
 
     def _entry(self, record: AgentRecord) -> dict[str, Any] | None:
         details = record.details
@@ -82,13 +79,13 @@ class TraceLog:
         return {**entry, "is_replayed": True} if record.is_replayed else entry
 
     def _path(self, record: AgentRecord) -> str:
-        """Give the display name of the component, and the names of agents within it."""
+        """Return the display name of the component, followed by the names of agents within it."""
         node = self._plan.nodes.get(record.node)
         return (node.title if node else "") + record.path.removeprefix(record.node)
 
 
-class TraceKeeper:
-    """Writes the trace of a run down while it grows, now and then, and at the end. A store that fails harms nothing."""
+class TraceWriter:
+    """Stores the trace of a run periodically and at the end. A failing store does not affect the run."""
 
     def __init__(self, traces: Traces, record: RunRecord, log: TraceLog) -> None:
         self._traces = traces
@@ -100,13 +97,13 @@ class TraceKeeper:
         self._writing: asyncio.Task[None] | None = None
 
     def touch(self) -> None:
-        """Have what is new written soon."""
+        """Schedule a write."""
         self._is_stale = True
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
 
     async def close(self, *, is_lost: bool = False) -> None:
-        """Write what is left, unless another runner has taken the session over."""
+        """Write the rest, unless another runner has taken over the session."""
         self._closing.set()
         self._is_broken = self._is_broken or is_lost
         if self._writing is not None:
@@ -127,4 +124,4 @@ class TraceKeeper:
             await self._traces.put(self._record, self._log.blocks)
         except CheckpointError as error:
             self._is_broken = True
-            logger.warning("The trace of run %s is not kept: %s", self._record.run_id, error)
+            logger.warning("The trace of run %s cannot be stored: %s", self._record.run_id, error)

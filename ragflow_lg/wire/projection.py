@@ -1,12 +1,11 @@
-"""From engine events to RAGFlow's wire events: the one place that makes RAGFlow's order.
+"""From engine events to RAGFlow's wire events; the only place that determines RAGFlow's order.
 
-Three things differ from the order in which things happen. A model's answer is shown through the Message
-behind it, live: the Message opens with the first delta, before its own node runs. Only one Message is open at
-a time, because ``message`` frames do not say whose they are. And the ``node_finished`` of a model that
-streams waits until its Message has ended.
+Three things differ from the order of execution. A model's answer is shown live by the Message after it: the Message
+opens with the first delta, before its own node runs. Only one Message is open at a time, because ``message`` frames do
+not identify their Message. The ``node_finished`` of a streaming model waits for the end of its Message.
 
-The class is pure: no clock, no I/O. It mirrors outputs and globals by reference, so that it can show the
-pieces between two models' answers before the Message itself runs.
+The class is pure: no clock, no I/O. It mirrors outputs and globals by reference, so that it can show the text between
+two models' answers before the Message itself runs.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = ["Projection"]
 
 
 class _Answer(Struct):
-    """What one visit of a streaming model has said so far."""
+    """The answer of one visit of a streaming model so far."""
 
     deltas: list[Delta] = field(default_factory=list[Delta])
     is_done: bool = False
@@ -50,16 +49,16 @@ class _Answer(Struct):
 
 
 class _Show(Struct, eq=False):
-    """One Message on its way to the user. ``segments`` are None for a text that comes as one piece."""
+    """One Message while it is shown. ``segments`` is None for a text that comes in one piece."""
 
     node: NodeId
     segments: tuple[str | Reference, ...] | None
     is_running: bool = False
-    """Whether the Message's own node has started; before that its pieces come from the mirror."""
+    """Whether the Message's own node has started; before that, its text comes from the mirror."""
     at: int = 0
-    """The segment to show next."""
+    """The next segment to show."""
     shown: int = 0
-    """Deltas of that segment already shown."""
+    """Number of deltas of that segment already shown."""
     known: dict[int, str] = field(default_factory=dict[int, str])
     finished: NodeFinished | None = None
 
@@ -78,18 +77,18 @@ class Projection:
         self._tokens: dict[str, list[str] | None] = {}
         self._visits: dict[str, int] = {}
         self._answers: dict[NodeId, _Answer] = {}
-        self._held: dict[NodeId, NodeFinished] = {}
+        self._deferred: dict[NodeId, NodeFinished] = {}
         self._shows: dict[NodeId, _Show] = {}
         self._open: _Show | None = None
         self._ended: set[NodeId] = set()
-        """Messages whose show was cut off; what their node still says is not shown."""
+        """Messages that ended early; further text of their nodes is not shown."""
         self._waiting: dict[NodeId, tuple[str, Mapping[str, Mapping[str, JsonValue]]]] = {}
         self._is_recalled = False
-        """Whether nodes may have run that the mirror does not know: those of a region that was entered before."""
+        """Whether nodes may have run that the mirror does not know, in a region entered by an earlier run."""
         self._bodies = {region.item: region.body for region in plan.regions.values() if region.item}
 
     def feed(self, event: EngineEvent) -> Iterable[wire.WireEvent]:
-        """Take one engine event; give the wire events that are due now. They must all be taken."""
+        """Process one engine event; return the wire events that are due. The caller must consume all of them."""
         match event:
             case NodeStarted():
                 return self._on_started(event)
@@ -113,10 +112,10 @@ class Projection:
             case TurnFinished():
                 return self._on_turn_finished(event)
             case AgentRecord():
-                return ()  # nothing that RAGFlow's clients know
+                return ()  # unknown to RAGFlow's clients
 
     def recall(self, state: Mapping[str, Any]) -> None:
-        """Take up a turn that began in an earlier run, with the state that it left."""
+        """Continue a turn that began in an earlier run, from its stored state."""
         self._globals, self._outputs = dict(state.get("globals", {})), dict(state.get("outputs", {}))
         self._seed = state.get("turn", {}).get("seed", 0)
         self._inputs = state.get("turn", {}).get("inputs", {})
@@ -124,16 +123,16 @@ class Projection:
         self._is_recalled = True
 
     def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]]) -> None:
-        """Note that a node waits for the user."""
+        """Record that a node waits for the user."""
         self._waiting[NodeId(node)] = (tips, fields)
 
     @property
     def waiting(self) -> bool:
-        """Whether some node waits for the user."""
+        """Whether any node waits for the user."""
         return bool(self._waiting)
 
     def user_inputs(self) -> wire.UserInputs:
-        """Give the event that asks for everything that is waited for: all fields, and the tips of the last node."""
+        """Return the event that asks the user: the fields of all waiting nodes, and the tips of the last one."""
         inputs: dict[str, Any] = {}
         tips = ""
         for node in sorted(self._waiting, key=lambda n: self._plan.nodes[n].rank):
@@ -153,15 +152,15 @@ class Projection:
             self._answers[node] = _Answer()
         show = self._shows.get(node)
         if show is not None and not show.is_running:
-            show.is_running = True  # it was announced when it opened
+            show.is_running = True  # its node_started was sent when it opened
             return
         if node in self._plan.messages and node not in self._ended:
             self._shows[node] = self._new_show(node, is_running=True)
-        yield self._started(node, event.created_at)
+        yield self._node_started(node, event.created_at)
 
     def _on_finished(self, event: NodeFinished) -> Iterator[wire.WireEvent]:
         node = event.node
-        self._mirror(event)
+        self._update_mirror(event)
         answer = self._answers.get(node)
         if answer is not None:
             answer.is_done = True
@@ -171,33 +170,33 @@ class Projection:
         else:
             self._ended.discard(node)
             if event.fallback:
-                self._announce(event)
+                self._queue_fallback(event)
             else:
-                yield self._finished(event)
+                yield self._node_finished(event)
         yield from self._advance()
 
     def _on_model_finished(self, event: NodeFinished, answer: _Answer) -> Iterator[wire.WireEvent]:
         if event.error is None:
-            # A default value that took the place of the answer is shown behind what was said before.
-            said = to_text(event.outputs.get(STREAMED_OUTPUT))
-            if answer.deltas and said != "".join(_tagged(delta) for delta in answer.deltas):
-                answer.deltas.append(Delta(event.node, said))
-            self._held[event.node] = event
+            # A default value that replaced the answer is shown after the text that was already streamed.
+            text = to_text(event.outputs.get(STREAMED_OUTPUT))
+            if answer.deltas and text != "".join(_tagged_text(delta) for delta in answer.deltas):
+                answer.deltas.append(Delta(event.node, text))
+            self._deferred[event.node] = event
             return
         if (show := answer.shown_by) is not None and show is self._open:
-            yield from self._cut(show)
+            yield from self._abort(show)
         if event.fallback:
-            self._announce(event)
+            self._queue_fallback(event)
         else:
-            yield self._finished(event)
+            yield self._node_finished(event)
 
     def _on_turn_finished(self, event: TurnFinished) -> Iterator[wire.WireEvent]:
         yield from self._advance()
         if self._open is not None:
-            yield from self._cut(self._open)
-        for node in sorted(self._held, key=lambda n: self._plan.nodes[n].rank):
-            yield self._finished(self._held[node])
-        self._held.clear()
+            yield from self._abort(self._open)
+        for node in sorted(self._deferred, key=lambda n: self._plan.nodes[n].rank):
+            yield self._node_finished(self._deferred[node])
+        self._deferred.clear()
         elapsed = 0.0
         if event.status == "succeeded":
             yield wire.WorkflowFinished(self._inputs, event.outputs, elapsed, self._created_at, self._usage)
@@ -207,7 +206,7 @@ class Projection:
     # Showing Messages
 
     def _advance(self) -> Iterator[wire.WireEvent]:
-        """Show whatever can be shown."""
+        """Show everything that can be shown."""
         if not self._shows and not self._answers:
             return
         while True:
@@ -217,7 +216,7 @@ class Projection:
                     return
                 if not self._open.is_running and self._open.node not in self._shows:
                     self._shows[self._open.node] = self._open
-                    yield self._started(self._open.node, self._created_at)
+                    yield self._node_started(self._open.node, self._created_at)
             show = self._open
             yield from self._show(show)
             if show.finished is None:
@@ -225,13 +224,13 @@ class Projection:
             yield from self._close(show, show.finished)
 
     def _next_show(self) -> _Show | None:
-        """The first Message by rank that has something to show."""
+        """Return the first Message by rank that has something to show."""
         waiting = [show for show in self._shows.values() if show.known or show.finished]
         waiting += self._openable()
         return min(waiting, key=lambda show: self._plan.nodes[show.node].rank, default=None)
 
     def _openable(self) -> Iterator[_Show]:
-        """Messages that may open before their own node runs."""
+        """Yield the Messages that may open before their own node runs."""
         for model, answer in self._answers.items():
             if not answer.deltas or answer.shown_by or answer.is_done:
                 continue
@@ -242,7 +241,7 @@ class Projection:
                         yield show
 
     def _would_be_ready(self, message: NodeId) -> bool:
-        """Whether the Message would run next if its streaming models had finished."""
+        """Return whether the Message would run next if its streaming models had finished."""
         join = self._plan.joins.get(message)
         if join is None:
             return True
@@ -255,10 +254,10 @@ class Projection:
 
     def _new_show(self, node: NodeId, *, is_running: bool) -> _Show:
         message = self._plan.messages[node]
-        ran = {*self._outputs, *(m for m in message.models if m in self._answers)}
-        index = message.choose(ran, self._seed, self._visits.get(node, 0))
-        shown = message.alternatives[index]
-        return _Show(node, shown.template.segments if shown.is_live else None, is_running)
+        finished = {*self._outputs, *(m for m in message.models if m in self._answers)}
+        index = message.choose(finished, self._seed, self._visits.get(node, 0))
+        alternative = message.alternatives[index]
+        return _Show(node, alternative.template.segments if alternative.is_live else None, is_running)
 
     def _show(self, show: _Show) -> Iterator[wire.WireEvent]:
         if show.segments is None:
@@ -282,7 +281,10 @@ class Projection:
             show.at, show.shown = show.at + 1, 0
 
     def _answer_for(self, show: _Show, segment: str | Reference) -> _Answer | None:
-        """The live answer that the segment shows; the first to show it shows its pieces, later ones the text."""
+        """Return the live answer for the segment.
+
+        Only the first segment that shows an answer streams it; later ones show its text.
+        """
         if isinstance(segment, str) or segment.kind != "output" or segment.key != STREAMED_OUTPUT or segment.path:
             return None
         answer = self._answers.get(NodeId(segment.node))
@@ -294,7 +296,7 @@ class Projection:
         return answer if answer.shown_by is show and not is_repeated else None
 
     def _text(self, show: _Show, segment: str | Reference) -> str | None:
-        """The text of a segment, or None while it is not known."""
+        """Return the text of a segment, or None while it is unknown."""
         if show.at in show.known:
             return show.known[show.at]
         if show.finished is not None:
@@ -316,26 +318,26 @@ class Projection:
         if is_message:
             self._visits[show.node] = self._visits.get(show.node, 0) + 1
         yield wire.MessageEnd(finished.end or {})
-        for model in sorted(self._held, key=lambda n: self._plan.nodes[n].rank):
+        for model in sorted(self._deferred, key=lambda n: self._plan.nodes[n].rank):
             if show.node in self._plan.nodes[model].streams_to:
-                yield self._finished(self._held.pop(model))
-        yield self._finished(finished)
+                yield self._node_finished(self._deferred.pop(model))
+        yield self._node_finished(finished)
 
-    def _cut(self, show: _Show) -> Iterator[wire.WireEvent]:
-        """End a show whose rest will not come. What was shown stands."""
+    def _abort(self, show: _Show) -> Iterator[wire.WireEvent]:
+        """End a Message whose remaining text will not come. The text already shown stays."""
         self._open = None
         self._shows.pop(show.node, None)
         if not show.is_running:
             self._ended.add(show.node)
         yield wire.MessageEnd({})
 
-    def _announce(self, event: NodeFinished) -> None:
-        """Queue the text that stands in for a failed node as a message of its own, then its ``node_finished``."""
+    def _queue_fallback(self, event: NodeFinished) -> None:
+        """Queue the fallback text of a failed node as its own message, then its ``node_finished``."""
         self._shows[event.node] = _Show(event.node, None, is_running=True, known={0: event.fallback}, finished=event)
 
     # Bookkeeping
 
-    def _mirror(self, event: NodeFinished) -> None:
+    def _update_mirror(self, event: NodeFinished) -> None:
         self._outputs[event.node] = event.outputs
         if event.usage is not None:
             self._usage = self._usage.plus(event.usage)
@@ -346,11 +348,11 @@ class Projection:
         if not event.is_halting:
             self._tokens[event.node] = list(event.targets) if self._plan.nodes[event.node].chooses else None
 
-    def _started(self, id_: NodeId, created_at: float) -> wire.WireNodeStarted:
+    def _node_started(self, id_: NodeId, created_at: float) -> wire.WireNodeStarted:
         node = self._plan.nodes[id_]
         return wire.WireNodeStarted(id_, node.title, node.spec.name, int(created_at))
 
-    def _finished(self, event: NodeFinished) -> wire.WireNodeFinished:
+    def _node_finished(self, event: NodeFinished) -> wire.WireNodeFinished:
         node = self._plan.nodes[event.node]
         return wire.WireNodeFinished(
             event.inputs,
@@ -365,7 +367,7 @@ class Projection:
 
 
 def _frames(text: str) -> Iterator[wire.Message]:
-    """Give the frames of a text; thinking sections in it are marked."""
+    """Yield the frames of a text, with thinking sections marked."""
     for piece, mark in split_thinking(text):
         yield wire.Message(piece, start_to_think=mark == "start", end_to_think=mark == "end")
 
@@ -374,5 +376,5 @@ def _frame(delta: Delta) -> wire.Message:
     return wire.Message(delta.text, start_to_think=delta.mark == "start", end_to_think=delta.mark == "end")
 
 
-def _tagged(delta: Delta) -> str:
+def _tagged_text(delta: Delta) -> str:
     return AnswerPart(delta.text, delta.mark).source

@@ -1,8 +1,8 @@
-"""RAGFlow's run events, as its clients read them.
+"""RAGFlow's run events as its clients read them.
 
-Names, keys and their order follow RAGFlow's ``agent/canvas.py``. Each class makes the ``data`` of one event;
-`envelope` wraps it. ``created_at`` is epoch seconds everywhere, where RAGFlow sometimes gives a
-monotonic clock.
+Names, keys and their order follow RAGFlow's ``agent/canvas.py``. Each class builds the ``data`` of one event;
+`Envelope` adds the rest. ``created_at`` is always epoch seconds, unlike in RAGFlow, which sometimes sends a monotonic
+clock.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = [
 
 
 class WorkflowStarted(Struct):
-    """A new turn began; not sent when a paused one goes on."""
+    """A new turn has started; not sent when a paused turn continues."""
 
     event: ClassVar[str] = "workflow_started"
     inputs: dict[str, Any] | None
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
+        """Return the ``data`` object of the event."""
         return {"inputs": self.inputs}
 
 
 class WireNodeStarted(Struct):
-    """A node began."""
+    """A node has started."""
 
     event: ClassVar[str] = "node_started"
     component_id: str
@@ -49,7 +49,7 @@ class WireNodeStarted(Struct):
     created_at: int
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
+        """Return the ``data`` object of the event."""
         return {
             "inputs": None,
             "created_at": self.created_at,
@@ -61,7 +61,7 @@ class WireNodeStarted(Struct):
 
 
 class WireNodeFinished(Struct):
-    """A node ended; ``error`` tells why if it failed."""
+    """A node has finished; ``error`` is the reason if it failed."""
 
     event: ClassVar[str] = "node_finished"
     inputs: dict[str, JsonValue]
@@ -74,7 +74,7 @@ class WireNodeFinished(Struct):
     created_at: float
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
+        """Return the ``data`` object of the event."""
         return {
             "inputs": self.inputs,
             "outputs": {**self.outputs, "_created_time": self.created_at, "_elapsed_time": self.elapsed_time},
@@ -88,7 +88,7 @@ class WireNodeFinished(Struct):
 
 
 class Message(Struct):
-    """A piece of the answer. At the border of a thinking section ``content`` is empty and a flag is set."""
+    """A piece of the answer. At the start or end of a thinking section ``content`` is empty and a flag is set."""
 
     event: ClassVar[str] = "message"
     content: str
@@ -96,7 +96,7 @@ class Message(Struct):
     end_to_think: bool = False
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
+        """Return the ``data`` object of the event."""
         data: dict[str, JsonValue] = {"content": self.content}
         if self.start_to_think:
             data["start_to_think"] = True
@@ -106,13 +106,13 @@ class Message(Struct):
 
 
 class MessageEnd(Struct):
-    """The end of one Message. ``extras`` holds ``status``, ``attachment``, ``downloads``, ``reference`` if any."""
+    """The end of one Message. ``extras`` may contain ``status``, ``attachment``, ``downloads`` and ``reference``."""
 
     event: ClassVar[str] = "message_end"
     extras: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
+        """Return the ``data`` object of the event."""
         return self.extras
 
 
@@ -124,12 +124,12 @@ class UserInputs(Struct):
     tips: str
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
+        """Return the ``data`` object of the event."""
         return {"inputs": self.inputs, "tips": self.tips}
 
 
 class WorkflowFinished(Struct):
-    """The turn ended well, or was cancelled (``outputs`` is then RAGFlow's text for that)."""
+    """The turn has succeeded or was cancelled (``outputs`` is then RAGFlow's text for that)."""
 
     event: ClassVar[str] = "workflow_finished"
     inputs: dict[str, Any] | None
@@ -137,20 +137,20 @@ class WorkflowFinished(Struct):
     elapsed_time: float
     created_at: float
     usage: Usage = NO_USAGE
-    """What the models of the turn have been asked, all in all."""
+    """The total token usage of the turn."""
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
-        read, written = self.usage.prompt_tokens, self.usage.completion_tokens
+        """Return the ``data`` object of the event."""
+        prompt, completion = self.usage.prompt_tokens, self.usage.completion_tokens
         return {
             "inputs": self.inputs,
             "outputs": self.outputs,
             "elapsed_time": self.elapsed_time,
             "created_at": self.created_at,
             "usage": {
-                "prompt_tokens": read,
-                "completion_tokens": written,
-                "total_tokens": read + written,
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+                "total_tokens": prompt + completion,
                 "calls": self.usage.calls,
             },
         }
@@ -162,17 +162,17 @@ WireEvent: TypeAlias = (
 
 
 class FramePayload(Protocol):
-    """What an envelope goes round: a wire event, or a record that is shown beside them."""
+    """The content of a frame: a wire event, or a record among them."""
 
     event: ClassVar[str]
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the ``data`` object of the event."""
+        """Return the ``data`` object of the event."""
         ...
 
 
 class Envelope(Struct, frozen=True):
-    """What all frames of one turn share. ``task_id`` is the session id; ``created_at`` the start of the turn."""
+    """The fields that all frames of a turn share. ``task_id`` is the session id; ``created_at`` is the turn's start."""
 
     message_id: str
     created_at: int
@@ -180,7 +180,7 @@ class Envelope(Struct, frozen=True):
     session_id: str
 
     def wrap(self, event: FramePayload) -> dict[str, JsonValue]:
-        """Give the whole frame as JSON, keys in RAGFlow's order."""
+        """Return the complete frame as JSON, with the keys in RAGFlow's order."""
         return {
             "event": event.event,
             "message_id": self.message_id,

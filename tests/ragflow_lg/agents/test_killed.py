@@ -166,7 +166,7 @@ def test_an_interrupted_once_only_tool_in_a_nested_canvas_is_not_called_again(ki
     replies = [first(("Canvas_0", {"query": "ada"})), Reply("Done.")]
     outcome = killed.play({"Send": send}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
     assert killed.actions == ["ada"]
-    assert "may not run twice" in outcome["results"][0]
+    assert "must not run twice" in outcome["results"][0]
 
 
 def test_completed_steps_of_a_nested_canvas_are_not_repeated(killed: KilledAgent) -> None:

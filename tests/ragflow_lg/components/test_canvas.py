@@ -34,7 +34,7 @@ async def test_its_failure_is_an_error_of_the_node() -> None:
     run = runner_of(components, deployment=Canvases({"shout": SHOUT})).start("s", {"query": "q"})
     async for _ in run:
         pass
-    assert run.error == "Invalid arguments: 'query' is required: a text."
+    assert run.error == "Invalid arguments: 'query' is required and must be text."
 
 
 @pytest.mark.parametrize("params", [{}, {"canvas": "a", "path": "b.json"}])

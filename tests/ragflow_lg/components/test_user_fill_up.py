@@ -82,7 +82,7 @@ async def test_unexpected_answers_are_a_conflict() -> None:
     await play_run(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="does not wait"):
         await play_run(play.resume("s", {"colour": "red"}))
-    with pytest.raises(ConflictError, match="nothing left"):
+    with pytest.raises(ConflictError, match="no unfinished turn"):
         await play_run(play.continue_("s"))
 
 

@@ -73,7 +73,7 @@ def test_a_canvas_for_a_task_is_asked_no_question() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({}, "'The line' (city) is required. 'query' is required: a text."),
+        ({}, "'The line' (city) is required. 'query' is required and must be text."),
         ({"query": " ", "city": "x"}, "'query' is required"),
         ({"query": "q", "city": "x", "days": "many"}, "(days) should be a whole number, not 'many'."),
         ({"query": "q", "city": "x", "size": "XL"}, "should be one of S, L"),
@@ -234,4 +234,4 @@ async def test_canvases_play_canvases() -> None:
 async def test_a_cycle_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "CYCLE_STEPS", 20)
     played = await asked({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}, {"query": "q"})
-    assert "went round a cycle too often" in played.tool_results[0]
+    assert "repeated a cycle too often" in played.tool_results[0]

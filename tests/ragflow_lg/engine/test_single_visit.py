@@ -92,7 +92,7 @@ async def test_a_failure_is_an_output(plan: Plan) -> None:
         ("LLM:A", {"Nobody@x": 1}, "does not read 'Nobody@x'"),
         ("LLM:A", {"}{": 1}, "it reads env.tone"),
         ("Message:M", {"LLM:A@structured": "text", "LLM:A@structured.x": 1}, "does not read 'LLM:A@structured'"),
-        ("Loop:L", {}, "cannot be run alone"),
+        ("Loop:L", {}, "cannot run alone"),
     ],
 )
 async def test_what_cannot_be_tried_is_refused(plan: Plan, node: str, given: dict[str, Any], told: str) -> None:

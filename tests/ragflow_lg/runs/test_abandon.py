@@ -31,7 +31,8 @@ async def test_a_turn_that_is_given_up_is_over_and_the_next_one_begins_anew(reop
         held = compiled.with_saver(store.saver)
         assert session_status(await held.graph.aget_state(thread_config(held, "s"))) == "cancelled"
         assert [record.status async for record in store.runs.of_session("s")] == ["cancelled", "waiting"]
-        for run, reason in ((play.resume("s", {"y": "B"}), "does not wait"), (play.continue_("s"), "nothing left")):
+        refusals = ((play.resume("s", {"y": "B"}), "does not wait"), (play.continue_("s"), "no unfinished turn"))
+        for run, reason in refusals:
             with pytest.raises(ConflictError, match=reason):
                 await play_run(run)
         with pytest.raises(ConflictError, match="does not wait"):

@@ -164,7 +164,7 @@ async def test_the_beginning_of_an_id_is_enough() -> None:
     length = next(n for n in range(1, 37) if not any(id_.startswith(inner.checkpoint[:n]) for id_ in shared))
     await play.fork("s", "short", inner.checkpoint[:length])
     assert await play_run(play.continue_("short"))
-    for wrong, reason in (("1", r"begin with '1'.*history s`"), ("zz", r"no checkpoint 'zz'.*history s`")):
+    for wrong, reason in (("1", r"begin with '1'.*history s"), ("zz", r"no checkpoint 'zz'.*history s")):
         with pytest.raises(CheckpointError, match=reason):
             await play.fork("s", "wrong", wrong)
 
@@ -223,8 +223,8 @@ async def test_what_cannot_be_branched_is_told() -> None:
         ("nobody", {}, "no node 'nobody'"),
         ("te", {}, "no node 'te'. Did you mean"),
         ("t", {"round": 9}, "in round 9 .* It ran in rounds 0 to 3"),
-        ("out", {"round": 1}, "in no Loop or Iteration"),
-        ("t", {"changes": {"nonsense": 1}}, "no variable"),
+        ("out", {"round": 1}, "not in a Loop or Iteration"),
+        ("t", {"changes": {"nonsense": 1}}, "not a variable"),
         ("t", {"changes": {"nobody@x": 1}}, "no node 'nobody'"),
     ):
         with pytest.raises(CheckpointError, match=reason):

@@ -120,7 +120,7 @@ async def test_a_hang_harms_nobody_and_ends_the_telling(caplog: pytest.LogCaptur
     assert hanging.told == TOLD[:4] * 2
     assert other.told == TOLD * 2
     assert [r.getMessage() for r in caplog.records] == [
-        "The callback Listener took more than 0.05 s and hears no more of this run."
+        "The callback Listener took more than 0.05 s and gets no more calls for this run."
     ]
 
 
@@ -137,7 +137,7 @@ async def test_one_that_cannot_be_stopped_is_left_behind(caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING):
         async with asyncio.timeout(2):
             await play(Listener(insist))
-    assert "did not come to an end within 0.05 s" in caplog.text
+    assert "did not finish within 0.05 s" in caplog.text
     is_let_go.set()
     await asyncio.sleep(0)
 
@@ -152,7 +152,7 @@ async def test_too_many_waiting_events_are_dropped_but_not_the_end(caplog: pytes
     assert slow.told[0] == "run"
     assert slow.told[-1] == "succeeded"
     assert len(slow.told) < len(TOLD)
-    assert "is too slow: more than 2 events wait for it" in caplog.text
+    assert "is too slow: more than 2 events are queued" in caplog.text
 
 
 async def test_failed_cancelled_and_refused_runs() -> None:

@@ -48,18 +48,18 @@ def test_the_entry_node_reads_the_request() -> None:
 @pytest.mark.parametrize(
     ("start", "name", "reason"),
     [
-        ("say", "oops", "is no variable"),
+        ("say", "oops", "is not a variable"),
         ("say", "env.tune", "no variable 'env.tune'. Did you mean env.tone"),
         ("say", "sys.zzz", "no variable 'sys.zzz'. "),
         ("say", "Nope:L@n", "The canvas has no node 'Nope:L'"),
         ("say", "ask:2@name", "no node 'ask:2'. Did you mean ask:1"),
         ("say", "ask:1@names", "no output 'names'. Did you mean name"),
         ("say", "ask:1@size", "no output 'size'. Its outputs: name"),
-        ("say", "say@result", "'say' runs again and gives it anew"),
-        ("begin", "ask:1@name", "all outputs are empty then"),
-        ("begin", "sys.date", "works it out anew"),
-        ("begin", "sys.history", "works it out anew"),
-        ("begin", "sys.query.part", "set all of it"),
+        ("say", "say@result", "'say' runs again and overwrites it"),
+        ("begin", "ask:1@name", "clears all outputs"),
+        ("begin", "sys.date", "computes it"),
+        ("begin", "sys.history", "computes it"),
+        ("begin", "sys.query.part", "Set the whole value"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(start: str, name: str, reason: str) -> None:

@@ -39,7 +39,7 @@ def test_fields_go_to_the_forms_that_have_them_and_ids_to_one() -> None:
 def test_a_field_that_no_form_has_is_refused_with_the_forms_there_are(given: Any, named: str) -> None:
     with pytest.raises(AnswerError) as caught:
         answers(given)
-    assert str(caught.value) == f"{named} It waits for Form:Shirt (colour, size) and Form:Shoes (size)."
+    assert str(caught.value) == f"{named} The session waits for Form:Shirt (colour, size) and Form:Shoes (size)."
 
 
 def test_what_a_client_sends_with_a_new_turn_may_hold_more() -> None:

@@ -19,11 +19,11 @@ def finished(total_s: float, caller: str = "") -> AgentRecord:
 
 
 async def test_without_callbacks_and_store_it_only_counts() -> None:
-    watch = RunObserver(PLAN, CallbackSet(), RunRecord("r", "s"), None)
-    watch.begin(RunRecord("r", "s"), "start", 0.0)
+    observer = RunObserver(PLAN, CallbackSet(), RunRecord("r", "s"), None)
+    observer.begin(RunRecord("r", "s"), "start", 0.0)
     for event in (NodeStarted(NodeId("a"), 0.0), finished(1.0), finished(0.5, "0.1")):
-        watch.note(event)
-    await watch.keep(is_lost=False)
-    await watch.end(RunSummary("succeeded", None, 0.0, NO_USAGE, watch.agents))
-    assert (watch.agents.visits, watch.agents.total_s) == (2, 1.0)
-    assert watch.trace.blocks == []
+        observer.observe(event)
+    await observer.flush_trace(is_lost=False)
+    await observer.end(RunSummary("succeeded", None, 0.0, NO_USAGE, observer.agents))
+    assert (observer.agents.visits, observer.agents.total_s) == (2, 1.0)
+    assert observer.trace.blocks == []

@@ -11,7 +11,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord, AgentRecordKind
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs import trace
-from ragflow_lg.runs.trace import TraceKeeper, TraceLog
+from ragflow_lg.runs.trace import TraceLog, TraceWriter
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.canvas import CATALOG, canvas, node
 
@@ -83,7 +83,7 @@ class Traces:
 
 async def test_many_entries_are_written_in_few_writes_and_the_last_at_the_end() -> None:
     store, log = Traces(), TraceLog(PLAN)
-    keeper = TraceKeeper(store, RunRecord("r", "s"), log)
+    keeper = TraceWriter(store, RunRecord("r", "s"), log)
     for number in range(50):
         log.add(record("tool_finished", result=number, **CALL))
         keeper.touch()
@@ -97,7 +97,7 @@ async def test_many_entries_are_written_in_few_writes_and_the_last_at_the_end() 
 
 async def test_who_has_lost_the_session_writes_nothing_more() -> None:
     store, log = Traces(), TraceLog(PLAN)
-    keeper = TraceKeeper(store, RunRecord("r", "s"), log)
+    keeper = TraceWriter(store, RunRecord("r", "s"), log)
     log.add(record("tool_finished", result=1, **CALL))
     keeper.touch()
     await keeper.close(is_lost=True)
@@ -106,7 +106,7 @@ async def test_who_has_lost_the_session_writes_nothing_more() -> None:
 
 async def test_a_store_that_fails_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     store, log = Traces(fails=True), TraceLog(PLAN)
-    keeper = TraceKeeper(store, RunRecord("r", "s"), log)
+    keeper = TraceWriter(store, RunRecord("r", "s"), log)
     for _ in range(3):
         log.add(record("tool_finished", result=1, **CALL))
         keeper.touch()
@@ -114,4 +114,4 @@ async def test_a_store_that_fails_is_told_once(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.WARNING):
         await keeper.close()
     assert store.puts == [1]
-    assert [r.getMessage() for r in caplog.records] == ["The trace of run r is not kept: The disk is full."]
+    assert [r.getMessage() for r in caplog.records] == ["The trace of run r cannot be stored: The disk is full."]
