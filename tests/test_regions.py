@@ -55,9 +55,9 @@ class Builder:
     def form(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         field = self.name("f")
         name = self.put("ask", form(field, tips=f"{item}?"), parent)
-        shown = self.put("t", text(script=f"{{{name}@{field}}}"), parent)
-        self.components[name]["downstream"].append(shown)
-        return name, shown
+        message = self.put("t", text(script=f"{{{name}@{field}}}"), parent)
+        self.components[name]["downstream"].append(message)
+        return name, message
 
     def branch(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         ends = [
@@ -89,7 +89,7 @@ class Builder:
         self.components[end]["downstream"].append(added)
         self.components[added]["downstream"].append(keep)
         self.put("li", node("LoopItem", {}, [begin]), name)
-        return name, self.shown(name, f"{name}@s", parent)
+        return name, self.add_text_of(name, f"{name}@s", parent)
 
     def iteration(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         name, row = self.name("it"), self.name("ii")
@@ -100,13 +100,13 @@ class Builder:
         params["max_concurrency"] = 3 if is_parallel and not writes else 0
         self.components[name] = {**node("Iteration", params), **({"parent_id": parent} if parent else {})}
         self.components[row] = node("IterationItem", {}, [begin], parent_id=name)
-        return name, self.shown(name, f"{name}@r", parent)
+        return name, self.add_text_of(name, f"{name}@r", parent)
 
     def inside(self, owner: str) -> list[Any]:
         direct = {n: c for n, c in self.components.items() if c.get("parent_id") == owner}
         return [*direct.values(), *(c for n in direct for c in self.inside(n))]
 
-    def shown(self, region: str, reference: str, parent: str) -> str:
+    def add_text_of(self, region: str, reference: str, parent: str) -> str:
         name = self.put("t", text(script=f"{{{reference}}}"), parent)
         self.components[region]["downstream"].append(name)
         return name

@@ -122,13 +122,13 @@ def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) 
     message = problem["msg"].removeprefix("Value error, ").rstrip(".")
     value = repr(problem.get("input"))
     is_shown = problem["type"] == "missing" or value in message
-    shown = "" if is_shown else f" It is {value if len(value) <= 60 else value[:57] + '…'}."
+    excerpt = "" if is_shown else f" It is {value if len(value) <= 60 else value[:57] + '…'}."
     name = ".".join(str(segment) for segment in path)
     reporter.report(
         "params-invalid",
         "error",
         extend_pointer(component.params_pointer, path),
-        f"{component.name}.{name}: {message[:1].lower() + message[1:]}.{shown}",
+        f"{component.name}.{name}: {message[:1].lower() + message[1:]}.{excerpt}",
         hint=f"`ragflow-lg components {component.name}` shows its parameters.",
         component=component,
     )

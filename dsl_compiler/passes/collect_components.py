@@ -127,14 +127,14 @@ def _read_downstream(value: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
 def _has_usable_id(component: RawComponent, reporter: Reporter) -> bool:
     if component.id and component.id != OPERATIONS and len(component.id) <= MAX_ID_CHARS:
         return True
-    shown = component.id if len(component.id) <= MAX_ID_CHARS else component.id[:60] + "…"
+    short_id = component.id if len(component.id) <= MAX_ID_CHARS else component.id[:60] + "…"
     reporter.report(
         "id-invalid",
         "error",
         component.pointer,
-        f"{shown!r} is not a valid component id.",
+        f"{short_id!r} is not a valid component id.",
         hint="Give it a short id of letters, digits, '_' and ':'.",
-        component=replace(component, id=shown),
+        component=replace(component, id=short_id),
     )
     return False
 

@@ -38,12 +38,12 @@ def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
 
 def _plan(draft: Draft, flow: Flow, node: PlanNode) -> MessagePlan:
     alternatives = tuple(node.spec.shows(node.params))
-    nodes_read = {r.node for shown in alternatives for r in shown.template.references if r.kind == "output"}
+    nodes_read = {r.node for text in alternatives for r in text.template.references if r.kind == "output"}
     live = {
         r.node
-        for shown in alternatives
-        if shown.is_live
-        for r in shown.template.references
+        for text in alternatives
+        if text.is_live
+        for r in text.template.references
         if r.kind == "output" and r.key == STREAMED_OUTPUT and not r.path
     }
     models = frozenset(

@@ -255,5 +255,5 @@ def _lines(lines: Sequence[str], history: Sequence[Any]) -> list[str]:
     Their content is compared in ``history``; here only their number is.
     """
     count = sum(role == "assistant" for role, _ in history)
-    shown = ["assistant" if line.startswith("assistant: ") else line for line in lines]
-    return shown if shown.count("assistant") == count else [*shown, f"({count} answers in history)"]
+    comparable = ["assistant" if line.startswith("assistant: ") else line for line in lines]
+    return comparable if comparable.count("assistant") == count else [*comparable, f"({count} answers in history)"]

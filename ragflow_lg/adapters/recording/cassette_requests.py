@@ -142,9 +142,11 @@ def differences(recorded: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple
     """Return the number of values that differ between two requests, and a description of the first ones."""
     before, now = dict(_leaves(recorded, "")), dict(_leaves(actual, ""))
     paths = [path for path in {**before, **now} if before.get(path, _ABSENT) != now.get(path, _ABSENT)]
-    shown = [_describe(path, before.get(path, _ABSENT), now.get(path, _ABSENT)) for path in paths[:MAX_DIFFERENCES]]
-    more = len(paths) - len(shown)
-    return len(paths), "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+    descriptions = [
+        _describe(path, before.get(path, _ABSENT), now.get(path, _ABSENT)) for path in paths[:MAX_DIFFERENCES]
+    ]
+    more = len(paths) - len(descriptions)
+    return len(paths), "; ".join(descriptions) + (f"; and {more} more" if more > 0 else "")
 
 
 _ABSENT = object()

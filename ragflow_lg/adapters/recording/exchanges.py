@@ -218,8 +218,8 @@ def _encode_metadata(metadata: Metadata, redactor: Redactor) -> dict[str, Any]:
     for key, values in metadata.items():
         entry = encoded.setdefault(redactor.text(key), {})
         for value, ids in values.items():
-            shown = REDACTED if is_secret_name(key) else redactor.text(value)
-            entry.setdefault(shown, []).extend(_redact_all(ids, redactor))
+            text = REDACTED if is_secret_name(key) else redactor.text(value)
+            entry.setdefault(text, []).extend(_redact_all(ids, redactor))
     return {"metadata": encoded}
 
 

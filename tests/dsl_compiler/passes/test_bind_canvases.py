@@ -21,9 +21,7 @@ def canvas_with_tools(*names: str, **more: Any) -> dict[str, Any]:
     return canvas({"a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": tools, **more})})
 
 
-def checked(
-    document: Any, permits: ToolPermits | None = None, /, **documents: Any
-) -> tuple[Any, list[tuple[str, str]]]:
+def check(document: Any, permits: ToolPermits | None = None, /, **documents: Any) -> tuple[Any, list[tuple[str, str]]]:
     plan, diagnostics = check_canvas(document, CATALOG, Canvases(documents, permits or ToolPermits()))
     return plan, [(d.code, d.pointer) for d in diagnostics if d.severity != "info"]
 
@@ -36,8 +34,8 @@ PLACE = "/components/a/obj/params/tools/0/params/canvas"
 
 
 def test_a_canvas_tool_has_the_plan_of_the_canvas() -> None:
-    plan, found = checked(canvas_with_tools("hello"), hello=HELLO)
-    assert found == []
+    plan, problems = check(canvas_with_tools("hello"), hello=HELLO)
+    assert problems == []
     assert list(plan.nodes["a"].tools[0].canvas.plan.nodes) == ["begin", "m"]
 
 
@@ -53,7 +51,7 @@ def test_canvas_nodes_and_tools_of_tools_are_bound() -> None:
             "a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [helper]}),
         }
     )
-    assert checked(document)[1] == [
+    assert check(document)[1] == [
         ("canvas-unknown", "/components/c/obj/params/canvas"),
         ("canvas-unknown", "/components/a/obj/params/tools/0/params/tools/0/params/canvas"),
     ]
@@ -70,17 +68,17 @@ def test_the_canvas_hash_includes_played_canvases() -> None:
 
 def test_problems_of_a_played_canvas_are_reported_at_the_tool() -> None:
     broken = canvas({"m": node("Message", {"content": "{ghost@x}"}, ["nowhere"], **{})})
-    _, found = checked(canvas_with_tools("broken"), broken=broken)
-    assert {pointer for _, pointer in found} == {PLACE}
-    assert "reference-unknown-node" in {code for code, _ in found}
-    (told, *_) = messages(canvas_with_tools("broken"), broken=broken)
-    assert "In the canvas 'broken' line 1 [m]: " in told
-    assert checked(canvas_with_tools("junk"), junk=b"{")[1] == [("json-invalid", PLACE)]
+    _, problems = check(canvas_with_tools("broken"), broken=broken)
+    assert {pointer for _, pointer in problems} == {PLACE}
+    assert "reference-unknown-node" in {code for code, _ in problems}
+    (message, *_) = messages(canvas_with_tools("broken"), broken=broken)
+    assert "In the canvas 'broken' line 1 [m]: " in message
+    assert check(canvas_with_tools("junk"), junk=b"{")[1] == [("json-invalid", PLACE)]
 
 
 def test_only_the_first_problems_of_a_played_canvas_are_reported() -> None:
     broken = canvas({f"m{i}": node("Warp") for i in range(500)})
-    assert len(checked(canvas_with_tools("broken"), broken=broken)[1]) <= 20
+    assert len(check(canvas_with_tools("broken"), broken=broken)[1]) <= 20
 
 
 @pytest.mark.parametrize(
@@ -103,9 +101,9 @@ def test_only_the_first_problems_of_a_played_canvas_are_reported() -> None:
     ],
 )
 def test_an_unfit_canvas_is_refused(inner: Any, message: str) -> None:
-    plan, found = checked(canvas_with_tools("c"), c=inner)
+    plan, problems = check(canvas_with_tools("c"), c=inner)
     assert plan is None
-    assert found == [("canvas-unfit", PLACE)]
+    assert problems == [("canvas-unfit", PLACE)]
     assert message in messages(canvas_with_tools("c"), c=inner)[0]
 
 
@@ -113,28 +111,28 @@ def test_canvases_that_play_each_other_are_refused_with_their_path() -> None:
     documents = {"a": canvas_with_tools("b"), "b": canvas_with_tools("c"), "c": canvas_with_tools("a")}
     plan, diagnostics = check_canvas(documents["a"], CATALOG, Canvases(documents, key="a"))
     assert plan is None
-    (told,) = [d for d in diagnostics if d.severity == "error"]
-    assert (told.code, told.pointer) == ("canvas-unfit", PLACE)
-    assert "this canvas → b → c → a" in told.message
+    (diagnostic,) = [d for d in diagnostics if d.severity == "error"]
+    assert (diagnostic.code, diagnostic.pointer) == ("canvas-unfit", PLACE)
+    assert "this canvas → b → c → a" in diagnostic.message
     assert "b → b" in messages(canvas_with_tools("b"), b=canvas_with_tools("b"))[0]
 
 
 def test_the_depth_of_nested_canvases_is_limited() -> None:
     row = {f"c{i}": canvas_with_tools(f"c{i + 1}") for i in range(50)} | {"c50": HELLO}
-    assert checked(canvas_with_tools("c0"), **row)[0] is None
-    assert checked(canvas_with_tools("c44"), **row)[0] is not None
+    assert check(canvas_with_tools("c0"), **row)[0] is None
+    assert check(canvas_with_tools("c44"), **row)[0] is not None
 
 
 def test_the_number_of_nested_canvases_is_limited() -> None:
     tree = {f"c{i}": canvas_with_tools(*[f"c{i + 1}"] * 10) for i in range(7)} | {"c7": HELLO}
-    found = checked(canvas_with_tools("c0"), **tree)[1]
-    assert len(found) < MAX_CANVASES * 20
+    problems = check(canvas_with_tools("c0"), **tree)[1]
+    assert len(problems) < MAX_CANVASES * 20
 
 
 def test_permits_apply_to_canvases_and_to_tools_inside_them() -> None:
     inner = canvas({"a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [WIKI]})})
-    assert checked(canvas_with_tools("c"), ToolPermits(deny=("canvas:c",)), c=HELLO)[1] == [
+    assert check(canvas_with_tools("c"), ToolPermits(deny=("canvas:c",)), c=HELLO)[1] == [
         ("tool-forbidden", "/components/a/obj/params/tools/0")
     ]
-    assert checked(canvas_with_tools("c"), ToolPermits(("canvas:c",)), c=inner)[1] == [("tool-forbidden", PLACE)]
-    assert checked(canvas_with_tools("c"), ToolPermits(("canvas:c", "Wiki*")), c=inner)[1] == []
+    assert check(canvas_with_tools("c"), ToolPermits(("canvas:c",)), c=inner)[1] == [("tool-forbidden", PLACE)]
+    assert check(canvas_with_tools("c"), ToolPermits(("canvas:c", "Wiki*")), c=inner)[1] == []

@@ -86,6 +86,6 @@ def test_a_large_drawing_takes_linear_time() -> None:
     nodes = [graph_node("begin", "Begin"), *(graph_node(f"m{i}", "Message", {"content": ["x"]}) for i in range(8000))]
     edges = [edge("begin", "m0"), *(edge(f"m{i}", f"m{i + 1}") for i in range(7999))]
     draft = Draft({"graph": {"nodes": nodes, "edges": edges}}, "", CATALOG)
-    began = time.process_time()
+    start_s = time.process_time()
     assert len(components_from_graph(draft, Reporter())) == 8001
-    assert time.process_time() - began < 3
+    assert time.process_time() - start_s < 3

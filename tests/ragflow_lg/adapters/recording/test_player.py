@@ -149,12 +149,12 @@ async def test_agents_in_parallel_rounds_get_their_own_answers(tmp_path: Path, i
     """All send equal requests and call a tool twice in parallel, also as parts of a nested canvas."""
     file = tmp_path / "r.jsonl"
     begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
-    asked = {"llm_id": "m@Test", "prompts": "same", "tools": [WIKI], "cite": False}
-    body = {"a": node("Agent", asked, ())}
+    agent_params = {"llm_id": "m@Test", "prompts": "same", "tools": [WIKI], "cite": False}
+    body = {"a": node("Agent", agent_params, ())}
     deployment = None
     if is_canvas:
-        shown = {"m": node("Message", {"content": ["{a@content}"]})}
-        deployment = Canvases({"c": canvas({"a": node("Agent", asked, ["m"]), **shown})})
+        message = {"m": node("Message", {"content": ["{a@content}"]})}
+        deployment = Canvases({"c": canvas({"a": node("Agent", agent_params, ["m"]), **message})})
         body = {"a": node("Canvas", {"canvas": "c", "arguments": {"query": "same"}}, ())}
     components = {"begin": begin, **iteration(body, {"r": "a@content"}, max_concurrency=3), **out("{it@r}")}
     more: dict[str, Any] = {"inputs": {"items": {"value": [1, 2, 3, 4, 5]}}, "deployment": deployment}
@@ -381,10 +381,10 @@ async def test_a_secret_removed_from_the_recording_matches_any_text(tmp_path: Pa
 async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:
     lines = [ChatLine(order=n, node="a", request={"model": "m"}, pieces=[str(n)]) for n in range(1, 3001)]
     model = model_of(player_of(tmp_path / "r", ModelLine(llm_id="m"), *reversed(lines)))
-    began = time.process_time()
+    start_s = time.process_time()
     answers = [(await model.complete(ChatRequest("", ()))).text for _ in range(3000)]
     assert answers == [str(n) for n in range(1, 3001)]
-    assert time.process_time() - began < 10
+    assert time.process_time() - start_s < 10
 
 
 def test_a_line_is_readable_json_without_defaults(tmp_path: Path) -> None:
