@@ -20,10 +20,11 @@ def chaos(
     checkpoint: Checkpoint = "",
     query: Annotated[str, typer.Option("--query", help="The user's message.")] = "hello",
 ) -> None:
-    """Kill runs with SIGKILL in every node and after every write to the store, then continue each of them.
+    """Kill runs at every point; check that they recover.
 
-    The demo model answers and forms are filled with sample values. Without --checkpoint each run uses its own SQLite
-    file. A kill takes about a second; progress is shown on standard error.
+    Runs are killed with SIGKILL in every node and after every write to the store, then continued. The demo model
+    answers and forms are filled with sample values. Without --checkpoint each run uses its own SQLite file. A kill
+    takes about a second; progress is shown on standard error.
 
     Exit code 0: every run ended as an undisturbed one does, and no finished node ran again. 1: some run did not. 2: the
     canvas cannot be run.

@@ -20,7 +20,7 @@ def check(
     ] = ReportFormat.TEXT,
     settings: SettingsFile = None,
 ) -> None:
-    """Report all problems of canvases at once, with line and column.
+    """Report all problems of canvases with line and column.
 
     Exit code 0: all canvases can run. 1: at least one has errors. 2: a file cannot be read.
 

@@ -9,7 +9,9 @@ __all__ = ["continue_"]
 
 @with_run_options
 def continue_(session: Session, options: RunOptions, canvas: CanvasFile = None) -> None:
-    """Finish a turn after a crash, a stop or a cancel: only unfinished nodes run.
+    """Finish a turn after a crash, a stop or a cancel.
+
+    Only unfinished nodes run.
 
     Exit codes: as of `run`.
 

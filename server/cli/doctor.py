@@ -13,8 +13,9 @@ __all__ = ["doctor"]
 
 
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
-    """Check the session store (connection, modules, version, permissions, expiry, clock) and say how to fix problems.
+    """Check the session store, MCP servers and packages.
 
+    Checks connection, modules, version, permissions, expiry and clock of the store, with advice for every problem.
     Also lists the tools of the configured MCP servers, and reports installed packages whose components do not load.
 
     Exit code 0: everything is fine. 1: something needs fixing.

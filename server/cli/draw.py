@@ -34,7 +34,9 @@ def draw(
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
 ) -> None:
-    """Draw a canvas with the titles of its nodes, dashed conditional edges, and boxes around loops.
+    """Draw a canvas as text, SVG, PNG or Mermaid.
+
+    Conditional edges are dashed; loops have boxes.
 
     Example: ragflow-lg draw my_canvas.json -o my_canvas.svg
     """

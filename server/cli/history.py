@@ -20,9 +20,10 @@ __all__ = ["history"]
 def history(
     session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
 ) -> None:
-    """List the checkpoints of a session, newest first: id, time, size and the nodes that ran next.
+    """List the checkpoints of a session, newest first.
 
-    Checkpoints inside a Loop or Iteration follow, with their rounds. fork and rerun can start at any checkpoint.
+    Each line has id, time, size and the nodes that ran next. Checkpoints inside a Loop or Iteration follow, with their
+    rounds. fork and rerun can start at any checkpoint.
 
     Example: ragflow-lg history anna
     """

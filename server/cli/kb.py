@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["kb"]
 
 kb = typer.Typer(
-    help="Create, fill, search and delete datasets of the embedded knowledge base.",
+    help="Manage datasets of the embedded knowledge base.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

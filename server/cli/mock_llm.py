@@ -27,10 +27,11 @@ def mock_llm(
         Path | None, typer.Option("--log", help="File to append the request log to. Default: standard error.")
     ] = None,
 ) -> None:
-    """Serve an OpenAI-compatible endpoint that answers by the rules of a file, without any model.
+    """Serve a mock model over OpenAI's protocol.
 
-    The first line of the output is the URL. Requests are logged as JSON Lines, without API keys. Ctrl-C ends the
-    server. docs/offline.md describes the rules: tool calls, fragments, delays, 429 and 500, broken streams.
+    The rules of a file decide the replies. The first line of the output is the URL. Requests are logged as JSON Lines,
+    without API keys. Ctrl-C ends the server. docs/offline.md describes the rules: tool calls, fragments, delays, 429
+    and 500, broken streams.
 
     Examples:
     ragflow-lg mock-llm examples/mock_rules.toml --port 8089

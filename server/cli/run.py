@@ -33,7 +33,7 @@ def run(
     files: Attachments = None,
     session: Conversation = None,
 ) -> None:
-    """Run one turn of a canvas and print the answer while it is generated.
+    """Run one turn of a canvas and stream its answer.
 
     Exit code 0: the turn succeeded, or waits for an answer. 1: it failed or was stopped. 2: the canvas cannot run, or
     the command line is invalid.

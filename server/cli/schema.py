@@ -24,7 +24,9 @@ def schema(
         typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of DSL v1 with the components of this version.
+    """Print the JSON Schema of canvases (DSL v1).
+
+    It contains the components of this version.
 
     Example: ragflow-lg schema -o canvas.schema.json
     """

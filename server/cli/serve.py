@@ -36,11 +36,11 @@ def serve(
     model: Model = "",
     settings: SettingsFile = None,
 ) -> None:
-    """Serve agents to clients of RAGFlow's and OpenAI's APIs (see docs/server.md).
+    """Serve agents over RAGFlow's and OpenAI's APIs.
 
-    The first line of the output is the URL. The first start prints an API key, which is never shown again. The last
-    line is the URL of the OpenAPI document. SIGTERM or Ctrl-C stops runs at their next step, from which they can
-    continue; a second one ends the server at once.
+    See docs/server.md. The first line of the output is the URL. The first start prints an API key, which is never shown
+    again. The last line is the URL of the OpenAPI document. SIGTERM or Ctrl-C stops runs at their next step, from which
+    they can continue; a second one ends the server at once.
 
     Examples:
     ragflow-lg serve --model demo

@@ -29,7 +29,9 @@ def sessions(
         typer.Option("--delete-older-than", help="Delete sessions without a run for this number of days.", min=0),
     ] = None,
 ) -> None:
-    """List sessions, newest first, with status, time of the last run and canvas; or delete sessions.
+    """List or delete sessions.
+
+    The list has status, time of the last run and canvas, newest first.
 
     A session is "interrupted" if the process of its turn died or was stopped; `continue` finishes the turn.
 

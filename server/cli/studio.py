@@ -46,7 +46,9 @@ def studio(
     checkpoint: Checkpoint = "",
     settings: SettingsFile = None,
 ) -> None:
-    """Open canvases in LangGraph Studio to view, step, edit and fork them (see docs/studio.md).
+    """Open canvases in LangGraph Studio.
+
+    View, step, edit and fork them there (see docs/studio.md).
 
     Writes langgraph.json and a module with a graph for each canvas, and starts LangGraph's development server. A
     changed canvas is used from the next run on; an added or removed one restarts the server. With memory://,

@@ -30,9 +30,10 @@ def trace(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
-    """Show the tool calls of a session's agents for each run, oldest first.
+    """Show the tool calls of a session's agents.
 
-    SQLite stores the calls of a session's last 100 runs. Redis stores calls for ten minutes, as RAGFlow does.
+    Runs are listed oldest first. SQLite stores the calls of a session's last 100 runs. Redis stores calls for ten
+    minutes, as RAGFlow does.
 
     Example: ragflow-lg trace anna
     """

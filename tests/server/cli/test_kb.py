@@ -17,7 +17,7 @@ def settings(tmp_path: Path) -> Mapping[str, str]:
 def test_each_subcommand_has_an_example() -> None:
     for name in ("create", "add", "search", "list", "delete", "export"):
         assert f"ragflow-lg kb {name}" in invoke("kb", name, "--help").stdout
-    assert "Create, fill, search and delete datasets" in invoke("--help").stdout
+    assert "Manage datasets of the embedded knowledge base" in invoke("--help").stdout
 
 
 def test_the_life_of_a_dataset(tmp_path: Path, settings: Mapping[str, str]) -> None:
