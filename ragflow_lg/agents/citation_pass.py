@@ -1,7 +1,8 @@
 """Rewriting an agent's answer with citations when the first version has none.
 
-Once the agent's tools have found something to cite, its model is told to cite, and usually does. From then on its text
-is held back until it contains a citation; an answer that ends without one is rewritten by a separate model call.
+Once the agent's tools have found something to cite, the prompt asks for citations, and the model usually cites. From
+then on its text is held back until it contains a citation; an answer that ends without one is rewritten by a separate
+model call.
 """
 
 from __future__ import annotations

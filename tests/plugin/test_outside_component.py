@@ -1,4 +1,4 @@
-"""What another package brings: built, installed beside ours, found by its entry points, and run."""
+"""A third-party package: built, installed, discovered by its entry points, and run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOOLS = PACKAGE / "tools.json"
 
 @pytest.fixture(scope="module")
 def package_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the package into a folder of its own, without network; a copy, since building leaves files behind."""
+    """Install a copy of the package into a separate folder, without network; building leaves files in its source."""
     copy, target = tmp_path_factory.mktemp("source") / "package", tmp_path_factory.mktemp("installed")
     shutil.copytree(PACKAGE, copy)
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
@@ -31,7 +31,7 @@ def package_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ragflow_lg(*arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command, with a further folder of installed packages."""
+    """Run the command, optionally with a folder of installed packages."""
     folders = [str(ROOT), *([str(path)] if path else [])]
     return subprocess.run(
         [sys.executable, "-c", "from ragflow_lg.server.cli.entry import main; main()", *arguments],

@@ -94,7 +94,7 @@ class KilledAgent:
 
 
 def first(call: tuple[str, Any]) -> Reply:
-    """Give the reply to the question; a second process asks it no more."""
+    """Return a reply to the question, which the second process does not ask again."""
     return replace(tool_calls(call), match=QUESTION)
 
 

@@ -1,4 +1,4 @@
-"""What holds for every component, built in or installed: this suite finds each one by itself."""
+"""Properties of every component in the catalog, built in or installed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ every_component = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.n
 
 
 def defaults(spec: AnySpec) -> ComponentParams | None:
-    """Give the params of a node that sets none, or None if some are required."""
+    """Return the default params, or None if some are required."""
     if any(field.is_required() for field in spec.params.model_fields.values()):
         return None
     return spec.params.model_validate({}, context=SCOPE)
@@ -192,7 +192,7 @@ async def test_a_component_that_is_not_ready_refuses_to_run(spec: AnySpec) -> No
 
 
 def ask_everything(spec: AnySpec, params: ComponentParams) -> None:
-    """Ask a spec all that the compiler asks."""
+    """Evaluate everything that the compiler reads from a spec."""
     limit = spec.limit_s(params)
     assert limit is None or limit > 0
     assert all(isinstance(route, Route) for route in spec.routes(params))
