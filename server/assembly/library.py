@@ -298,7 +298,7 @@ async def open_runner(
     ) as recording:
         async with (
             open_callbacks(settings) as more,
-            store as opened,
+            store as session_store,
             open_services(settings, model=model, recording=recording) as services,
         ):
-            yield Runner(canvas, services, store=opened, event_limit=limit, callbacks=(*callbacks, *more))
+            yield Runner(canvas, services, store=session_store, event_limit=limit, callbacks=(*callbacks, *more))

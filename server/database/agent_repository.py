@@ -73,15 +73,15 @@ class AgentRepository:
 
     async def find(self, query: AgentQuery) -> tuple[list[AgentRow], int]:
         """Return a page of agents and the total of all pages."""
-        wanted = self._agents()
+        statement = self._agents()
         for condition in _conditions(query):
-            wanted = wanted.where(condition)
+            statement = statement.where(condition)
         columns = {"create": AgentRow.create_ms, "update": AgentRow.update_ms, "title": AgentRow.title_key}
         column = columns[query.order]
         order = (column.desc(), AgentRow.id.desc()) if query.is_descending else (column.asc(), AgentRow.id.asc())
-        page = wanted.order_by(*order).limit(query.page_size).offset((query.page - 1) * query.page_size)
+        page = statement.order_by(*order).limit(query.page_size).offset((query.page - 1) * query.page_size)
         async with self._database.reading() as db:
-            total = await db.scalar(select(func.count()).select_from(wanted.subquery()))
+            total = await db.scalar(select(func.count()).select_from(statement.subquery()))
             return list(await db.scalars(page)), total or 0
 
     async def categories(self) -> dict[str, int]:
@@ -112,9 +112,9 @@ class AgentRepository:
 
     async def sessions(self, agent_id: str) -> list[str]:
         """Return the ids of an agent's sessions."""
-        chosen = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
+        selection = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
         async with self._database.reading() as db:
-            return list(await db.scalars(chosen))
+            return list(await db.scalars(selection))
 
     async def delete(self, agent_id: str) -> list[str] | None:
         """Delete an agent with everything that belongs to it.
@@ -125,9 +125,9 @@ class AgentRepository:
             agent = await db.scalar(self._agents().where(AgentRow.id == agent_id))
             if agent is None:
                 return None
-            chosen = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
-            sessions = list(await db.scalars(chosen))
-            of_sessions = (MessageRow.tenant == self._tenant, MessageRow.session_id.in_(chosen))
+            selection = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
+            sessions = list(await db.scalars(selection))
+            of_sessions = (MessageRow.tenant == self._tenant, MessageRow.session_id.in_(selection))
             await db.execute(delete(MessageRow).where(*of_sessions))
             for table in (RunRow, SessionRow, VersionRow):
                 await db.execute(delete(table).where(table.tenant == self._tenant, table.agent_id == agent_id))
@@ -144,24 +144,24 @@ class AgentRepository:
 
     async def versions(self, ids: Sequence[str]) -> dict[str, VersionRow]:
         """Return versions by id."""
-        wanted = select(VersionRow).where(VersionRow.tenant == self._tenant, VersionRow.id.in_(ids))
+        statement = select(VersionRow).where(VersionRow.tenant == self._tenant, VersionRow.id.in_(ids))
         async with self._database.reading() as db:
-            return {row.id: row for row in await db.scalars(wanted)}
+            return {row.id: row for row in await db.scalars(statement)}
 
     async def canvas_sizes(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the sizes of versions' canvases by id without loading them: in characters, on MySQL in bytes."""
-        wanted = select(VersionRow.id, func.length(VersionRow.dsl)).where(
+        statement = select(VersionRow.id, func.length(VersionRow.dsl)).where(
             VersionRow.tenant == self._tenant, VersionRow.id.in_(ids)
         )
         async with self._database.reading() as db:
-            return {id_: size or 0 for id_, size in await db.execute(wanted)}
+            return {id_: size or 0 for id_, size in await db.execute(statement)}
 
     async def released(self, agent_id: str) -> VersionRow | None:
         """Return the version that was published last, or None."""
         newest = (VersionRow.update_ms.desc(), VersionRow.create_ms.desc(), VersionRow.id)
-        wanted = self._versions(agent_id).where(VersionRow.is_released).order_by(*newest).limit(1)
+        statement = self._versions(agent_id).where(VersionRow.is_released).order_by(*newest).limit(1)
         async with self._database.reading() as db:
-            return await db.scalar(wanted)
+            return await db.scalar(statement)
 
     async def release_times(self, agent_ids: Sequence[str]) -> dict[str, int]:
         """Return when agents were last published, in epoch milliseconds by id; agents never published are left out."""
@@ -175,9 +175,9 @@ class AgentRepository:
 
     async def release(self, agent_id: str, version_id: str, now_ms: int) -> None:
         """Publish a version."""
-        chosen = (VersionRow.tenant == self._tenant, VersionRow.agent_id == agent_id, VersionRow.id == version_id)
+        selection = (VersionRow.tenant == self._tenant, VersionRow.agent_id == agent_id, VersionRow.id == version_id)
         async with self._database.writing() as db:
-            await db.execute(update(VersionRow).where(*chosen).values(is_released=True, update_ms=now_ms))
+            await db.execute(update(VersionRow).where(*selection).values(is_released=True, update_ms=now_ms))
 
     async def all_versions(self, agent_id: str) -> list[VersionRow]:
         """Return all versions of an agent, most recently changed first."""
@@ -197,8 +197,12 @@ class AgentRepository:
         async with self._database.writing() as db:
             if users := await db.scalar(users_query):
                 return users
-            chosen = (VersionRow.tenant == self._tenant, VersionRow.agent_id == agent_id, VersionRow.id == version_id)
-            await db.execute(delete(VersionRow).where(*chosen))
+            selection = (
+                VersionRow.tenant == self._tenant,
+                VersionRow.agent_id == agent_id,
+                VersionRow.id == version_id,
+            )
+            await db.execute(delete(VersionRow).where(*selection))
             return 0
 
     @asynccontextmanager
@@ -226,10 +230,10 @@ class AgentRepository:
             raise _duplicate_error(other.title)
 
     async def _trim(self, db: AsyncSession, agent_id: str) -> None:
-        used = select(SessionRow.version_id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
+        usage = select(SessionRow.version_id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
         drafts = (
             self._versions(agent_id)
-            .where(VersionRow.is_released.is_(False), VersionRow.id.not_in(used))
+            .where(VersionRow.is_released.is_(False), VersionRow.id.not_in(usage))
             .order_by(VersionRow.create_ms.desc(), VersionRow.id)
             .offset(MAX_DRAFTS)
             .limit(MAX_DRAFTS)

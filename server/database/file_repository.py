@@ -35,9 +35,9 @@ class FileRepository:
             RequestError: If a limit would be exceeded.
         """
         file.tenant = self._tenant
-        used = select(func.count(), func.sum(FileRow.size_bytes)).where(FileRow.tenant == self._tenant)
+        usage = select(func.count(), func.sum(FileRow.size_bytes)).where(FileRow.tenant == self._tenant)
         async with self._database.writing() as db:
-            count, size = (await db.execute(used)).one()
+            count, size = (await db.execute(usage)).one()
             if count >= max_files:
                 raise RequestError(f"The limit of {max_files:,} files is reached; delete agents with files.", 101)
             if (size or 0) + file.size_bytes > max_bytes:

@@ -38,12 +38,12 @@ class RunRepository:
 
         ``session_id`` is ``""`` for the runs of all sessions; ``page`` counts from 1.
         """
-        wanted = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.agent_id == agent_id)
+        statement = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.agent_id == agent_id)
         if session_id:
-            wanted = wanted.where(RunRow.session_id == session_id)
-        newest = wanted.order_by(RunRow.start_ms.desc(), RunRow.id.desc())
+            statement = statement.where(RunRow.session_id == session_id)
+        newest = statement.order_by(RunRow.start_ms.desc(), RunRow.id.desc())
         async with self._database.reading() as db:
-            total = await db.scalar(select(func.count()).select_from(wanted.subquery()))
+            total = await db.scalar(select(func.count()).select_from(statement.subquery()))
             return list(await db.scalars(newest.limit(page_size).offset((page - 1) * page_size))), total or 0
 
     async def end(self, run_id: str, status: str, error: str, usage: Usage, now_ms: int) -> None:
@@ -57,5 +57,5 @@ class RunRepository:
             "end_ms": now_ms,
         }
         async with self._database.writing() as db:
-            chosen = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
-            await db.execute(chosen.values(values))
+            selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
+            await db.execute(selection.values(values))

@@ -56,41 +56,41 @@ class SessionRepository:
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
         """Return a page of an agent's sessions and the total of all pages."""
-        wanted = self._sessions().where(SessionRow.agent_id == agent_id)
+        statement = self._sessions().where(SessionRow.agent_id == agent_id)
         if query.id:
-            wanted = wanted.where(SessionRow.id == query.id)
+            statement = statement.where(SessionRow.id == query.id)
         if query.user_id:
-            wanted = wanted.where(SessionRow.user_id == query.user_id)
+            statement = statement.where(SessionRow.user_id == query.user_id)
         if query.exp_user_id:
-            wanted = wanted.where(SessionRow.exp_user_id == query.exp_user_id)
+            statement = statement.where(SessionRow.exp_user_id == query.exp_user_id)
         if query.keywords:
             matching = select(MessageRow.session_id).where(
                 MessageRow.tenant == self._tenant, MessageRow.content.contains(query.keywords, autoescape=True)
             )
-            wanted = wanted.where(SessionRow.id.in_(matching))
+            statement = statement.where(SessionRow.id.in_(matching))
         if query.from_ms:
-            wanted = wanted.where(SessionRow.create_ms >= query.from_ms)
+            statement = statement.where(SessionRow.create_ms >= query.from_ms)
         if query.until_ms:
-            wanted = wanted.where(SessionRow.create_ms <= query.until_ms)
+            statement = statement.where(SessionRow.create_ms <= query.until_ms)
         column = SessionRow.create_ms if query.order == "create" else SessionRow.update_ms
         order = (column.desc(), SessionRow.id.desc()) if query.is_descending else (column.asc(), SessionRow.id.asc())
-        page = wanted.order_by(*order).limit(query.page_size).offset((query.page - 1) * query.page_size)
+        page = statement.order_by(*order).limit(query.page_size).offset((query.page - 1) * query.page_size)
         async with self._database.reading() as db:
-            total = await db.scalar(select(func.count()).select_from(wanted.subquery()))
+            total = await db.scalar(select(func.count()).select_from(statement.subquery()))
             return list(await db.scalars(page)), total or 0
 
     async def ids(self, agent_id: str) -> list[str]:
         """Return the ids of all sessions of an agent."""
-        wanted = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
+        statement = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
         async with self._database.reading() as db:
-            return list(await db.scalars(wanted.order_by(SessionRow.id)))
+            return list(await db.scalars(statement.order_by(SessionRow.id)))
 
     async def older_ids(self, agent_id: str, source: str, newest_count: int, limit: int) -> list[str]:
         """Return up to ``limit`` ids of sessions of a source that are older than the newest ``newest_count``."""
-        wanted = select(SessionRow.id).where(
+        statement = select(SessionRow.id).where(
             SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id, SessionRow.source == source
         )
-        newest = wanted.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).offset(newest_count).limit(limit)
+        newest = statement.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).offset(newest_count).limit(limit)
         async with self._database.reading() as db:
             return list(await db.scalars(newest))
 
@@ -99,14 +99,14 @@ class SessionRepository:
 
         They include the questions of runs that are in progress or whose process has died.
         """
-        wanted = (
+        statement = (
             select(MessageRow)
             .where(MessageRow.tenant == self._tenant, MessageRow.session_id.in_(session_ids))
             .order_by(MessageRow.session_id, MessageRow.number)
         )
         messages: dict[str, list[MessageRow]] = {id_: [] for id_ in session_ids}
         async with self._database.reading() as db:
-            for row in await db.scalars(wanted):
+            for row in await db.scalars(statement):
                 messages[row.session_id].append(row)
             for session_id, run_id, text, start_ms in await db.execute(self._open_questions(session_ids)):
                 rows = messages[session_id]
@@ -120,30 +120,30 @@ class SessionRepository:
 
     def _open_questions(self, session_ids: Sequence[str]) -> Select[str, str, str | None, int]:
         """Select the questions of runs that have not ended according to the database, in order."""
-        chosen = select(RunRow.session_id, RunRow.id, RunRow.asked, RunRow.start_ms).where(
+        selection = select(RunRow.session_id, RunRow.id, RunRow.asked, RunRow.start_ms).where(
             RunRow.tenant == self._tenant,
             RunRow.session_id.in_(session_ids),
             RunRow.status == "running",
             RunRow.asked != "",
         )
-        return chosen.order_by(RunRow.start_ms, RunRow.id)
+        return selection.order_by(RunRow.start_ms, RunRow.id)
 
     async def pin(self, session_id: str, version_id: str) -> None:
         """Switch a session to another version."""
-        chosen = update(SessionRow).where(SessionRow.tenant == self._tenant, SessionRow.id == session_id)
+        selection = update(SessionRow).where(SessionRow.tenant == self._tenant, SessionRow.id == session_id)
         async with self._database.writing() as db:
-            await db.execute(chosen.values(version_id=version_id))
+            await db.execute(selection.values(version_id=version_id))
 
     async def delete(self, agent_id: str, session_id: str) -> bool:
         """Delete a session of an agent with its messages; return whether it existed."""
         async with self._database.writing() as db:
-            wanted = self._sessions().where(SessionRow.agent_id == agent_id, SessionRow.id == session_id)
-            session = await db.scalar(wanted)
+            statement = self._sessions().where(SessionRow.agent_id == agent_id, SessionRow.id == session_id)
+            session = await db.scalar(statement)
             if session is None:
                 return False
             for table in (MessageRow, RunRow):
-                chosen = delete(table).where(table.tenant == self._tenant, table.session_id == session_id)
-                await db.execute(chosen)
+                selection = delete(table).where(table.tenant == self._tenant, table.session_id == session_id)
+                await db.execute(selection)
             await db.delete(session)
             return True
 

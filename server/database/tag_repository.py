@@ -24,14 +24,14 @@ class AgentTags:
 
     async def counts(self, category: str = "") -> Counter[str]:
         """Count the agents by tag, in one category if it is given."""
-        wanted = select(AgentRow.tags).where(AgentRow.tenant == self._tenant, AgentRow.tags != "")
+        statement = select(AgentRow.tags).where(AgentRow.tenant == self._tenant, AgentRow.tags != "")
         if category:
-            wanted = wanted.where(AgentRow.canvas_category == category)
+            statement = statement.where(AgentRow.canvas_category == category)
         async with self._database.reading() as db:
-            return Counter(tag for tags in await db.scalars(wanted) for tag in tags.split(","))
+            return Counter(tag for tags in await db.scalars(statement) for tag in tags.split(","))
 
     async def set(self, agent_id: str, tags: str) -> None:
         """Replace the tags of an agent."""
-        chosen = update(AgentRow).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
+        selection = update(AgentRow).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
         async with self._database.writing() as db:
-            await db.execute(chosen.values(tags=tags))
+            await db.execute(selection.values(tags=tags))

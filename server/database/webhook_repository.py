@@ -46,11 +46,11 @@ class WebhookRepository:
             return await self._take(limit, period_s, now_ms)  # another server has just created the bucket
 
     async def _take(self, limit: int, period_s: int, now_ms: int) -> float:
-        wanted = select(WebhookBucketRow).where(
+        statement = select(WebhookBucketRow).where(
             WebhookBucketRow.tenant == self._tenant, WebhookBucketRow.agent_id == self._agent_id
         )
         async with self._database.writing() as db:
-            bucket = await db.scalar(wanted.with_for_update())
+            bucket = await db.scalar(statement.with_for_update())
             if bucket is None:
                 bucket = WebhookBucketRow(agent_id=self._agent_id, micro_tokens=limit * _TOKEN, update_ms=now_ms)
                 bucket.tenant = self._tenant
@@ -82,8 +82,8 @@ class WebhookTests(Struct, frozen=True):
     async def add(self, test_id: str, events: Sequence[tuple[int, str]]) -> None:
         """Store events: their times and their JSON, in order."""
         async with self.database.writing() as db:
-            wanted = (WebhookEventRow.tenant == self.tenant, WebhookEventRow.test_id == test_id)
-            last = await db.scalar(select(func.max(WebhookEventRow.number)).where(*wanted))
+            statement = (WebhookEventRow.tenant == self.tenant, WebhookEventRow.test_id == test_id)
+            last = await db.scalar(select(func.max(WebhookEventRow.number)).where(*statement))
             number = -1 if last is None else last
             for at_us, event in events:
                 number += 1
@@ -93,9 +93,9 @@ class WebhookTests(Struct, frozen=True):
 
     async def next(self, since_us: int) -> WebhookTestRow | None:
         """Return the first test that began after ``since_us``, or None."""
-        wanted = select(WebhookTestRow).where(*self._tests(), WebhookTestRow.start_us > since_us)
+        statement = select(WebhookTestRow).where(*self._tests(), WebhookTestRow.start_us > since_us)
         async with self.database.reading() as db:
-            return await db.scalar(wanted.order_by(WebhookTestRow.start_us, WebhookTestRow.id).limit(1))
+            return await db.scalar(statement.order_by(WebhookTestRow.start_us, WebhookTestRow.id).limit(1))
 
     async def get(self, test_id: str) -> WebhookTestRow | None:
         """Return a test, or None."""
@@ -104,7 +104,7 @@ class WebhookTests(Struct, frozen=True):
 
     async def events(self, test_id: str, since_us: int, limit: int) -> list[WebhookEventRow]:
         """Return the events of a test after a time, oldest first."""
-        wanted = (
+        statement = (
             select(WebhookEventRow)
             .where(
                 WebhookEventRow.tenant == self.tenant,
@@ -115,7 +115,7 @@ class WebhookTests(Struct, frozen=True):
             .limit(limit)
         )
         async with self.database.reading() as db:
-            return list(await db.scalars(wanted))
+            return list(await db.scalars(statement))
 
     async def delete_all(self) -> None:
         """Delete the agent's tests and its rate limit."""

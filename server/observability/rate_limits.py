@@ -26,10 +26,10 @@ class RateLimiter:
         if not self._per_minute:
             return 0.0
         now, rate = self._now(), self._per_minute / 60
-        left, at = self._buckets.pop(client, (float(self._per_minute), now))
-        left = min(left + (now - at) * rate, float(self._per_minute))
-        passes = left >= 1
-        self._buckets[client] = (left - 1 if passes else left, now)
+        tokens, at = self._buckets.pop(client, (float(self._per_minute), now))
+        tokens = min(tokens + (now - at) * rate, float(self._per_minute))
+        passes = tokens >= 1
+        self._buckets[client] = (tokens - 1 if passes else tokens, now)
         if len(self._buckets) > self._max_clients:
             self._buckets.popitem(last=False)
-        return 0.0 if passes else (1 - left) / rate
+        return 0.0 if passes else (1 - tokens) / rate

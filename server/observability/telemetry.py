@@ -66,9 +66,9 @@ def _exporter(name: str) -> Any:
         return ConsoleSpanExporter(out=sys.stderr)  # stdout belongs to the answer
     exporters = entry_points(group="opentelemetry_traces_exporter")
     if name not in exporters.names:
-        known = ", ".join(sorted(exporters.names))
+        names = ", ".join(sorted(exporters.names))
         hint = "; pip install opentelemetry-exporter-otlp-proto-http" if name == "otlp_proto_http" else ""
-        raise SettingsError(f"[otel] exporter: unknown exporter {name!r} (installed: {known}){hint}.")
+        raise SettingsError(f"[otel] exporter: unknown exporter {name!r} (installed: {names}){hint}.")
     try:
         return exporters[name].load()()
     except Exception as error:
@@ -77,11 +77,11 @@ def _exporter(name: str) -> Any:
 
 async def _shut_down(provider: Any) -> None:
     """Send the remaining spans without waiting for a collector that does not answer."""
-    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
 
     def notify() -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(done.set)
+            loop.call_soon_threadsafe(end.set)
 
     def work() -> None:
         try:
@@ -92,6 +92,6 @@ async def _shut_down(provider: Any) -> None:
     # A thread of the loop's executor would delay the end of the program.
     threading.Thread(target=work, daemon=True, name="otel-shutdown").start()
     try:
-        await asyncio.wait_for(done.wait(), FLUSH_S)
+        await asyncio.wait_for(end.wait(), FLUSH_S)
     except TimeoutError:
         sys.stderr.write(f"ragflow-lg: the last spans could not be sent within {FLUSH_S:g} s and are lost.\n")

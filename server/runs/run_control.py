@@ -146,13 +146,13 @@ class RunControl:
             )
         if not pauses:
             raise RequestError("The run is not waiting for an answer.", 103, status=409, reason="run-not-waiting")
-        wrapped = wrap_answers(pauses, answers)
-        request: TurnRequest = {"inputs": wrapped}
+        form_answers = wrap_answers(pauses, answers)
+        request: TurnRequest = {"inputs": form_answers}
         match_answers(pauses, request, is_strict=True)
-        is_by_pause = any(pause.id in wrapped for pause in pauses)
-        forms = wrapped.values() if is_by_pause else [wrapped]
+        is_by_pause = any(pause.id in form_answers for pause in pauses)
+        forms = form_answers.values() if is_by_pause else [form_answers]
         question = question_text({"inputs": {name: value for form in forms for name, value in form.items()}})
-        return await self._play(session, runner.resume(session.id, wrapped), question, parent=run.id)
+        return await self._play(session, runner.resume(session.id, form_answers), question, parent=run.id)
 
     async def continue_(self, run: RunRow) -> Turn:
         """Continue a run that a crash, a stop or a cancellation has interrupted; only unfinished nodes run.

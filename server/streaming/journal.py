@@ -84,7 +84,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def heartbeat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
+    async def heartbeat(self, player: str, own_runs: Collection[str], followed_runs: Collection[str]) -> None:
         """Report that a run manager is alive, which runs it plays, and which runs of others it has followers of.
 
         A report is valid for `alive_s`; repeat it well within that time.

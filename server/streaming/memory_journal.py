@@ -45,7 +45,7 @@ class MemoryJournal:
         self._quiet_s = quiet_s
         self._monotonic = monotonic
         self._runs: dict[str, _Run] = {}
-        self._finished: dict[str, _Run] = {}
+        self._finished_runs: dict[str, _Run] = {}
         """The finished runs, in the order in which they ended."""
         self.bytes = 0
         """Size of all stored data."""
@@ -74,7 +74,7 @@ class MemoryJournal:
         self.bytes += window.bytes
         if is_last:
             run.end_s = self._monotonic()
-            self._finished[run_id] = run
+            self._finished_runs[run_id] = run
         self._shrink(run)
         run.ring()
 
@@ -105,10 +105,10 @@ class MemoryJournal:
             elif not await run.wait_for(bell):
                 yield []
 
-    async def heartbeat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
+    async def heartbeat(self, player: str, own_runs: Collection[str], followed_runs: Collection[str]) -> None:
         """Remove runs whose retention has expired."""
         until = self._monotonic() - self._retention_s
-        for run_id, run in list(self._finished.items()):
+        for run_id, run in list(self._finished_runs.items()):
             if run.end_s > until:
                 return
             self._forget(run_id)
@@ -133,7 +133,7 @@ class MemoryJournal:
         return run
 
     def _shrink(self, writing: _Run) -> None:
-        for run_id, run in list(self._finished.items()):
+        for run_id, run in list(self._finished_runs.items()):
             if self.bytes <= self._max_bytes:
                 return
             if run is not writing:
@@ -143,7 +143,7 @@ class MemoryJournal:
 
     def _forget(self, run_id: str) -> None:
         run = self._runs.pop(run_id)
-        self._finished.pop(run_id, None)
+        self._finished_runs.pop(run_id, None)
         self.bytes -= run.window.bytes
         run.is_dropped = True
         run.ring()

@@ -227,17 +227,17 @@ class RedisJournal:
             raise gap_error(run_id, after, entries[0].id)
         return first_page(entries)
 
-    async def heartbeat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
+    async def heartbeat(self, player: str, own_runs: Collection[str], followed_runs: Collection[str]) -> None:
         """Report that a run manager is alive, what it plays and what it has followers of."""
         alive_ms = int(self._alive_s * 1000)
 
         async def send() -> None:
             async with self._client.pipeline(transaction=False) as together:
                 together.set(f"{self._prefix}agent:player:{player}", "x", px=alive_ms)
-                for run_id in played:
+                for run_id in own_runs:
                     together.pexpire(self._head_key(run_id), self._ttl_ms)
                     together.pexpire(self._stream_key(run_id), self._ttl_ms)
-                for run_id in followed:
+                for run_id in followed_runs:
                     together.set(self._followers_key(run_id), "x", px=alive_ms)
                 await together.execute()
 

@@ -1,8 +1,8 @@
-"""PostgreSQL and MariaDB for as long as tests need them, each started by an ordinary user on a free port.
+"""PostgreSQL and MariaDB servers for tests, each started by an ordinary user on a free port.
 
-Looked for on the path, where Debian puts them, and in ``.cache/databases``, to which ``python -m
-tests.harness.database_servers`` unpacks Debian's packages: that needs no rights, and installs no service. Root's
-PostgreSQL is run by the user ``nobody``, as it refuses to be root's.
+They are searched on the path, where Debian installs them, and in ``.cache/databases``, where ``python -m
+tests.harness.database_servers`` unpacks Debian's packages: that needs no privileges and installs no service. Run by
+root, PostgreSQL is started as the user ``nobody``, because it refuses to run as root.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ _PR_SET_PDEATHSIG = 1
 
 
 class NotInstalledError(Exception):
-    """There is no such server here."""
+    """The server is not installed."""
 
 
 def find(kind: str) -> tuple[Path, Path]:
-    """Give the programs that set up and run a server.
+    """Return the programs that set up and run a server.
 
     Raises:
-        NotInstalledError: if they are not there.
+        NotInstalledError: If they are not installed.
     """
-    found: list[Path] = []
+    programs: list[Path] = []
     for name in PROGRAMS[kind]:
-        places = [Path(on_path)] if (on_path := shutil.which(name)) else []
+        paths = [Path(on_path)] if (on_path := shutil.which(name)) else []
         for root in (Path("/"), CACHE / kind):
             for pattern in ("usr/lib/postgresql/*/bin", "usr/sbin", "usr/bin"):
-                places += sorted(root.glob(f"{pattern}/{name}"), reverse=True)
-        if not places:
-            raise NotInstalledError(f"no {name}: make databases fetches it")
-        found.append(places[0].resolve() if kind == "postgresql" else places[0])
-    return found[0], found[1]
+                paths += sorted(root.glob(f"{pattern}/{name}"), reverse=True)
+        if not paths:
+            raise NotInstalledError(f"{name} is missing: install it by `make databases`")
+        programs.append(paths[0].resolve() if kind == "postgresql" else paths[0])
+    return programs[0], programs[1]
 
 
 @contextmanager
 def server(kind: str) -> Generator[str]:
-    """Give the URL of a server's own database; the server ends with the block, and all that was in it.
+    """Yield the URL of a new server's own database; the server and its data are removed at the end.
 
     Raises:
-        NotInstalledError: if it is not there.
+        NotInstalledError: If it is not installed.
     """
     set_up, run = find(kind)
     with tempfile.TemporaryDirectory(prefix=f"ragflow-lg-{kind}-") as name:
@@ -69,9 +69,11 @@ def server(kind: str) -> Generator[str]:
             os.chown(folder, NOBODY, NOBODY)
         port = _free_port()
         commands = {"postgresql": _postgresql, "mariadb": _mariadb}[kind](set_up, run, folder, port)
-        _do(kind, commands[0], folder / "bootstrap.sql")
+        _execute(kind, commands[0], folder / "bootstrap.sql")
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(commands[1], stdout=log, stderr=log, **_as(kind), preexec_fn=_end_with_parent)
+            process = subprocess.Popen(
+                commands[1], stdout=log, stderr=log, **_process_options(kind), preexec_fn=_end_with_parent
+            )
         try:
             _wait(process, port, folder)
             user = {"postgresql": "postgres", "mariadb": "ragflow"}[kind]
@@ -93,14 +95,14 @@ def _postgresql(set_up: Path, run: Path, folder: Path, port: int) -> tuple[list[
     data = str(folder / "data")
     shared = ["-L", str(share)] if (share := _share(set_up)) else []
     first = [str(set_up), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", str(secret), "-N", *shared]
-    quick = [f"-c{name}=off" for name in ("fsync", "synchronous_commit", "full_page_writes")]
+    unsafe = [f"-c{name}=off" for name in ("fsync", "synchronous_commit", "full_page_writes")]
     return [*first, "-E", "UTF8", "--locale=C"], [
-        *(str(run), "-D", data, "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", *quick),
+        *(str(run), "-D", data, "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", *unsafe),
     ]
 
 
 def _share(set_up: Path) -> Path | None:
-    """Give the folder of initdb's templates where it is not where it was built for."""
+    """Return the folder of initdb's templates if initdb was unpacked elsewhere than it was built for."""
     shares = list(CACHE.glob("postgresql/usr/share/postgresql/*"))
     return shares[0] if set_up.is_relative_to(CACHE) and shares else None
 
@@ -114,35 +116,37 @@ def _mariadb(set_up: Path, run: Path, folder: Path, port: int) -> tuple[list[str
     (folder / "init.sql").chmod(0o644)
     base = CACHE / "mariadb" / "usr" if run.is_relative_to(CACHE) else run.parent.parent
     root = ["--user=root"] if os.geteuid() == 0 else []
-    known = ["--no-defaults", f"--basedir={base}", f"--datadir={data}", *root]
+    options = ["--no-defaults", f"--basedir={base}", f"--datadir={data}", *root]
     tables = [(base / "share" / "mysql" / f"{name}.sql").read_text("utf-8") for name in SYSTEM_TABLES]
     (folder / "bootstrap.sql").write_text("\n".join(["CREATE DATABASE mysql;", "USE mysql;", *tables]))
     (folder / "data").mkdir()
-    first = [str(set_up), *known, "--bootstrap", "--skip-grant-tables", "--innodb-log-file-size=8M"]
+    first = [str(set_up), *options, "--bootstrap", "--skip-grant-tables", "--innodb-log-file-size=8M"]
     return first, [
-        *(str(run), *known, f"--port={port}", "--bind-address=127.0.0.1", f"--socket={folder}/socket"),
+        *(str(run), *options, f"--port={port}", "--bind-address=127.0.0.1", f"--socket={folder}/socket"),
         *("--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M"),
         *(f"--init-file={folder}/init.sql", f"--pid-file={folder}/pid", "--innodb-log-file-size=8M"),
     ]
 
 
-def _as(kind: str) -> dict[str, Any]:
-    """Say as whom a server runs, and where its libraries are."""
+def _process_options(kind: str) -> dict[str, Any]:
+    """Return the options of `subprocess` for the server's user and library path."""
     libraries = [str(path) for path in CACHE.glob(f"{kind}/usr/lib/*-linux-gnu")]
-    known = {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else dict(os.environ)
-    is_dropped = kind == "postgresql" and os.geteuid() == 0
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if is_dropped else {}
-    return {"env": {**known, "LC_ALL": "C"}, "cwd": "/", **user}
+    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)} if libraries else dict(os.environ)
+    drops_root = kind == "postgresql" and os.geteuid() == 0
+    user: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if drops_root else {}
+    return {"env": {**environment, "LC_ALL": "C"}, "cwd": "/", **user}
 
 
-def _do(kind: str, command: list[str], fed: Path) -> None:
-    text = fed.read_text("utf-8") if fed.is_file() else ""
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60, **_as(kind))
-    if done.returncode:
-        raise AssertionError(f"{command[0]}: {(done.stderr or done.stdout)[-2000:]}")
+def _execute(kind: str, command: list[str], stdin: Path) -> None:
+    text = stdin.read_text("utf-8") if stdin.is_file() else ""
+    result = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, timeout=60, **_process_options(kind)
+    )
+    if result.returncode:
+        raise AssertionError(f"{command[0]}: {(result.stderr or result.stdout)[-2000:]}")
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+def _wait(process: subprocess.Popen[Any], port: int, folder: Path) -> None:
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
@@ -163,14 +167,14 @@ def _end_with_parent() -> None:
 
 
 def prepare(kind: str) -> str:
-    """Unpack a server's packages should there be none; say what was done."""
+    """Unpack a server's packages if it is not installed; return what was done."""
     with suppress(NotInstalledError):
-        return f"{kind}: {find(kind)[1]} is there."
+        return f"{kind}: found {find(kind)[1]}."
     if not shutil.which("apt-get") or not shutil.which("dpkg"):
-        return f"{kind}: is not installed, and there is no apt-get to fetch it; its tests are left out."
+        return f"{kind}: not installed, and apt-get is missing to fetch it; its tests are skipped."
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        done = subprocess.run(
+        download = subprocess.run(
             ["apt-get", "download", "-qq", *_packages(PACKAGES[kind])],
             cwd=folder,
             capture_output=True,
@@ -178,22 +182,22 @@ def prepare(kind: str) -> str:
             check=False,
         )
         files = sorted(Path(folder).glob("*.deb"))
-        if done.returncode or not files:
-            told = done.stderr.strip()[-300:]
-            return f"{kind}: apt-get cannot fetch it ({told}); apt-get update may help. Its tests are left out."
+        if download.returncode or not files:
+            reason = download.stderr.strip()[-300:]
+            return f"{kind}: apt-get cannot fetch it ({reason}); try apt-get update. Its tests are skipped."
         (CACHE / kind).mkdir(parents=True, exist_ok=True)
         for file in files:
-            unpacked = subprocess.run(["dpkg", "-x", file, CACHE / kind], capture_output=True, text=True, check=False)
-            if unpacked.returncode:
+            unpacking = subprocess.run(["dpkg", "-x", file, CACHE / kind], capture_output=True, text=True, check=False)
+            if unpacking.returncode:
                 shutil.rmtree(CACHE / kind)
-                return f"{kind}: dpkg cannot unpack it ({unpacked.stderr.strip()[-300:]}). Its tests are left out."
+                return f"{kind}: dpkg cannot unpack it ({unpacking.stderr.strip()[-300:]}). Its tests are skipped."
     return f"{kind}: unpacked {len(files)} packages to {CACHE / kind}."
 
 
 def _packages(name: str) -> list[str]:
-    """Give a package, what stands for it, and the libraries it needs."""
-    listed = subprocess.run(["apt-cache", "depends", name], capture_output=True, text=True, check=False).stdout
-    needed = [line.split()[-1] for line in listed.splitlines() if line.strip().startswith("Depends:")]
+    """Return a package, the one it stands for, and the libraries it needs."""
+    output = subprocess.run(["apt-cache", "depends", name], capture_output=True, text=True, check=False).stdout
+    needed = [line.split()[-1] for line in output.splitlines() if line.strip().startswith("Depends:")]
     versioned = [package for package in needed if package.startswith("postgresql-") and package[-1].isdigit()]
     if versioned:
         return _packages(versioned[0])

@@ -38,7 +38,7 @@ TWO_MESSAGES = canvas(
 
 
 class Replica(Struct):
-    """One server process, and a client of it."""
+    """A server process and a client for it."""
 
     process: Process
     client: httpx.AsyncClient
@@ -49,24 +49,24 @@ class Replica(Struct):
 async def replicas(
     folder: Path, redis_url: str, base_url: str, count: int = 2, silence_s: float = 1.0
 ) -> AsyncGenerator[list[Replica]]:
-    """Start servers, one behind the other; the first makes the key."""
+    """Start servers one after the other; the first creates the key."""
     settings = folder / "settings.toml"
     settings.write_text(
         SETTINGS.format(
             redis_url=redis_url, prefix=fresh_prefix(), base_url=base_url, folder=folder, silence_s=silence_s
         )
     )
-    started: list[Replica] = []
+    servers: list[Replica] = []
     try:
         for _ in range(count):
-            started.append(await _start(settings, started[0].key if started else ""))
-        yield started
+            servers.append(await _start(settings, servers[0].key if servers else ""))
+        yield servers
     finally:
-        for each in started:
-            await each.client.aclose()
-            if each.process.returncode is None:
-                each.process.kill()
-            await each.process.wait()
+        for server in servers:
+            await server.client.aclose()
+            if server.process.returncode is None:
+                server.process.kill()
+            await server.process.wait()
 
 
 async def _start(settings: Path, key: str) -> Replica:
