@@ -48,10 +48,10 @@ def studio(
 ) -> None:
     """Open canvases in LangGraph Studio.
 
-    See docs/studio.md. Writes langgraph.json and a module with a graph for each canvas, and starts LangGraph's development server. A
+    Writes langgraph.json and a module with a graph for each canvas, and starts LangGraph's development server. A
     changed canvas is used from the next run on; an added or removed one restarts the server. With memory://,
     LangGraph's server stores the sessions itself; with other stores, the commands and the server of ragflow-lg share
-    them.
+    them. See docs/studio.md.
 
     Examples:
     ragflow-lg studio examples --model demo
