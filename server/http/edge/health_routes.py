@@ -45,7 +45,7 @@ async def ready(request: Request) -> Response:
     """Check every part of the server. 503 if a part fails, or if the server is shutting down."""
     if get_app_state(request).run_manager.is_draining:
         return _json({"status": "stopping", "parts": {}}, 503)
-    parts = await cast("Readiness", request.app.state.readiness).states()
+    parts = await cast("Readiness", request.app.state.readiness).check()
     status = "ready" if set(parts.values()) == {"ok"} else "failing"
     return _json({"status": status, "parts": parts}, 200 if status == "ready" else 503)
 

@@ -42,7 +42,7 @@ class Readiness:
         self._states: Mapping[str, str] = {}
         self._expires_at = 0.0
 
-    async def states(self) -> Mapping[str, str]:
+    async def check(self) -> Mapping[str, str]:
         """Return ``ok``, ``failed`` or ``timed out`` for each part: ``database``, ``checkpoints``, ``journal``."""
         async with self._lock:
             if time.monotonic() >= self._expires_at:

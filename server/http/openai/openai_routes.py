@@ -221,7 +221,7 @@ async def _collect(turn: Turn, events: AsyncGenerator[WireEvent], builder: _Resp
         message["reference"] = reference
     if form is not None:
         message["waiting_for_user"] = form.data()
-    return _json(builder.whole(message, text, "waiting_for_user" if form is not None else "stop"))
+    return _json(builder.build_completion(message, text, "waiting_for_user" if form is not None else "stop"))
 
 
 async def _stream_chunks(
@@ -236,22 +236,22 @@ async def _stream_chunks(
             while event is not None:
                 if isinstance(event, Message):
                     texts.append(_get_text(event))
-                    yield builder.chunk({"content": texts[-1]})
+                    yield builder.build_chunk({"content": texts[-1]})
                 elif isinstance(event, MessageEnd):
                     reference = _get_reference(event)
-                    yield builder.chunk({"content": "", **({"reference": reference} if reference else {})})
+                    yield builder.build_chunk({"content": "", **({"reference": reference} if reference else {})})
                 elif isinstance(event, UserInputs):
                     reason, end = "waiting_for_user", {"waiting_for_user": event.data()}
                     if event.tips and not any(texts):
                         texts.append(event.tips)
-                        yield builder.chunk({"content": event.tips})
+                        yield builder.build_chunk({"content": event.tips})
                 event = await anext(events, None)
         error = (turn.run.error or "The run failed.") if turn.run.status == "failed" else ""
     except RagflowLgError as failure:
         error = str(failure)
     if error:
-        yield builder.chunk({"content": f"**ERROR**: {error}", "error": error})
-    yield builder.chunk({"content": "", **end}, reason, builder.usage("".join(texts)))
+        yield builder.build_chunk({"content": f"**ERROR**: {error}", "error": error})
+    yield builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(texts)))
     yield DONE
 
 
@@ -264,7 +264,7 @@ class _ResponseBuilder:
         self._created = created
         self._prompt_tokens = prompt_tokens
 
-    def usage(self, text: str) -> dict[str, Any]:
+    def estimate_usage(self, text: str) -> dict[str, Any]:
         """Return the estimated tokens of the messages and of the answer."""
         written = estimate_tokens(text)
         return {
@@ -278,7 +278,9 @@ class _ResponseBuilder:
             },
         }
 
-    def chunk(self, delta: dict[str, Any], reason: str | None = None, usage: dict[str, Any] | None = None) -> bytes:
+    def build_chunk(
+        self, delta: dict[str, Any], reason: str | None = None, usage: dict[str, Any] | None = None
+    ) -> bytes:
         """Build a frame of a stream."""
         content, more = delta["content"], {name: value for name, value in delta.items() if name != "content"}
         choice_delta = {"content": content, "role": "assistant", "function_call": None, "tool_calls": None, **more}
@@ -293,7 +295,7 @@ class _ResponseBuilder:
         }
         return b"data: " + encode_json(frame) + b"\n\n"
 
-    def whole(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
+    def build_completion(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
         """Build the answer to a request without streaming."""
         return {
             "id": self._id,
@@ -301,7 +303,7 @@ class _ResponseBuilder:
             "created": self._created,
             "model": self._model,
             "param": None,
-            "usage": self.usage(text),
+            "usage": self.estimate_usage(text),
             "choices": [{"message": message, "logprobs": None, "finish_reason": reason, "index": 0}],
         }
 

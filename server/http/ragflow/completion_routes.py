@@ -215,7 +215,7 @@ async def _stream_frames(
                 yield write_frame({"session_id": envelope.session_id, "data": {}})
             while pair is not None:
                 number, event = pair
-                if (frame := frames.frame(event)) is not None and number > position.after:
+                if (frame := frames.build(event)) is not None and number > position.after:
                     yield write_frame(frame, event_id(run_id, number) if position.has_ids else "")
                 pair = await anext(events, None)
     except RagflowLgError as error:

@@ -39,7 +39,7 @@ class FrameBuilder:
         self._has_trace = has_trace
         self._trace: list[dict[str, Any]] = []
 
-    def frame(self, event: WireEvent) -> dict[str, Any] | None:
+    def build(self, event: WireEvent) -> dict[str, Any] | None:
         """Return the frame of an event, or None if the client does not receive it."""
         if not self._is_sent(event):
             return None

@@ -134,9 +134,16 @@ def _build_mismatch(path: str, kind: str, value: Any) -> RequestError:
     return RequestError(f"{path} type mismatch: expected {kind}, got {_name_type(value)}", 400)
 
 
-def _name_type(value: Any) -> str:
-    names = {str: "string", bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
-    return names.get(type(value), "null")  # pyright: ignore[reportUnknownArgumentType]
+def _name_type(value: object) -> str:
+    names: dict[type, str] = {
+        str: "string",
+        bool: "boolean",
+        int: "number",
+        float: "number",
+        dict: "object",
+        list: "array",
+    }
+    return names.get(type(value), "null")
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:

@@ -31,10 +31,10 @@ async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeyp
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
         checks = Readiness(replace(server.app_state, store=store))
-        assert await checks.states() == READY
+        assert await checks.check() == READY
         counts = [count_rows(path) for path in paths]
         for _ in range(5):
-            assert await checks.states() == READY
+            assert await checks.check() == READY
         assert [count_rows(path) for path in paths] == counts
 
 
@@ -46,7 +46,7 @@ async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.M
         writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
         for writer in writers:
             writer.execute("BEGIN IMMEDIATE")
-        assert await checks.states() == {**READY, "database": "timed out", "checkpoints": "timed out"}
+        assert await checks.check() == {**READY, "database": "timed out", "checkpoints": "timed out"}
         for writer in writers:
             writer.close()
 
@@ -57,7 +57,7 @@ async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: py
         head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
         monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
         monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
-        states = await asyncio.gather(*(checks.states() for _ in range(20)))
+        states = await asyncio.gather(*(checks.check() for _ in range(20)))
         assert states == [{"database": "ok", "checkpoints": "failed", "journal": "failed"}] * 20
         assert head.await_count == 1
 
@@ -65,5 +65,5 @@ async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: py
 async def test_a_store_that_another_replica_probes_is_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         lease = await server.app_state.store.leases.acquire(readiness.PROBE_ID, lambda: None)
-        assert await Readiness(server.app_state).states() == READY
+        assert await Readiness(server.app_state).check() == READY
         await lease.release()

@@ -55,14 +55,14 @@ def test_frames_are_written_as_ragflow_does() -> None:
 )
 def test_each_kind_of_client_receives_its_events(forwarding: Forwarding, names: list[str]) -> None:
     frames = FrameBuilder(ENVELOPE, forwarding, has_trace=False)
-    sent = [frame for event in TURN if (frame := frames.frame(event))]
+    sent = [frame for event in TURN if (frame := frames.build(event))]
     assert [frame["event"] for frame in sent] == names
     assert all(list(f) == ["event", "message_id", "created_at", "task_id", "data", "session_id"] for f in sent)
 
 
 def test_every_frame_for_the_oldest_clients_has_a_content() -> None:
     frames = FrameBuilder(ENVELOPE, "messages", has_trace=True)
-    sent: list[Any] = [frames.frame(event) for event in (DONE, DONE, UserInputs({}, "Which?"))]
+    sent: list[Any] = [frames.build(event) for event in (DONE, DONE, UserInputs({}, "Which?"))]
     assert [frame["data"]["content"] for frame in sent] == ["", "", "Which?"]
     assert [len(frame["data"]["trace"]) for frame in sent[:2]] == [1, 2]
     assert "trace" not in sent[1]["data"]["trace"][0]["trace"][0]
