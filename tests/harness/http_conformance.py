@@ -74,7 +74,7 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
     files, models = BeginFiles(), OneModel(build_model({}))
     with (
         patch.object(library, "catalog", lambda: catalog),
-        patch.object(library, "_kept", OrderedDict[Any, Any]()),
+        patch.object(library, "_cache", OrderedDict[Any, Any]()),
         patch.object(turns, "tenant_services", _read_case_files),
     ):
         async with (

@@ -97,7 +97,7 @@ class RequestObserver:
             if wait_s:
                 self._operations.metrics.count_refusal("rate")
                 audit("request.too_often", whose=owner)
-                error = BusyError(f"Too many requests from this {owner}. Try again in a while.", wait_s)
+                error = BusyError(f"Too many requests from this {owner}. Try again later.", wait_s)
                 return self._refuse(Request(scope), error)
         return self._app
 

@@ -97,7 +97,7 @@ async def refusals(server: AppServer, routes: dict[str, tuple[str, dict[str, str
             assert (answer.status_code, int(answer.headers["retry-after"]) >= 1) == (429, True), (name, answer.text)
             body = answer.json()
             codes[name] = body.get("code") or body["error"].get("code") or body["error"]["type"]
-            assert "again in a while" in body.get("message", "") + str(body.get("error", ""))
+            assert "again later" in body.get("message", "") + str(body.get("error", ""))
     return codes
 
 
