@@ -77,7 +77,7 @@ async def test_unexpected_answers_are_a_conflict() -> None:
     await play_run(play.start("s", {"query": "q"}))
     with pytest.raises(AnswerError, match="does not wait for 0000"):
         await play_run(play.resume("s", {"0" * 32: {"colour": "red"}}))
-    with pytest.raises(ConflictError, match="resume it"):
+    with pytest.raises(ConflictError, match="Resume it"):
         await play_run(play.continue_("s"))
     await play_run(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="does not wait"):
