@@ -409,7 +409,7 @@ def _place_error(error: CheckpointError) -> Exception:
     """Distinguish a wrong checkpoint or node named by the client from a failure of the store."""
     if isinstance(error, ConflictError) or error.__cause__ is not None:
         return error
-    text = str(error).partition("; `ragflow-lg history")[0]
+    text = str(error).partition(". List them with: ragflow-lg")[0]
     return RequestError(text, 101, status=422, reason="place-unknown")
 
 
