@@ -17,11 +17,11 @@ PAGE = (ROOT / "docs" / "native_api.md").read_text("utf-8")
 TASKS = dict(re.findall(r"^## (.+?)\n.*?^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 SET_UP = TASKS.pop("Set it up")
 OUTPUTS = {
-    "Begin a run": '"status":"waiting"',
-    "Answer what it asks": '"answer":"A parcel, size 42."',
-    "Follow it, and come back": "event: end",
-    "Stop, continue, begin again, fork": '"status":"cancelled"',
-    "Go on, however a run stands": '"status":"waiting"',
+    "Start a run": '"status":"waiting"',
+    "Answer forms": '"answer":"A parcel, size 42."',
+    "Follow a run and reconnect": "event: end",
+    "Cancel, continue, rerun, fork": '"status":"cancelled"',
+    "Resume from any run": '"status":"waiting"',
     "Sessions": '"has_more":false',
     "Versions": '"is_published":true',
     "Check and draw a canvas": '"runs":true',
