@@ -20,8 +20,6 @@ from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import tool
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
 
-__all__ = ["CallingModel", "agent", "agent_by_hand", "catalog"]
-
 
 class Params(ComponentParams):
     """No parameters."""

@@ -8,8 +8,6 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-__all__ = ["chain", "conditional_chain", "fan_out"]
-
 
 def _merge(current: dict[str, Any] | None, update: dict[str, Any]) -> dict[str, Any]:
     return {**(current or {}), **update}

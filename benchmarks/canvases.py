@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["chain", "component", "conditional_chain", "document", "fan_out", "heavy", "streaming"]
-
 
 def component(name: str, params: dict[str, Any], downstream: list[str]) -> dict[str, Any]:
     """Return a component of a document."""

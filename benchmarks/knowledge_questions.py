@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-__all__ = ["Question", "generate_chunks", "generate_questions"]
-
 SEED = 20260917
 _PRODUCTS_TEXT = (
     "kettle lantern drill saddle violin anchor carpet mirror ladder compass basket hammer clock bench pillow rope "

@@ -10,8 +10,6 @@ from ragflow_lg.adapters.local_files import InlineFiles
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.services.services import Services
 
-__all__ = ["services_of"]
-
 
 class _Models:
     def __init__(self, model: Any) -> None:

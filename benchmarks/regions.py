@@ -10,8 +10,6 @@ from typing_extensions import TypedDict
 
 from benchmarks.canvases import component, document
 
-__all__ = ["iteration", "loop", "loop_by_hand", "nested", "pausing_loop"]
-
 
 def _counting_loop(name: str, rounds: int, downstream: list[str], **more: Any) -> dict[str, Any]:
     params = {

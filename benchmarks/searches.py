@@ -20,8 +20,6 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.services import Services
 
-__all__ = ["print_searches", "searches"]
-
 CHUNKS = 8
 
 

@@ -22,8 +22,6 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.services import Services
 
-__all__ = ["print_stores"]
-
 NODES, ROUNDS = 20, 9
 
 

@@ -9,8 +9,6 @@ from langgraph.types import Interrupt, Send
 
 from ragflow_lg.checkpoints.saver_internals import ERROR_CHANNEL, INTERRUPT_CHANNEL, TASKS_CHANNEL
 
-__all__ = ["to_object", "to_plain"]
-
 
 def to_plain(channel: str, value: Any) -> Any:
     """Return the value of a channel without LangGraph objects."""

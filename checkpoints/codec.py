@@ -20,8 +20,6 @@ from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ComponentError
 from ragflow_lg.base.values import to_json
 
-__all__ = ["Codec", "FindBlobs"]
-
 BLOB_BYTES = 1024
 """Parts of a value from this size on become blobs."""
 

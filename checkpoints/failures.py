@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 from ragflow_lg.base.errors import CheckpointError
 
-__all__ = ["plain_reason", "store_failure", "translate_errors"]
-
 _ADDRESS = re.compile(
     r"\(?'?\b(?:\d{1,3}\.){3}\d{1,3}\b'?(?:(?::|, )\d+\)?)?"  # 10.0.0.1:6379, ('10.0.0.1', 6379)
     r"|\[[0-9A-Fa-f:]+\](?::\d+)?"  # [::1]:6379

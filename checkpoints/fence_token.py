@@ -8,8 +8,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["EPOCH", "EPOCH_MISMATCH", "LEASE_MISMATCH", "NO_LEASE", "Blobs", "FenceToken", "OpenTransaction"]
-
 LEASE_MISMATCH = "another runner has this session"
 """Text of the error that refuses a write of a runner without the current lease."""
 EPOCH_MISMATCH = "this session has been deleted meanwhile"

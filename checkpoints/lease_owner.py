@@ -9,8 +9,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-__all__ = ["Owner", "parse_owner", "this_process"]
-
 _HIDDEN_START = "running"
 """Start time of a process that exists but does not show it."""
 

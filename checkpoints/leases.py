@@ -18,8 +18,6 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints.failures import store_failure
 from ragflow_lg.checkpoints.lease_owner import Owner, this_process
 
-__all__ = ["LeaseHolder", "LeaseTable", "StoredLease", "StoredLeases"]
-
 LEASE_S = 15.0
 RENEW_S = 5.0
 TOKEN_TTL_S = 90 * 24 * 3600

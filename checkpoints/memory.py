@@ -18,17 +18,6 @@ from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.sessions import RunRecord, Trace
 
-__all__ = [
-    "MemoryBlobs",
-    "MemoryCancels",
-    "MemoryLeaseTable",
-    "MemoryRuns",
-    "MemorySaver",
-    "MemoryTraces",
-    "memory_saver",
-    "memory_store",
-]
-
 
 def memory_store() -> Store:
     """Create a store in memory."""

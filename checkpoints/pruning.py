@@ -11,8 +11,6 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 from ragflow_lg.checkpoints.saver_internals import INTERRUPT_CHANNEL, NULL_TASK_ID
 
-__all__ = ["CheckpointKey", "InnerSaver", "PruningSaver", "checkpoint_key"]
-
 
 class CheckpointKey(NamedTuple):
     """The identity of a checkpoint."""

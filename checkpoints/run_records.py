@@ -11,8 +11,6 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.base.values import to_json
 from ragflow_lg.services.sessions import RunRecord, Trace
 
-__all__ = ["MAX_TRACES", "hex_session", "normalize_record", "parse_trace", "write_trace"]
-
 MAX_TRACES = 100
 """Number of runs per session whose traces are stored; older traces are deleted."""
 

@@ -38,8 +38,6 @@ from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSav
 from ragflow_lg.checkpoints.saver_internals import advance_ids_past
 from ragflow_lg.services.sessions import LEASE_TOKEN
 
-__all__ = ["CanvasSaver", "plain_serializer"]
-
 _PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that stays readable for the inner saver, which filters by it."""
 _PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")

@@ -6,8 +6,6 @@ import uuid
 
 from langgraph.checkpoint.base import id as langgraph_ids
 
-__all__ = ["ERROR_CHANNEL", "INTERRUPT_CHANNEL", "NULL_TASK_ID", "TASKS_CHANNEL", "advance_ids_past"]
-
 INTERRUPT_CHANNEL = "__interrupt__"
 """Channel of a task's pending interrupts."""
 TASKS_CHANNEL = "__pregel_tasks"

@@ -13,7 +13,13 @@ from ragflow_lg.services.sessions import Cancels, Leases, Runs, Traces, hold_lea
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-__all__ = ["Store"]
+
+class CheckResult(Struct, frozen=True):
+    """The result of one check, with advice if there is something to do."""
+
+    is_well: bool
+    what: str
+    advice: str = ""
 
 
 class Store(Struct, frozen=True):

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from ragflow_lg.base.errors import CheckpointError
 
-__all__ = ["SENTINEL", "STORE_URLS", "redact_url", "sqlite_path", "store_kind"]
-
 SENTINEL = "redis+sentinel"
 
 STORE_URLS = (

@@ -21,8 +21,6 @@ from ragflow_lg.dsl_compiler.source import locate, read_source
 if TYPE_CHECKING:
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas  # it imports LangGraph
 
-__all__ = ["check_canvas", "compile_canvas", "run_passes", "sketch_canvas"]
-
 Source = str | bytes | Mapping[str, Any]
 """A canvas: the text or bytes of a file, or the JSON object."""
 

@@ -10,8 +10,6 @@ from msgspec import Struct
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.tool_policies import ToolPermits
 
-__all__ = ["CanvasSource", "Deployment", "NoDeployment"]
-
 
 class CanvasSource(Struct, frozen=True):
     """The source of another canvas."""

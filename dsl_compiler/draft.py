@@ -20,8 +20,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter
 NO_ENTRY = NodeId("")
 """The entry of a draft before ``find_entry`` has run."""
 
-__all__ = ["Draft", "Nesting", "Pass", "RawComponent"]
-
 
 class RawComponent(Struct, frozen=True):
     """A component of the document, in today's form after the document passes."""

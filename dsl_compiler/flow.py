@@ -10,8 +10,6 @@ from functools import cached_property
 
 from ragflow_lg.base.ids import NodeId
 
-__all__ = ["Flow"]
-
 
 class Flow:
     """A directed graph of the nodes that are reachable from an entry."""

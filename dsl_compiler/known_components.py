@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LEGACY", "NOT_YET", "PIPELINE"]
-
 NOT_YET: frozenset[str] = frozenset(
     [
         "CodeExec",

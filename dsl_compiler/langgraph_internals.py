@@ -10,26 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph._internal._typing import MISSING  # a channel's checkpoint that is not stored
-
-__all__ = [
-    "BRANCH_PREFIX",
-    "MISSING",
-    "NOT_EDITS",
-    "NOT_RESULTS",
-    "OVERWRITE",
-    "RESERVED_PREFIX",
-    "add_trigger",
-    "convert_graph",
-    "find_subgraph",
-    "is_resuming",
-    "required_checkpointer",
-    "resolve_checkpointer",
-    "set_stream_channels",
-    "set_subgraph",
-    "superstep_of",
-    "task_namespace",
-]
+from langgraph._internal._typing import MISSING as MISSING  # a channel's checkpoint that is not stored
 
 BRANCH_PREFIX = "branch:to:"
 """Start of the name of the channel that triggers a node. A write to it in a checkpoint means that the node is next."""

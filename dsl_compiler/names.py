@@ -10,8 +10,6 @@ import re
 
 from ragflow_lg.base.ids import NodeId
 
-__all__ = ["CLOSING_NODE", "ROUND_NODE", "graph_name", "node_id"]
-
 CLOSING_NODE = "__close__"
 """Graph name of the node that ends a turn or a round. No component id maps to it."""
 

@@ -29,8 +29,6 @@ from ragflow_lg.dsl_compiler.shapes import as_texts
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["is_placeholder", "path_to_value", "placeholder_node", "placeholder_spec"]
-
 MAX_TRIES = 3
 MAX_PROBLEMS = 50
 

@@ -10,8 +10,6 @@ from typing import Any, cast
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec
 
-__all__ = ["canvas_schema"]
-
 SCHEMA_ID = "urn:ragflow-lg:canvas:1"
 
 _ID_LIST = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}, {"type": "null"}]}

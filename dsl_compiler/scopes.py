@@ -9,8 +9,6 @@ from ragflow_lg.component.plan import PlanNode, Region
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 
-__all__ = ["Children", "build_flows", "build_region_flow", "group_by_region"]
-
 Children = Mapping[NodeId | None, Sequence[PlanNode]]
 """The nodes directly inside each region, by the region's id; those of the canvas itself under None."""
 

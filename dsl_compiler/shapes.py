@@ -7,8 +7,6 @@ from typing import Any, cast
 
 from ragflow_lg.component.spec import AnySpec
 
-__all__ = ["as_list", "as_map", "as_text", "as_texts", "rename_old_keys", "yields_items"]
-
 _OLD_KEYS = {"llm_enabled_tools": "tools"}
 """Today's parameter name by the name in older documents, for all components."""
 

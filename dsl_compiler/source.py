@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
-__all__ = ["Position", "locate", "read_source", "split_lines"]
-
 MAX_BYTES = 16 * 1024 * 1024
 """Size limit of a file, in bytes. Real canvases are below 1 MB."""
 

@@ -26,8 +26,6 @@ from ragflow_lg.component.spec import AnySpec, ComponentSpec
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["ENTRY_POINT_GROUP", "FUNCTION_GROUP", "load_catalog"]
-
 ENTRY_POINT_GROUP = "ragflow_lg.components"
 FUNCTION_GROUP = "ragflow_lg.tools"
 

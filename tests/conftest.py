@@ -1,7 +1,5 @@
 """What all tests share: the recorded material, if it is there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

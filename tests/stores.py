@@ -1,7 +1,5 @@
 """Session stores of every kind, for tests that run on all of them."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

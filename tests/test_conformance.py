@@ -1,7 +1,5 @@
 """Every conformance case: the project's own ones, and the recorded ones if available."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole canvases: the project's own in every shape, the examples, and real ones if available."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

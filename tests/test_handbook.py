@@ -1,7 +1,5 @@
 """The example that needs nothing: a folder of files, a canvas, the demo model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Some conformance cases over HTTP; ``python -m tests.harness.http_conformance DIR`` runs all of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import FIXTURES

@@ -1,7 +1,5 @@
 """What an installation brings: one import package, which does not meet the modules of a user's own program."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

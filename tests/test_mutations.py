@@ -1,7 +1,5 @@
 """Damaged canvases: each one runs, fails as a run, or is refused with diagnostics."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

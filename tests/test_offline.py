@@ -1,7 +1,5 @@
 """The command with the real client against ``mock-llm`` in a process of its own; and replayed with the server gone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -11,7 +9,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -131,7 +129,8 @@ def steady(events: list[dict[str, Any]]) -> list[Any]:
 
     def still(value: Any) -> Any:
         if isinstance(value, dict):
-            return {k: still(v) for k, v in value.items() if not k.strip("_").endswith(("created_at", "_time"))}
+            fields = cast("dict[str, Any]", value)
+            return {k: still(v) for k, v in fields.items() if not k.strip("_").endswith(("created_at", "_time"))}
         return value
 
     return [(event["event"], still(event["data"])) for event in events]
@@ -221,7 +220,7 @@ replies = [{ calls = [{ name = "echo_0", arguments = { a = 1 } }] }]
 [[rules]]
 replies = [{ text = "It said ${last}" }]
 """
-    mcp = [{"mcp_id": "s", "tools": {"echo": {}}}]
+    mcp: list[dict[str, Any]] = [{"mcp_id": "s", "tools": {"echo": {}}}]
     canvas = write_canvas(
         tmp_path / "mcp.json",
         ("begin", "Begin", {}, ["a"]),

@@ -1,7 +1,5 @@
 """Random canvases with regions and forms: uninterrupted, restarted and sequential runs have equal results."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import os

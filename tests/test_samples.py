@@ -1,7 +1,5 @@
 """The samples of the pages: they can be read, and name what there is."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import json

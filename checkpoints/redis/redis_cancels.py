@@ -17,8 +17,6 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.run_records import hex_session
 
-__all__ = ["RedisCancels", "polling"]
-
 REDIS_POLL_S = 0.5
 FLAG_TTL_S = 3600
 

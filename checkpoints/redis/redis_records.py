@@ -13,8 +13,6 @@ from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.run_records import hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 
-__all__ = ["TRACE_TTL_S", "RedisRuns", "RedisTraces"]
-
 STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled", "waiting")
 """Statuses by RAGFlow's number."""
 

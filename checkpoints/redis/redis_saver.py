@@ -36,8 +36,6 @@ from ragflow_lg.checkpoints.redis.redis_server import missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import create_client
 from ragflow_lg.checkpoints.saver import CanvasSaver
 
-__all__ = ["FencedRedis", "RedisBlobs", "RedisSaver", "lease_key", "open_redis", "redis_saver"]
-
 CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
 _EPOCH_OF = f"""

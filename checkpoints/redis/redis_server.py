@@ -30,8 +30,6 @@ from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.redis_url import create_client
 from ragflow_lg.checkpoints.store_url import redact_url
 
-__all__ = ["missing_modules", "prepare", "redis_server"]
-
 MODULES = ("search", "ReJSON")
 START_S = 10.0
 LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"

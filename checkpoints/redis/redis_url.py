@@ -8,8 +8,6 @@ from urllib.parse import unquote
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.store_url import SENTINEL, redact_url
 
-__all__ = ["create_client"]
-
 _SENTINEL_PORT = 26379
 _INVALID_PORT = "its port is invalid; it must be a number from 1 to 65535"
 

@@ -14,8 +14,6 @@ from ragflow_lg.checkpoints.memory import MemoryCancels
 from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
-__all__ = ["SqliteCancels"]
-
 POLL_S = 0.2
 
 _FLAGGED = "SELECT session FROM cancels WHERE session IN (SELECT value FROM json_each(?))"

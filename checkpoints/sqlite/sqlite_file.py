@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 from ragflow_lg.base.errors import CheckpointError
 
-__all__ = ["SqliteFile", "open_sqlite"]
-
 BUSY_TIMEOUT_S = 10.0
 
 TABLES = """

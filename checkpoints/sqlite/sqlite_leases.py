@@ -12,8 +12,6 @@ from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.services.services import Clock
 
-__all__ = ["SqliteLeaseTable"]
-
 _IS_VALID = (
     "typeof(owner) = 'text' AND typeof(token) = 'integer' AND token < 1 << 62"
     " AND typeof(expires_ms) = 'integer' AND typeof(expires_uptime_ms) = 'integer'"

@@ -13,8 +13,6 @@ from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normaliz
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.services.sessions import RunRecord, Trace
 
-__all__ = ["SqliteRuns", "SqliteTraces"]
-
 _COLUMNS = tuple(field.name for field in fields(RunRecord))
 
 

@@ -20,8 +20,6 @@ from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
-__all__ = ["SqliteBlobs", "SqliteFileSaver", "Transactions", "sqlite_saver"]
-
 _FENCE = f"""
 CREATE TEMP TRIGGER IF NOT EXISTS fence_{{table}} BEFORE INSERT ON main.{{table}} {{when}}
 BEGIN

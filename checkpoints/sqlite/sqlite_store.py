@@ -15,8 +15,6 @@ from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.services import Clock
 
-__all__ = ["open_sqlite_store"]
-
 
 @asynccontextmanager
 async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:

@@ -26,10 +26,10 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.chat_messages import answer_id, parse_question
 from ragflow_lg.dsl.forms import form_problems, parse_answers
+from ragflow_lg.dsl_compiler.diagnostics import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import CanvasGraph
 from ragflow_lg.dsl_compiler.langgraph_app.edit_values import validate_edit
 from ragflow_lg.dsl_compiler.langgraph_internals import convert_graph, is_resuming, resolve_checkpointer
-from ragflow_lg.dsl_compiler.nearest import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope
 from ragflow_lg.engine.turn import resume_turn
@@ -38,8 +38,6 @@ from ragflow_lg.services.services import Services
 from ragflow_lg.services.sessions import Steps
 from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Envelope, Message, WorkflowFinished
-
-__all__ = ["CanvasApplication", "OpenServices", "as_application"]
 
 _CHECKPOINT_KEYS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 _REQUEST_KEYS = ("query", "inputs", "files", "user_id", "payload", "chat_template_kwargs")

@@ -37,8 +37,6 @@ from ragflow_lg.dsl_compiler.langgraph_internals import (
     required_checkpointer,
 )
 
-__all__ = ["CanvasGraph", "as_canvas_graph"]
-
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph with the schemas, edits and drawing of its plan."""

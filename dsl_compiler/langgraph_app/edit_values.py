@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, replace_list
 from ragflow_lg.dsl_compiler.langgraph_internals import OVERWRITE, RESERVED_PREFIX
 
-__all__ = ["validate_edit"]
-
 
 class _Turn(TypedDict, total=False):
     """`ragflow_lg.component.state.TurnRecord` with the exact types of its lists."""

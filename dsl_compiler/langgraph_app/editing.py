@@ -21,8 +21,6 @@ from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, gate_key
 from ragflow_lg.dsl_compiler.langgraph_internals import BRANCH_PREFIX, NOT_RESULTS
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE
 
-__all__ = ["EditableGraph", "resolve_edit"]
-
 
 class EditableGraph(Protocol):
     """The parts of a compiled canvas that an edit needs."""

@@ -11,8 +11,6 @@ from langgraph.errors import EmptyChannelError
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.langgraph_internals import MISSING
 
-__all__ = ["RESET", "SETTLE", "JoinGate", "gate_key"]
-
 RESET: dict[str, Any] = {"": "reset"}
 """Update that clears the gate for a new turn or round."""
 

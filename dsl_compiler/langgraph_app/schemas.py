@@ -10,8 +10,6 @@ from pydantic import BaseModel, Field
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.form_schema import field_schema
 
-__all__ = ["CanvasConfig", "CanvasSettings", "NoConfig", "colour_of", "input_schema", "output_schema"]
-
 _COLOURS: Mapping[str, str] = {
     "entry": "#2f9e6e",
     "message": "#3b74d6",

@@ -34,8 +34,6 @@ from ragflow_lg.engine.compiled_canvas import CYCLE_STEPS, CompiledCanvas
 from ragflow_lg.engine.node import NodeProgram
 from ragflow_lg.engine.scope import RegionProgram
 
-__all__ = ["lower_plan"]
-
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 _Request = TypedDict(

@@ -34,17 +34,6 @@ from ragflow_lg.engine.node import NodeProgram, visit
 from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
 
-__all__ = [
-    "ClosingNode",
-    "EntryNode",
-    "Node",
-    "ParallelEntry",
-    "ParallelRound",
-    "RegionEntry",
-    "RegionNode",
-    "RoundClosing",
-]
-
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 

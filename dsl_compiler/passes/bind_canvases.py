@@ -17,8 +17,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.engine.canvas_call import takes_query
 
-__all__ = ["bind_canvases"]
-
 MAX_DEPTH = 8
 """Limit on canvases nested in each other."""
 

@@ -10,8 +10,6 @@ from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
 from ragflow_lg.dsl_compiler.placeholder import placeholder_spec
 
-__all__ = ["bind_components"]
-
 
 def bind_components(draft: Draft, reporter: Reporter) -> Draft:
     """Look up every name, ignoring case. Unknown components get a placeholder, so that all problems are reported."""

@@ -12,8 +12,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
 
-__all__ = ["bind_globals"]
-
 SYSTEM_DEFAULTS: Mapping[str, JsonValue] = {
     "sys.query": "",
     "sys.user_id": "",

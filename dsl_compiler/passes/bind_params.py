@@ -18,8 +18,6 @@ from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.placeholder import path_to_value, placeholder_node
 from ragflow_lg.dsl_compiler.shapes import as_map, yields_items
 
-__all__ = ["bind_node", "bind_params"]
-
 EDITOR_KEYS = frozenset(
     [
         "_deprecated_params",

@@ -17,8 +17,6 @@ from ragflow_lg.dsl_compiler.passes.bind_params import bind_node
 from ragflow_lg.dsl_compiler.shapes import rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
 
-__all__ = ["bind_tools"]
-
 MAX_DEPTH = 16
 """Limit on agents nested as tools."""
 

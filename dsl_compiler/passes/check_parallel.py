@@ -9,8 +9,6 @@ from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 
-__all__ = ["check_parallel"]
-
 
 def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
     """Report parallel rounds whose body waits for the user or writes a value that the rounds share."""

@@ -7,8 +7,6 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.passes.rank_nodes import UNREACHED
 from ragflow_lg.dsl_compiler.scopes import build_flows, group_by_region
 
-__all__ = ["check_reachable"]
-
 
 def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
     """Report every node that no path from the entry reaches."""

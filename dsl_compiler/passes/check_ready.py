@@ -5,8 +5,6 @@ from __future__ import annotations
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 
-__all__ = ["check_ready"]
-
 
 def check_ready(draft: Draft, reporter: Reporter) -> Draft:
     """Report every node whose spec is not ready."""

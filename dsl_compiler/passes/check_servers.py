@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragflow_lg.component.plan import PlanNode
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.nearest import Nearest
-
-__all__ = ["check_servers"]
 
 
 def check_servers(draft: Draft, reporter: Reporter) -> Draft:

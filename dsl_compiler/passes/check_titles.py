@@ -5,8 +5,6 @@ from __future__ import annotations
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 
-__all__ = ["check_titles"]
-
 
 def check_titles(draft: Draft, reporter: Reporter) -> Draft:
     """Report every further node with a title: events and drawings would not distinguish them."""

@@ -9,8 +9,6 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.known_components import LEGACY, PIPELINE
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map
 
-__all__ = ["classify_document"]
-
 
 def classify_document(draft: Draft, reporter: Reporter) -> Draft:
     """Report an ingestion pipeline, and each component of RAGFlow before 0.20 with its replacement.

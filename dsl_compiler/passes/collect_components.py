@@ -13,8 +13,6 @@ from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text, as_texts
 
-__all__ = ["collect_components"]
-
 MAX_COMPONENTS = 10_000
 """Limit on components. Real canvases are below 300."""
 

@@ -9,8 +9,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
 
-__all__ = ["components_from_graph"]
-
 _NOT_COMPONENTS = frozenset({"Note", "Placeholder", "Tool"})
 """Labels of nodes that never run. The tools of an Agent are also listed in its form."""
 

@@ -10,8 +10,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.scopes import build_flows
 
-__all__ = ["find_cycles"]
-
 
 def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
     """Record the nodes on cycles. A cycle with an exit is a warning; one without never ends and is an error."""

@@ -8,8 +8,6 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 
-__all__ = ["find_entry"]
-
 CLASSIC_ENTRY = NodeId("begin")
 """The id that RAGFlow's engine always starts from (``agent/canvas.py``)."""
 

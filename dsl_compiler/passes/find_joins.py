@@ -14,8 +14,6 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.scopes import build_flows
 
-__all__ = ["find_joins"]
-
 MAX_WATCHED = 8_000_000
 """Limit on the nodes and edges that all joins together look back at. Real canvases are below 1,000."""
 

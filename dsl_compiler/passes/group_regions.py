@@ -11,8 +11,6 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.placeholder import is_placeholder
 from ragflow_lg.dsl_compiler.scopes import Children, build_region_flow, group_by_region
 
-__all__ = ["group_regions"]
-
 
 def group_regions(draft: Draft, reporter: Reporter) -> Draft:
     """Build a `Region` of every node of kind ``region`` and the nodes whose parent it is."""

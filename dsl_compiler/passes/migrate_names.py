@@ -14,8 +14,6 @@ from msgspec.structs import replace
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 
-__all__ = ["migrate_names"]
-
 RENAMED = {
     "Splitter": "TokenChunker",
     "HierarchicalMerger": "TitleChunker",

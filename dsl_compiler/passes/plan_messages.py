@@ -11,8 +11,6 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.scopes import build_flows
 
-__all__ = ["plan_messages"]
-
 
 def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
     """Plan every Message, and record the Messages that show a model's answer live.

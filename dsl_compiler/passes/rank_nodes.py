@@ -9,8 +9,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.scopes import group_by_region
 
-__all__ = ["UNREACHED", "rank_nodes"]
-
 UNREACHED = -1
 """Rank of a node that no path from Begin reaches. Such a node is not lowered."""
 

@@ -12,8 +12,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.shapes import rename_old_keys, yields_items
 
-__all__ = ["rewrite_shapes"]
-
 _BLANK: tuple[Any, ...] = (None, "", [], {})
 """Values whose removal is not reported."""
 

@@ -12,8 +12,6 @@ from ragflow_lg.component.spec import Route
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 
-__all__ = ["route_edges"]
-
 
 def route_edges(draft: Draft, reporter: Reporter) -> Draft:
     """Connect the existing targets of ``downstream``, routes and ``exception_goto``; report missing ones.

@@ -7,8 +7,6 @@ from typing import Any, cast
 
 from ragflow_lg.base.errors import ServiceError
 
-__all__ = ["InlineFiles"]
-
 
 class InlineFiles:
     """The `ragflow_lg.services.services.Files` of a process without a file store.

@@ -13,8 +13,6 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.services import Clock
 from ragflow_lg.services.tool_policies import ToolPermits
 
-__all__ = ["MemoryResultCache"]
-
 OVERHEAD_BYTES = 200
 """Memory of an entry in addition to its text."""
 

@@ -8,8 +8,6 @@ import uuid
 
 from ragflow_lg.base.ids import RunId
 
-__all__ = ["RandomIds", "SystemClock"]
-
 
 class SystemClock:
     """The `ragflow_lg.services.services.Clock` of this machine."""

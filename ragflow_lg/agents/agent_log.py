@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ragflow_lg.agents.agent_tool import Outcome
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["CITATIONS_NOTE", "QUESTION_NOTE", "AgentLog", "IterationLog", "ToolLog", "agent_log_of"]
-
 QUESTION_NOTE = "Multi-turn conversation optimization"
 """Title of the note about a rewritten question; RAGFlow's name in its trace."""
 

@@ -11,25 +11,88 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import agent_log_of
-from ragflow_lg.agents.agent_result import AgentResult
 from ragflow_lg.agents.agent_tool import Outcome
-from ragflow_lg.agents.context_window import fit_context_window
 from ragflow_lg.agents.toolbox import Toolbox, read_arguments, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.tokens import estimate_tokens, shorten
+from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
-from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
-from ragflow_lg.services.token_budget import count_tokens
+from ragflow_lg.models.prompts import CONTEXT_SHARE
+from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["AgentRun", "append_message", "result_text"]
+TRUNCATION_MARK = " … (truncated)"
+"""End of a truncated message."""
+
+_MIN_TOKENS = 100
+
+
+def fit_context_window(request: ChatRequest, first: int, context_tokens: int) -> ChatRequest:
+    """Truncate the longest messages from index ``first`` on until the request fits into 97 % of the context.
+
+    Earlier messages have been fitted already. No message is truncated below 100 tokens, so the request may still
+    exceed the limit.
+    """
+    tools = sum(estimate_tokens(json.dumps([t.name, t.description, t.parameters])) for t in request.tools)
+    room = int(context_tokens * CONTEXT_SHARE) - estimate_tokens(request.system) - tools
+    sizes = [estimate_tokens(message["content"]) for message in request.messages]
+    if sum(sizes) <= room:
+        return request
+    messages: list[dict[str, Any]] = [dict(message) for message in request.messages]
+    while sum(sizes) > room and first < len(sizes):
+        longest = max(range(first, len(sizes)), key=sizes.__getitem__)
+        if sizes[longest] <= _MIN_TOKENS:
+            break
+        size = max(_MIN_TOKENS // 2, sizes[longest] - (sum(sizes) - room) - estimate_tokens(TRUNCATION_MARK))
+        messages[longest]["content"] = shorten(messages[longest]["content"], size) + TRUNCATION_MARK
+        sizes[longest] = estimate_tokens(messages[longest]["content"])
+    return replace(request, messages=tuple(messages))
+
+
+_MARKDOWN = str.maketrans({character: f"\\{character}" for character in "[]\\`"} | {"\n": " ", "\r": " "})
+
+
+class AgentResult(Struct):
+    """The tool calls and files of one visit, in a deterministic order: a resumed visit yields the same."""
+
+    use_tools: list[dict[str, JsonValue]] = field(default_factory=list[dict[str, Any]])
+    """``{name, arguments, results}`` of each call, in the order in which the model requested them."""
+    artifacts: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, Any]])
+    """Files that tools created, without duplicates."""
+
+    def add_call(self, call: ToolCall, outcome: Outcome) -> None:
+        """Add a tool call."""
+        arguments = read_arguments(call.arguments)
+        self.use_tools.append({"name": call.name, "arguments": arguments, "results": outcome.value})
+        self.artifacts += [artifact for artifact in outcome.artifacts if artifact not in self.artifacts]
+
+    def links(self, answer: str) -> str:
+        """Return links to append to an answer, for the files that it does not link itself; ``""`` if there are none."""
+        links = dict.fromkeys(link for artifact in self.artifacts if (link := _link(artifact)))
+        return "".join(f"\n\n{link}" for link in links if link not in answer)
+
+
+def _link(artifact: Mapping[str, JsonValue]) -> str:
+    """Return a file as Markdown: an embedded image or a download link; ``""`` if its URL is invalid."""
+    name = to_text(artifact.get("name")).translate(_MARKDOWN).strip() or "file"
+    url = quote(to_text(artifact.get("url")), safe="/:?#[]@!$&'*+,;=%~-._")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    if not (parts.scheme in ("http", "https") and parts.netloc) and not (not parts.scheme and url.startswith("/")):
+        return ""
+    is_image = to_text(artifact.get("mime_type")).startswith("image/")
+    return f"![{name}]({url})" if is_image else f"[Download {name}]({url})"
+
 
 MAX_CALLS = 128
 """Calls per round; further ones are refused."""

@@ -10,8 +10,6 @@ from msgspec import Struct
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.chat import Usage
 
-__all__ = ["AgentTool", "Call", "Outcome"]
-
 
 class Outcome(NamedTuple):
     """The outcome of one call. Every field but ``usage`` is JSON."""

@@ -20,8 +20,6 @@ from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolGuard,
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["call_tool", "is_cancelled"]
-
 logger = logging.getLogger(__name__)
 
 MAX_REASON_CHARS = 2_000

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ragflow_lg.agents.agent_run import AgentRun
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["CitingStream", "show_with_citations"]
-
 logger = logging.getLogger(__name__)
 
 _POSITION = "citations"

@@ -17,8 +17,6 @@ from ragflow_lg.engine.canvas_call import parameter_schema
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["component_tools"]
-
 
 def component_tools(ctx: RunContext) -> list[AgentTool]:
     """Return the components that the node's model may call, in the order of the canvas."""

@@ -21,8 +21,6 @@ from ragflow_lg.services.tool_server import ServerAnswer
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["mcp_findings", "mcp_server_tools", "mcp_tools"]
-
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Names of a tool's schema: the protocol's, Python's, and that of older canvases."""
 

@@ -25,8 +25,6 @@ from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.models.structured_answer import append_schema, read_answer
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 
-__all__ = ["plan_and_reflect"]
-
 MAX_CALLS = 64
 """Calls per step; further ones are ignored."""
 

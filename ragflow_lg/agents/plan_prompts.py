@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["COMPLETE_TASK", "FINAL_PROMPT", "PROMPTS", "TOOLS_HEAD", "prompt_of"]
-
 COMPLETE_TASK = "complete_task"
 """Name of the call by which a model reports that it can answer."""
 

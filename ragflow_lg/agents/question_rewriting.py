@@ -16,8 +16,6 @@ from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["QUESTION_HEAD", "with_standalone_question"]
-
 QUESTION_HEAD = (
     "Rewrite the last user question of the conversation below so that it can be understood without the conversation. "
     "Replace pronouns and other references with what they refer to. Keep the language and the meaning of the question "

@@ -24,8 +24,6 @@ from ragflow_lg.services.chat import ToolCall, ToolSchema
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["REACT_HEAD", "react", "to_tool_call"]
-
 logger = logging.getLogger(__name__)
 
 REACT_HEAD = "You can use tools. Work step by step in plain text, and write every step in exactly this format:"

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple, cast
 
 from ragflow_lg.agents.react_markers import next_marker
 
-__all__ = ["MAX_ACTIONS", "WrittenCall", "answer_in", "is_no_action", "read_actions"]
-
 MAX_ACTIONS = 64
 """Actions per answer; further ones are ignored."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["MARKER_ENDS", "Marker", "MarkerKind", "may_begin_at", "next_marker"]
-
 MarkerKind: TypeAlias = Literal["thought", "action", "input", "observation", "answer"]
 
 MARKER_ENDS = ":：\n"

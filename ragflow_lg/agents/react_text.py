@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple
 from ragflow_lg.agents.react_action import WrittenCall, answer_in, is_no_action, read_actions
 from ragflow_lg.agents.react_markers import MARKER_ENDS, Marker, may_begin_at, next_marker
 
-__all__ = ["AnswerPiece", "ReactReader"]
-
 _BLOCK_CHARS = 4096
 """Text is processed in blocks, because the rest of a block is copied after each of its markers."""
 

@@ -4,14 +4,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from msgspec.structs import replace
+
+from ragflow_lg.agents.agent_run import AgentRun, result_text
+from ragflow_lg.agents.toolbox import truncate_name
 from ragflow_lg.services.chat import ChatModel
 
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_run import AgentRun
 
-__all__ = ["Strategy", "StrategyName", "choose_strategy", "load_strategy"]
+_NO_TOKENS = "The token budget is used up. Give your final answer now."
+
+
+async def call_functions(run: AgentRun) -> str:
+    """Return the model's answer after it has called its tools; after the last round it must answer without them."""
+    messages: list[dict[str, Any]] = [dict(message) for message in run.request.messages]
+    number = 0
+    while number <= run.max_rounds and not await run.is_spent(f"round {number}"):
+        request = replace(run.request, messages=tuple(messages), tools=run.toolbox.schemas)
+        answer = await run.ask(run.with_guidelines(request), f"round {number}", run.stream)
+        number += 1
+        if not answer.calls:
+            if answer.text or run.stream is None:
+                return answer.text
+            continue  # neither text nor calls: ask again
+        outcomes = await run.call(answer.calls, str(number - 1))
+        calls = [{**call._asdict(), "name": truncate_name(call.name)} for call in answer.calls]
+        messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+        for call, outcome in zip(answer.calls, outcomes, strict=True):
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result_text(outcome.value)})
+    limit = f"Exceed max rounds: {run.max_rounds}" if number > run.max_rounds else _NO_TOKENS
+    messages.append({"role": "user", "content": limit})
+    last = replace(run.request, messages=tuple(messages))
+    return (await run.ask(run.with_guidelines(last), f"round {number}", run.stream)).text
+
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +52,7 @@ StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect
 def load_strategy(name: StrategyName) -> Strategy:
     """Import and return a strategy. Imports happen here so that checking a canvas stays fast."""
     if name == "function_calling":
-        from ragflow_lg.agents.function_calling import call_functions
+        from ragflow_lg.agents.strategies import call_functions
 
         return call_functions
     if name == "react":

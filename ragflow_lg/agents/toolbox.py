@@ -23,8 +23,6 @@ from ragflow_lg.services.tool_policies import ToolPermits
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["OnCall", "Toolbox", "read_arguments", "truncate_name"]
-
 OnCall: TypeAlias = Callable[[str, JsonValue], Awaitable[None]]
 """Receives the title of a tool and its arguments just before the call."""
 

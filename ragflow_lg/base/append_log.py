@@ -11,8 +11,6 @@ from typing import Any, TypeAlias, cast
 
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["AppendLog", "FrozenList", "append_entry", "read_entries"]
-
 BLOCK = 16
 
 AppendLog: TypeAlias = list[list[Any]]

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["ADVICE", "CODES", "Diagnostic", "Finding", "Severity"]
-
 Severity = Literal["error", "warning", "info"]
 """An ``error`` rejects the canvas, a ``warning`` does not prevent a run, an ``info`` reports a rewrite."""
 

@@ -9,8 +9,6 @@ from ragflow_lg.base.errors import SettingsError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["describe_entry_point", "load_entry_point"]
-
 MAX_ERROR_CHARS = 500
 
 

@@ -37,33 +37,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.base.diagnostics import Diagnostic
 
-__all__ = [
-    "AnswerError",
-    "BusyError",
-    "CanvasChangedError",
-    "CassetteError",
-    "CheckpointError",
-    "CompileError",
-    "ComponentError",
-    "ConflictError",
-    "DatabaseError",
-    "InputRefusedError",
-    "NodeTimeoutError",
-    "RagflowLgError",
-    "RequestError",
-    "RunCancelled",
-    "RunError",
-    "RunInterruptedError",
-    "RunUnknownError",
-    "ServiceError",
-    "SessionBusyError",
-    "SettingsError",
-    "StreamError",
-    "StreamGapError",
-    "StreamPositionError",
-    "UndeclaredTargetError",
-]
-
 CANCELLED_TEXT = "Task has been canceled"
 """RAGFlow's text for a cancelled run; its clients compare it (source: ``agent/canvas.py``)."""
 

@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 
-__all__ = ["EXTRAS", "extra_of", "require"]
-
 EXTRAS: dict[str, tuple[str, ...]] = {
     "documents": ("docx", "openpyxl", "pypdf"),
     "elasticsearch": ("elasticsearch", "elastic_transport", "snowballstemmer"),

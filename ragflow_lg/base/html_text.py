@@ -9,8 +9,6 @@ from typing import Any
 
 from ragflow_lg.base.extras import require
 
-__all__ = ["MAX_HTML_CHARS", "html_to_text"]
-
 MAX_HTML_CHARS = 4 * 1024 * 1024
 """Maximum length of a page, in characters."""
 

@@ -6,8 +6,6 @@ import re
 import uuid
 from typing import NewType
 
-__all__ = ["NodeId", "RunId", "SessionId", "ThreadId", "session_of_thread", "thread_of_session"]
-
 NodeId = NewType("NodeId", str)
 """Id of a component exactly as the canvas writes it, for example ``Agent:ThreeWolves``."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["END", "ENTRY_CHANNEL_PREFIX", "INTERRUPT_CHANNEL", "NAMESPACE_SEPARATOR", "START", "TASK_SEPARATOR"]
-
 INTERRUPT_CHANNEL = "__interrupt__"
 """Channel of a task's pending interrupts."""
 START, END = "__start__", "__end__"

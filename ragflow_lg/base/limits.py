@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Limit", "Limits"]
-
 
 class Limits:
     """The limits of all running nodes. Belongs to one event loop."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-__all__ = ["AnswerPart", "ThinkingSplitter", "split_thinking", "strip_thinking"]
-
 OPENING = "<think>"
 CLOSING = "</think>"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-__all__ = ["estimate_tokens", "shorten"]
-
 _CHARS_PER_TOKEN = 4
 
 

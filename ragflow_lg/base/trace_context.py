@@ -6,8 +6,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["current_traceparent", "use_traceparent"]
-
 _TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 

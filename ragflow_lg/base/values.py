@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ragflow_lg.base.errors import ComponentError
 
-__all__ = ["JsonValue", "empty_like", "empty_of_type", "join_texts", "read_path", "to_json", "to_text", "write_path"]
-
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 else:  # msgspec decodes records with such fields and does not support recursive types

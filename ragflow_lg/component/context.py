@@ -22,17 +22,14 @@ from ragflow_lg.dsl.forms import is_file, read_value, unwrap_submission
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.dsl.variable_references import Reference, Template
-from ragflow_lg.services.chat import NO_USAGE, Usage
+from ragflow_lg.services.chat import NO_USAGE, TokenBudget, Usage
 from ragflow_lg.services.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.services.services import Caller
-from ragflow_lg.services.token_budget import TokenBudget
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan, PlanNode
     from ragflow_lg.services.services import Services
     from ragflow_lg.services.sessions import Steps
-
-__all__ = ["Round", "RunContext"]
 
 T = TypeVar("T")
 

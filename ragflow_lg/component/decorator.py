@@ -43,8 +43,6 @@ from ragflow_lg.dsl.variable_references import Reference
 if TYPE_CHECKING:  # `ragflow-lg check` imports every component, and must not load asyncio
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["ComponentOptions", "SharedOptions", "component"]
-
 P = TypeVar("P", bound=ComponentParams)
 O = TypeVar("O", bound=ComponentOutputs, covariant=True)  # noqa: E741 - the usual letter for outputs
 

@@ -7,8 +7,6 @@ from collections import deque
 
 from ragflow_lg.component.events import EngineEvent
 
-__all__ = ["EventSink"]
-
 
 class EventSink:
     """A bounded queue from the nodes of one run to its single reader.

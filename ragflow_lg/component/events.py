@@ -14,19 +14,6 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 
-__all__ = [
-    "AgentRecord",
-    "AgentRecordKind",
-    "Delta",
-    "EngineEvent",
-    "MessagePiece",
-    "NodeFinished",
-    "NodeStarted",
-    "TurnFinished",
-    "TurnStarted",
-    "Waiting",
-]
-
 
 class TurnStarted(NamedTuple):
     """The entry node opened a turn. ``globals`` are all ``sys.*`` and ``env.*`` values at its start."""

@@ -19,17 +19,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
+import queue
 import re
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, get_type_hints
 
 from msgspec import Struct
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
-from ragflow_lg.base.daemon_threads import DaemonThreads
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_json
@@ -46,7 +50,57 @@ from ragflow_lg.component.tool import describe_validation_error
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["function_tool", "spec_of_function"]
+T = TypeVar("T")
+_Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
+
+
+class DaemonThreads:
+    """Up to ``limit`` daemon threads, started on demand. Further work is queued."""
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit = limit
+        self._name = name
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        """Start with no threads; after a fork the parent's threads do not exist in the child."""
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._count = 0
+        self._idle = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run ``work`` in a thread and return its result.
+
+        If the caller is cancelled, work that has started continues and its result is dropped.
+        """
+        future: Future[T] = Future()
+        context = copy_context()
+        self._jobs.put((future, lambda: context.run(work)))
+        with self._lock:
+            if self._idle < self._jobs.qsize() and self._count < self._limit:
+                self._count += 1
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        return await asyncio.wrap_future(future)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            future, work = self._jobs.get()
+            with self._lock:
+                self._idle -= 1
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - raised again where the result is awaited
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del future, work  # a waiting thread keeps no references
+
 
 logger = logging.getLogger(__name__)
 

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.component.turn_context import TurnContext
 
-__all__ = [
-    "ERROR",
-    "NEXT",
-    "STREAMED_OUTPUT",
-    "Edge",
-    "ExceptionPolicy",
-    "MessagePlan",
-    "Plan",
-    "PlanNode",
-    "PlayableCanvas",
-    "Region",
-]
-
 STREAMED_OUTPUT = "content"
 """The output of a model that a Message may stream."""
 

@@ -12,8 +12,6 @@ from msgspec import Struct
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.spec import AnySpec
 
-__all__ = ["BrokenSpec", "Registry"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -22,8 +22,6 @@ from ragflow_lg.services.http import HttpRequest, HttpResponse
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["MAX_ROWS", "Service", "read_label", "read_number", "read_text"]
-
 MAX_ROWS = 1000
 """Maximum number of results read from one answer."""
 

@@ -19,27 +19,6 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.forms import Form
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_argument, parse_template, scope_of
 
-__all__ = [
-    "AnySpec",
-    "ArgumentOrValue",
-    "CanvasName",
-    "ComponentOutputs",
-    "ComponentParams",
-    "ComponentSpec",
-    "Kind",
-    "MessageAlternative",
-    "OneOrMany",
-    "OptionalReference",
-    "ReferenceEntry",
-    "RegionRules",
-    "Route",
-    "ServerTool",
-    "TemplateOrValue",
-    "ToolEntry",
-    "ToolResult",
-    "ToolRules",
-]
-
 Kind = Literal["entry", "plain", "model", "message", "route", "interrupt", "region", "region_item", "region_exit"]
 """The category of a component.
 

@@ -23,27 +23,6 @@ from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, read_path
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.references import merge_references
 
-__all__ = [
-    "CanvasState",
-    "CollectingState",
-    "ParallelState",
-    "RegionState",
-    "ScopeRecord",
-    "TurnRecord",
-    "TurnRequest",
-    "append",
-    "find_replaced_nodes",
-    "join_outputs",
-    "look_up",
-    "merge",
-    "merge_messages",
-    "merge_outputs",
-    "merge_turn",
-    "output_patch",
-    "read_replacement",
-    "replace_list",
-]
-
 _REPLACE = "__replace__"
 """Key that marks an update of a growing list as its replacement. LangGraph's own mark is an object, which a saver
 would have to revive."""

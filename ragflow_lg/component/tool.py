@@ -40,17 +40,6 @@ from ragflow_lg.services.references import Chunk, knowledge_text
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = [
-    "NOTHING_FOUND",
-    "QueryText",
-    "SearchOutputs",
-    "build_arguments",
-    "build_search_result",
-    "describe_validation_error",
-    "find_api_key",
-    "tool",
-]
-
 P = TypeVar("P", bound=ComponentParams)
 A = TypeVar("A", bound=BaseModel)
 

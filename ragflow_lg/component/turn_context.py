@@ -21,14 +21,11 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import EngineEvent
 from ragflow_lg.dsl.redacted_view import RedactedView
-from ragflow_lg.services.chat import Usage
-from ragflow_lg.services.token_budget import TokenBudget
+from ragflow_lg.services.chat import TokenBudget, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
     from ragflow_lg.services.sessions import Steps
-
-__all__ = ["MemorySteps", "NestedTurn", "TurnContext", "step_key"]
 
 
 class MemorySteps:

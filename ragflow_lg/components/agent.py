@@ -48,8 +48,6 @@ from ragflow_lg.services.chat import ChatModel, ChatRequest
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["agent"]
-
 
 def _blank_as_unset(value: Any) -> Any:
     return (value.strip().lower() or None) if isinstance(value, str) else value

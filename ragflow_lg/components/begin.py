@@ -14,8 +14,6 @@ from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["begin"]
-
 _MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
 
 

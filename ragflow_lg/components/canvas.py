@@ -22,8 +22,6 @@ from ragflow_lg.engine.canvas_call import play_canvas
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["canvas"]
-
 
 class Params(ComponentParams):
     """Parameters of Canvas: exactly one of ``canvas`` and ``path``."""

@@ -31,8 +31,6 @@ from ragflow_lg.services.chat import ChatRequest
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["categorize"]
-
 _QUERY = parse_reference("sys.query")
 
 

@@ -19,8 +19,6 @@ from ragflow_lg.dsl.conditions import FILTERS, filter_name, filter_text
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["data_operations"]
-
 Operation: TypeAlias = Literal[
     "select_keys", "literal_eval", "combine", "filter_values", "append_or_update", "remove_keys", "rename_keys"
 ]

@@ -20,8 +20,6 @@ from ragflow_lg.services.http import HttpRequest
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["invoke"]
-
 OWN_TIME_S = 3.0
 """Time limit of a node in addition to its requests; RAGFlow's limit for all of Invoke."""
 

@@ -17,8 +17,6 @@ from ragflow_lg.dsl.variable_references import Reference, parse_reference
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["iteration"]
-
 _ALIASES = ("item", "index", "result")
 _TYPE_NAMES = {"dict": "map", "str": "text", "bool": "boolean", "int": "number", "float": "number", "NoneType": "null"}
 

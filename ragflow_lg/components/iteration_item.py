@@ -10,8 +10,6 @@ from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["iteration_item"]
-
 
 class Params(ComponentParams):
     """IterationItem has no specific parameters."""

@@ -19,8 +19,6 @@ from ragflow_lg.dsl.variable_references import Reference
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["list_operations"]
-
 Operation: TypeAlias = Literal["nth", "head", "tail", "filter", "sort", "drop_duplicates"]
 
 

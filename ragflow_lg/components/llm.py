@@ -24,8 +24,6 @@ from ragflow_lg.services.chat import ChatRequest
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["llm"]
-
 
 class Params(PromptedParams):
     """Parameters of LLM."""

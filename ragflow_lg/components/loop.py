@@ -20,8 +20,6 @@ from ragflow_lg.dsl.variable_references import Reference, parse_reference
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["loop"]
-
 _OPPOSITE = {"=": "≠", "≠": "=", ">": "≤", "<": "≥", "≥": "<", "≤": ">", "contains": "not contains"}
 _BARE_NAME = re.compile(r"\{\s*([A-Za-z_]\w*)\s*\}")
 

@@ -19,8 +19,6 @@ from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["message"]
-
 
 class Params(ComponentParams):
     """Parameters of Message."""

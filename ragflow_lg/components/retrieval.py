@@ -25,8 +25,6 @@ from ragflow_lg.services.references import knowledge_text
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["retrieval"]
-
 logger = logging.getLogger(__name__)
 
 MAX_QUESTION_CHARS = 10_000

@@ -21,8 +21,6 @@ from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["switch"]
-
 
 def _known_operator(value: Any, info: ValidationInfo) -> Any:
     """Read the operator. Items without a reference are blank rows of the editor, so theirs is ignored."""

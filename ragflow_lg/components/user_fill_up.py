@@ -16,8 +16,6 @@ from ragflow_lg.dsl.variable_references import Template
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["user_fill_up"]
-
 
 class Params(ComponentParams):
     """Parameters of UserFillUp."""

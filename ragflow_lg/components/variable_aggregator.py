@@ -14,8 +14,6 @@ from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, Referen
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["variable_aggregator"]
-
 
 class Group(BaseModel):
     """Candidates for one output."""

@@ -19,8 +19,6 @@ from ragflow_lg.dsl.variable_references import Reference, Template, parse_refere
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["variable_assigner"]
-
 Operator: TypeAlias = Literal[
     "overwrite", "set", "clear", "append", "extend", "remove_first", "remove_last", "+=", "-=", "*=", "/="
 ]

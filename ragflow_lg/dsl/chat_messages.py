@@ -11,8 +11,6 @@ from typing import Any, cast
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = ["answer_id", "answer_message", "parse_question", "question_message"]
-
 MAX_MESSAGES = 10_000
 """Maximum number of messages in a request."""
 

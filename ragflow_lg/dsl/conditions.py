@@ -14,8 +14,6 @@ from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = ["FILTERS", "OPERATORS", "filter_name", "filter_text", "operator_name", "parse_condition"]
-
 
 def _folded(value: JsonValue) -> str:
     return to_text(value).lower()

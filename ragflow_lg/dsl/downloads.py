@@ -12,8 +12,6 @@ from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = ["drop_duplicates", "find_downloads", "message_text"]
-
 _KEYS = frozenset({"doc_id", "filename", "mime_type"})
 _PRINT_FLAG = "include_download_info_in_content"
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from ragflow_lg.dsl.forms import FormField, form_fields, is_file, option_texts
 
-__all__ = ["field_schema", "field_type", "form_schema", "response_schema"]
-
 MAX_OPTIONS = 1_000
 
 _FILE: dict[str, Any] = {

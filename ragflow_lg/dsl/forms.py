@@ -13,18 +13,6 @@ from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = [
-    "Form",
-    "FormField",
-    "form_fields",
-    "form_problems",
-    "is_file",
-    "option_texts",
-    "parse_answers",
-    "read_value",
-    "unwrap_submission",
-]
-
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 
 

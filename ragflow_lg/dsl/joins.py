@@ -13,8 +13,6 @@ from typing import NamedTuple, TypeAlias
 
 from ragflow_lg.base.ids import NodeId
 
-__all__ = ["JoinRegion", "Tokens"]
-
 Tokens: TypeAlias = Mapping[str, Sequence[str] | None]
 """The choice of each finished node. JSON, since a checkpointer may restore it."""
 

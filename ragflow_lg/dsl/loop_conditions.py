@@ -13,8 +13,6 @@ from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = ["NAMES", "OPERATORS", "holds"]
-
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     "<": operator.lt,

@@ -9,8 +9,6 @@ from typing import Any, cast
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
 
-__all__ = ["RedactedView"]
-
 MAX_CHARS = 20_000
 """Maximum number of characters in all texts and keys of a view together."""
 

@@ -21,8 +21,6 @@ from pydantic import BaseModel
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.variable_references import Template
 
-__all__ = ["REDACTED", "Redactor", "hides_all", "is_secret_name"]
-
 REDACTED = "***"
 
 MAX_NAME_CHARS = 80

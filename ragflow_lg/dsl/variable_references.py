@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
-__all__ = ["Reference", "ReferenceScope", "Template", "parse_argument", "parse_reference", "parse_template", "scope_of"]
-
 _OUTPUT = r"[\w:\-]+@[\w.\-]+"
 _GLOBAL = r"(?i:sys|env)\.[\w.]+"
 _ALIAS = r"(?i:item|index|result)"

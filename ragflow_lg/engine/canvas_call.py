@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
     from ragflow_lg.component.state import TurnRequest
 
-__all__ = ["parameter_schema", "play_canvas", "takes_query"]
-
 QUERY = "query"
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.component.turn_context import TurnContext
 
-__all__ = ["CYCLE_STEPS", "CompiledCanvas", "run_to_end"]
-
 CYCLE_STEPS = 10_000
 """Maximum number of supersteps per turn for a canvas with a cycle outside of any Loop."""
 

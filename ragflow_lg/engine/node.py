@@ -33,20 +33,6 @@ from ragflow_lg.component.state import TurnRequest, output_patch
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext, step_key
 from ragflow_lg.dsl.forms import Form, unwrap_submission
 
-__all__ = [
-    "Ask",
-    "NodeProgram",
-    "Outcome",
-    "apply_error_policy",
-    "attempt",
-    "emit_finished",
-    "may_start",
-    "next_nodes",
-    "state_update",
-    "visit",
-    "visit_item",
-]
-
 logger = logging.getLogger(__name__)
 
 RUN_AGAIN, CONTINUE = "run it again", "continue with an error"

@@ -8,8 +8,6 @@ from typing import Any, cast
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.dsl.chat_messages import answer_message, question_message
 
-__all__ = ["MAX_PRIOR_ENTRIES", "prior_history", "history_lines", "prior_messages", "merge_by_role"]
-
 MAX_PRIOR_ENTRIES = 200
 """Maximum number of entries at the start of a session; the newest ones are kept."""
 

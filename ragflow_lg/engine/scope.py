@@ -33,8 +33,6 @@ from ragflow_lg.engine.node import (
     visit_item,
 )
 
-__all__ = ["RegionProgram", "Scope", "Step", "visit_region"]
-
 Write = Callable[[EngineEvent], None]
 
 

@@ -18,8 +18,6 @@ from ragflow_lg.engine.node import NodeProgram, visit
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
-__all__ = ["input_form", "visit_alone"]
-
 _FORMS = ("entry", "interrupt")
 _REGIONS = ("region", "region_item", "region_exit")
 

@@ -17,8 +17,6 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.chat_messages import answer_message, question_message
 from ragflow_lg.engine.prior_messages import history_lines, prior_history, prior_messages
 
-__all__ = ["REQUEST_KEYS", "close_turn", "open_turn", "resume_turn"]
-
 _UNREADABLE = "The files of the request cannot be read"
 
 REQUEST_KEYS = tuple(TurnRequest.__annotations__)

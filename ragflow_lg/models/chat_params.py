@@ -12,18 +12,6 @@ from ragflow_lg.component.spec import ComponentParams, OptionalReference
 from ragflow_lg.dsl.variable_references import Template, parse_template
 from ragflow_lg.models.structured_answer import find_schema, find_schema_problem
 
-__all__ = [
-    "GO_NAMES",
-    "ChatParams",
-    "Number",
-    "Prompt",
-    "PromptedParams",
-    "WholeNumber",
-    "lint_schema",
-    "rename_params",
-    "structured_output_names",
-]
-
 _FLAGS = {
     "temperature": "temperatureEnabled",
     "top_p": "topPEnabled",

@@ -22,17 +22,6 @@ from ragflow_lg.services.references import References, knowledge_text
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = [
-    "CITATION_GUIDELINES",
-    "CITING_HEAD",
-    "CitationFilter",
-    "build_citation_prompt",
-    "build_citation_request",
-    "find_known_citations",
-    "require_citations",
-    "strip_unknown_citations",
-]
-
 CITATION_GUIDELINES = (
     "Cite your sources. The source passages are numbered: each one starts with a line `ID: n`. After every sentence "
     "that is supported by a passage, cite it as [ID:n], before the final punctuation. If several passages support a "

@@ -10,16 +10,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = [
-    "CONVERSATION_HEAD",
-    "INSTRUCTIONS_HEAD",
-    "NamedCategory",
-    "build_instructions",
-    "format_conversation",
-    "match_category",
-    "parse_categories",
-]
-
 INSTRUCTIONS_HEAD = "You classify messages into predefined categories."
 """First sentence of the system prompt."""
 

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, cast
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import Metadata
 
-__all__ = ["FILTER_OPERATORS", "FilterCondition", "filter_documents", "metadata_operator"]
-
 FILTER_OPERATORS = (
     "=",
     "≠",

@@ -23,23 +23,10 @@ from ragflow_lg.models.prompts import (
     read_history,
 )
 from ragflow_lg.models.structured_answer import append_schema, build_correction, find_problems, read_answer
-from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall
-from ragflow_lg.services.token_budget import count_tokens
+from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall, count_tokens
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
-
-__all__ = [
-    "AnswerSink",
-    "AnswerStream",
-    "ask",
-    "build_request",
-    "find_guidelines",
-    "has_citations",
-    "keep_known_citations",
-    "read_sections",
-    "read_structured",
-]
 
 
 def build_request(

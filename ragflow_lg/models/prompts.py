@@ -22,16 +22,6 @@ from ragflow_lg.dsl.variable_references import Template
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = [
-    "ChatMessage",
-    "PromptRenderer",
-    "chat_template_kwargs",
-    "extract_sections",
-    "fit_context",
-    "join_prompts",
-    "read_history",
-]
-
 logger = logging.getLogger(__name__)
 
 ChatMessage: TypeAlias = dict[str, str]

@@ -24,8 +24,6 @@ from ragflow_lg.services.knowledge import Metadata
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["CONDITIONS_HEAD", "CONDITIONS_TAIL", "TRANSLATION_HEAD", "choose_conditions", "translate_question"]
-
 logger = logging.getLogger(__name__)
 
 TRANSLATION_HEAD = (

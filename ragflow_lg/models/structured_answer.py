@@ -17,17 +17,6 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 
-__all__ = [
-    "SCHEMA_HEAD",
-    "append_schema",
-    "build_correction",
-    "extract_schema",
-    "find_problems",
-    "find_schema",
-    "find_schema_problem",
-    "read_answer",
-]
-
 SCHEMA_HEAD = (
     "Respond with a single JSON object and nothing else: no explanation and no code fence. The object must match this "
     "JSON schema:"

@@ -18,8 +18,6 @@ from ragflow_lg.services.sessions import RunRecord, SessionStore, hold_lease, wi
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Clock
 
-__all__ = ["abandon"]
-
 
 async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:
     """Close the open forms of a session and cancel its turn. History and globals stay.

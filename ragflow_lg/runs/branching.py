@@ -24,8 +24,6 @@ from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, hold_lease
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["CheckpointInfo", "fork", "list_checkpoints", "rerun"]
-
 _ROUND = "__round__"
 """Graph name of a concurrent round; all others, except START, are those of components."""
 

@@ -19,8 +19,6 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 
-__all__ = ["DEFAULT_LIMITS", "CallbackLimits", "CallbackDispatcher", "RunCallbacks", "RunInfo", "RunSummary"]
-
 logger = logging.getLogger(__name__)
 
 

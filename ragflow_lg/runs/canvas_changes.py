@@ -15,8 +15,6 @@ from ragflow_lg.component.plan import ERROR, NEXT, Plan
 from ragflow_lg.component.state import TurnRequest, merge_outputs, output_patch
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 
-__all__ = ["Change", "changed_channels", "near_names", "read_changes"]
-
 _REQUEST_GLOBALS = frozenset(
     {f"sys.{key}" for key in TurnRequest.__annotations__ if key not in ("earlier", "inputs", "message_id", "payload")}
 )

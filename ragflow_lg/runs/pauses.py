@@ -12,8 +12,6 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.dsl.forms import form_fields, form_problems
 
-__all__ = ["Pause", "stored_answers", "match_answers", "open_pauses"]
-
 MAX_NAMED = 10
 """Maximum number of unknown fields in an error message."""
 

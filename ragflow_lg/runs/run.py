@@ -41,8 +41,6 @@ from ragflow_lg.wire.wire_events import Envelope, Message, UserInputs, WireEvent
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
-__all__ = ["BUSY_POLL_S", "Intent", "Run", "session_status", "thread_config"]
-
 Intent: TypeAlias = Literal["start", "resume", "continue"]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.services.sessions import RunRecord, Traces
 
-__all__ = ["CallbackSet", "RunObserver"]
-
 
 class CallbackSet(Struct, frozen=True):
     """The callbacks of a runner."""

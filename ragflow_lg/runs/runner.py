@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
     from ragflow_lg.wire.wire_events import Envelope
 
-__all__ = ["Run", "Runner"]
-
 
 class Runner:
     """Runs turns of a canvas. With a saver, the turns of a session build on each other.

@@ -20,8 +20,6 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.services.sessions import RunRecord, Trace, Traces
 
-__all__ = ["TraceLog", "TraceWriter"]
-
 logger = logging.getLogger(__name__)
 
 MAX_ENTRIES = 500

@@ -10,8 +10,6 @@ from msgspec import Struct, field
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.chat import NO_USAGE, Usage
 
-__all__ = ["AgentMetrics", "ToolMetrics", "usage_json"]
-
 
 class ToolMetrics(NamedTuple):
     """The calls of one tool."""

@@ -10,8 +10,6 @@ from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.services.references import Chunk, hash_text
 
-__all__ = ["readable_chunks", "readable_documents"]
-
 logger = logging.getLogger(__name__)
 
 MAX_CHUNK_CHARS = 100_000

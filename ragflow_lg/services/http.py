@@ -9,8 +9,6 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["HttpClient", "HttpRequest", "HttpResponse"]
-
 
 class HttpRequest(Struct, frozen=True):
     """An outgoing HTTP request with at most one of ``json`` and ``form``."""

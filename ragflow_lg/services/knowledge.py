@@ -12,19 +12,6 @@ from msgspec import Struct
 
 from ragflow_lg.services.references import Chunk
 
-__all__ = [
-    "Dataset",
-    "DatasetSearch",
-    "DocumentCount",
-    "Embedder",
-    "Embedders",
-    "Knowledge",
-    "Metadata",
-    "Reranker",
-    "Rerankers",
-    "SearchResult",
-]
-
 Metadata: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
 """``{key: {value as text: document ids}}``: the metadata of all documents of some datasets."""
 

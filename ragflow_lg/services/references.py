@@ -14,17 +14,6 @@ from typing import Any, TypeAlias, cast
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = [
-    "Chunk",
-    "References",
-    "add_chunks",
-    "build_chunks",
-    "citation_number",
-    "hash_text",
-    "knowledge_text",
-    "merge_references",
-]
-
 logger = logging.getLogger(__name__)
 
 Chunk: TypeAlias = Mapping[str, JsonValue]

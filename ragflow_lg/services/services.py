@@ -18,8 +18,6 @@ from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.tool_policies import ToolPolicies
 from ragflow_lg.services.tool_server import ToolServer, ToolSettings
 
-__all__ = ["Caller", "Clock", "Files", "Ids", "Services"]
-
 
 class Files(Protocol):
     """A reader of uploaded files."""

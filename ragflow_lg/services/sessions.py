@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = [
-    "LEASE_TOKEN",
-    "Cancels",
-    "Lease",
-    "Leases",
-    "RunRecord",
-    "RunStatus",
-    "Runs",
-    "SessionStore",
-    "Steps",
-    "Trace",
-    "Traces",
-    "hold_lease",
-    "with_lease_token",
-]
-
 LEASE_TOKEN = "__lease_token"
 """The key in LangGraph's ``configurable`` under which a run passes its lease token to the saver."""
 

@@ -13,18 +13,6 @@ from msgspec import Struct
 
 from ragflow_lg.base.values import JsonValue
 
-__all__ = [
-    "Allow",
-    "Refuse",
-    "Replace",
-    "ResultCache",
-    "ToolGuard",
-    "ToolPermits",
-    "ToolPolicies",
-    "ToolUse",
-    "Verdict",
-]
-
 
 class ToolPermits(Struct, frozen=True):
     """The tools that may be called, by name or pattern (``*``, ``?``, ``[…]``), ignoring case.

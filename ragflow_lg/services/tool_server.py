@@ -9,8 +9,6 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["ServerAnswer", "ToolServer", "ToolSettings"]
-
 
 class ServerAnswer(Struct, frozen=True):
     """The result of a server's tool. ``others`` are the kinds of non-text contents, for example ``image``."""

@@ -17,16 +17,6 @@ from jinja2.utils import Namespace
 from ragflow_lg.base.values import to_text
 from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS, MAX_RANGE, charge
 
-__all__ = [
-    "FILTERS",
-    "FUNCTIONS",
-    "METHODS",
-    "TEXT_METHODS",
-    "find_operand_problem",
-    "format_value",
-    "list_forbidden_methods",
-]
-
 MAX_DIGITS = 1000
 """Maximum length of a text that is parsed as a whole number."""
 

@@ -19,8 +19,6 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.dsl.variable_references import Reference, Template
 
-__all__ = ["find_syntax_error", "has_jinja", "render"]
-
 MAX_SOURCE_CHARS = 100_000
 
 _NOT_NAME = re.compile(r"\W")

@@ -8,8 +8,6 @@ from typing import TypeVar, cast
 
 from ragflow_lg.base.errors import ComponentError
 
-__all__ = ["MAX_OUTPUT_CHARS", "MAX_RANGE", "MAX_SECONDS", "MAX_SIZE", "Budget", "charge", "start_budget"]
-
 MAX_OUTPUT_CHARS = 2_000_000
 MAX_SIZE = 10_000_000
 """Maximum number of characters and entries that one rendering may create, including discarded ones."""

@@ -30,8 +30,6 @@ from ragflow_lg.templates.functions import (
 )
 from ragflow_lg.templates.render_budget import charge
 
-__all__ = ["check", "compile_template", "tokenize"]
-
 
 def check(source: str) -> None:
     """Check a template without running it.

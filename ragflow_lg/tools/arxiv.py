@@ -18,8 +18,6 @@ from ragflow_lg.services.references import build_chunks
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["arxiv"]
-
 ARXIV = Service("arXiv")
 
 MAX_FEED_CHARS = 8 * 1024 * 1024

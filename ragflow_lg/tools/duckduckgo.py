@@ -23,8 +23,6 @@ from ragflow_lg.services.references import build_chunks
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["duckduckgo"]
-
 DUCKDUCKGO = Service("DuckDuckGo")
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ragflow-lg)"}
 REQUEST_S = 12.0

@@ -15,8 +15,6 @@ from ragflow_lg.services.references import build_chunks
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["github"]
-
 MAX_PAGE = 100
 """Maximum page size of GitHub."""
 

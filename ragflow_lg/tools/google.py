@@ -15,8 +15,6 @@ from ragflow_lg.services.references import build_chunks
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["google"]
-
 MAX_PAGE = 100
 """Maximum number of results per request."""
 

@@ -17,8 +17,6 @@ from ragflow_lg.services.http import HttpRequest
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["tavily_extract"]
-
 REQUEST_S = 120.0
 
 Depth = Literal["basic", "advanced"]

@@ -16,8 +16,6 @@ from ragflow_lg.services.references import build_chunks
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["tavily_search"]
-
 Topic = Literal["general", "news"]
 
 

@@ -18,8 +18,6 @@ from ragflow_lg.services.references import build_chunks
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["wikipedia"]
-
 WIKIPEDIA = Service("Wikipedia")
 
 _EDITION = re.compile(r"[a-z]{2,3}(-[a-z]{2,10})*")

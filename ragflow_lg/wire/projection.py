@@ -37,8 +37,6 @@ from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire import wire_events as wire
 
-__all__ = ["Projection"]
-
 
 class _Answer(Struct):
     """The answer of one visit of a streaming model so far."""

@@ -14,19 +14,6 @@ from msgspec import Struct, field
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.chat import NO_USAGE, Usage
 
-__all__ = [
-    "Envelope",
-    "FramePayload",
-    "Message",
-    "MessageEnd",
-    "WireNodeFinished",
-    "WireNodeStarted",
-    "UserInputs",
-    "WireEvent",
-    "WorkflowFinished",
-    "WorkflowStarted",
-]
-
 
 class WorkflowStarted(Struct):
     """A new turn has started; not sent when a paused turn continues."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.server.assembly.canvas_files import CanvasFiles
+from ragflow_lg.server.assembly.canvas_files import CanvasFiles, canvas_files
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, VersionRow
@@ -21,7 +26,88 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.settings import Settings
 
-__all__ = ["DRAFT", "PUBLISHED", "check_draft", "delete_version", "build_version", "publish", "find_version"]
+logger = logging.getLogger(__name__)
+
+BUILT_IN = Path(__file__).parent / "templates"
+MAX_TEMPLATES = 200
+MAX_BYTES = 2 * 1024 * 1024
+
+
+def load_templates(folder: Path | None) -> list[dict[str, Any]]:
+    """Return the templates as RAGFlow's rows. Reads files; call it in a thread.
+
+    A file is a canvas, or an object with ``title``, ``description``, ``canvas_type`` and ``dsl``. Other files are
+    skipped and logged.
+    """
+    paths = [path for source in (BUILT_IN, folder) if source is not None for path in canvas_files(source)]
+    return [row for path in paths[:MAX_TEMPLATES] for row in _rows(path)]
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
+        document: Any = orjson.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        logger.warning("Skipping the template %s: %s", path, error)
+        return
+    fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    about = fields if isinstance(fields.get("dsl"), dict) else {"dsl": fields}
+    if "components" not in about["dsl"]:
+        logger.warning("Skipping the template %s: it is not a canvas.", path)
+        return
+    title = path.stem.replace("_", " ").capitalize()
+    yield {
+        "id": hashlib.sha256(path.name.encode()).hexdigest()[:32],
+        "title": _in_languages(about.get("title") or title),
+        "description": _in_languages(about.get("description") or ""),
+        "canvas_type": str(about.get("canvas_type") or "Recommended"),
+        "canvas_category": str(about.get("canvas_category") or "agent_canvas"),
+        "avatar": about.get("avatar"),
+        "dsl": about["dsl"],
+    }
+
+
+def _in_languages(text: Any) -> dict[str, str]:
+    """Return texts by language, as RAGFlow's page expects them."""
+    if isinstance(text, dict):
+        return {str(language): str(value) for language, value in cast("dict[Any, Any]", text).items()}
+    return {"en": str(text)}
+
+
+_TURN_DATA = ("history", "retrieval", "memory", "path")
+
+
+def reset_canvas(dsl: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a canvas without what its turns have left in it.
+
+    ``history``, ``retrieval``, ``memory`` and ``path`` are emptied, ``sys.*`` get the empty value of their type,
+    ``env.*`` the value declared in ``variables``.
+
+    >>> reset_canvas({"path": ["begin"], "globals": {"sys.query": "Hi", "sys.conversation_turns": 3}})["globals"]
+    {'sys.query': '', 'sys.conversation_turns': 0}
+    """
+    reset = {**dsl, **{name: list[Any]() for name in _TURN_DATA}}
+    globals_: Any = dsl.get("globals")
+    if isinstance(globals_, dict):
+        variables: Any = dsl.get("variables")
+        declarations = cast("dict[str, Any]", variables) if isinstance(variables, dict) else {}
+        values = cast("dict[str, Any]", globals_)
+        reset["globals"] = {name: _value(name, value, declarations) for name, value in values.items()}
+    return reset
+
+
+def _value(name: str, value: Any, declarations: Mapping[str, Any]) -> JsonValue:
+    if name.startswith("sys."):
+        return empty_like(value)
+    if not name.startswith("env."):
+        return value
+    variable: Any = declarations.get(name.removeprefix("env."))
+    if not isinstance(variable, dict):
+        return ""
+    fields = cast("dict[str, Any]", variable)
+    return fields["value"] if fields.get("value") is not None else empty_of_type(str(fields.get("type") or ""))
+
 
 DRAFT, PUBLISHED = "draft", "published"
 

@@ -19,8 +19,6 @@ from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
 
-__all__ = ["FileStore", "safe_file_name", "normalize_mime_type"]
-
 _ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/\\]")
 """Characters removed from names, which go into headers and onto screens and are not paths."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.services.services import Services
 
-__all__ = ["TenantFiles", "file_store", "file_text", "tenant_services"]
-
 MAX_READ_BYTES = 10 * 1024 * 1024
 """Largest file that is read into a run: its text goes into the session and to the model."""
 

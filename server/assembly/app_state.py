@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Services
 
-__all__ = ["AppState", "open_run_manager", "open_app_state"]
-
 
 class AppState(Struct, frozen=True):
     """What the routes of the server work with."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.tool_policies import ToolPermits
 
-__all__ = ["NO_CANVAS", "CanvasFiles", "canvas_files", "read_canvas"]
-
 NO_CANVAS = "langgraph.json"
 """A JSON file next to canvases that is not one: `ragflow-lg studio` writes it for LangGraph's tools."""
 

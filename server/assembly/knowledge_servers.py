@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.http import HttpClient
 
-__all__ = [
-    "KINDS",
-    "KnowledgeServer",
-    "ServerUrl",
-    "TokenizerName",
-    "open_knowledge_server",
-    "read_server_url",
-    "reranker_settings",
-    "server_settings",
-]
-
 KINDS = "elasticsearch+https://HOST:9200 or ragflow+https://HOST"
 """The valid URLs, for error messages."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
     from ragflow_lg.server.settings import Settings
 
-__all__ = ["KINDS", "SettingsKnowledge", "embedded_path"]
-
 KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
 """The valid values of ``[knowledge] url``, for error messages."""
 

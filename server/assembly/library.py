@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Clock, Services
 
-__all__ = [
-    "GUARD_GROUP",
-    "tool_policies",
-    "catalog",
-    "check_file",
-    "cached_canvas",
-    "load_canvas",
-    "load_graph",
-    "open_runner",
-    "open_services",
-    "sketch_file",
-]
-
 GUARD_GROUP = "ragflow_lg.tool_guards"
 MAX_CACHED = 64
 """How many compiled canvases are cached."""

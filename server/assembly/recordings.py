@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.component.plan import Plan
 
-__all__ = ["open_recording"]
-
 
 @contextmanager
 def open_recording(

@@ -14,8 +14,6 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
-__all__ = ["ServicesFactory", "SharedServices"]
-
 ServicesFactory: TypeAlias = "Callable[[str], AbstractAsyncContextManager[Services]]"
 """Opens services in which the named model answers for all, ``""`` for none."""
 

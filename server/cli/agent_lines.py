@@ -10,8 +10,6 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.server.cli.terminal import count_of, printable
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
-__all__ = ["call_text", "metrics_line", "one_line"]
-
 MAX_CHARS = 120
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.server.settings import Settings
 
-__all__ = ["cancel"]
-
 
 def cancel(
     session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""

@@ -12,8 +12,6 @@ import typer
 from ragflow_lg.server.cli.options import Checkpoint
 from ragflow_lg.server.cli.terminal import print_line, print_note, printable
 
-__all__ = ["chaos"]
-
 
 def chaos(
     files: Annotated[list[Path], typer.Argument(help="Canvas files.", metavar="FILE…")],

@@ -10,8 +10,6 @@ import typer
 from ragflow_lg.server.cli.diagnostics_output import ReportFormat, check_files
 from ragflow_lg.server.cli.options import SettingsFile
 
-__all__ = ["check"]
-
 
 def check(
     files: Annotated[list[Path], typer.Argument(help="Canvas files.", metavar="FILE…")],

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["COMMANDS", "command_line"]
-
 COMMANDS = {
     "run": "run",
     "resume": "resume",

@@ -17,8 +17,6 @@ from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
 
-__all__ = ["components"]
-
 
 class ListFormat(StrEnum):
     """Formats of the list."""

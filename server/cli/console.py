@@ -18,8 +18,6 @@ from ragflow_lg.server.cli.agent_lines import call_text, metrics_line, one_line
 from ragflow_lg.server.cli.terminal import printable
 from ragflow_lg.wire.wire_events import Message, MessageEnd, WireEvent, WireNodeFinished, WireNodeStarted
 
-__all__ = ["show", "show_forms"]
-
 
 async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
     """Run a turn: print the answer on standard output, progress and a model's thoughts on standard error.

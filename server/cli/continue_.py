@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ragflow_lg.server.cli.options import CanvasFile, RunOptions, Session, with_run_options
 
-__all__ = ["continue_"]
-
 
 @with_run_options
 def continue_(session: Session, options: RunOptions, canvas: CanvasFile = None) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from ragflow_lg.base.diagnostics import Diagnostic
+from ragflow_lg.base.diagnostics import CODES, Diagnostic
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler.source import split_lines
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS
@@ -19,7 +20,35 @@ from ragflow_lg.server.cli.terminal import count_of, print_note, printable
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
-__all__ = ["ReportFormat", "check_files", "check_quickly"]
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def to_sarif(reports: Iterable[tuple[Path, tuple[Diagnostic, ...]]]) -> str:
+    """Return the diagnostics of all files as one SARIF run."""
+    rules = [{"id": code, "shortDescription": {"text": text}} for code, text in CODES.items()]
+    results = [_result(path, d) for path, diagnostics in reports for d in diagnostics]
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": {"name": "ragflow-lg", "rules": rules}}, "results": results}],
+    }
+    return json.dumps(log, ensure_ascii=False, indent=2) + "\n"
+
+
+def _result(path: Path, diagnostic: Diagnostic) -> dict[str, object]:
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    region = {"startLine": max(diagnostic.line, 1), "startColumn": max(diagnostic.column, 1)}
+    return {
+        "ruleId": diagnostic.code,
+        "level": _LEVELS[diagnostic.severity],
+        "message": {"text": f"{diagnostic.message} {diagnostic.hint}".strip()},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": uri}, "region": region},
+                "logicalLocations": [{"fullyQualifiedName": diagnostic.pointer or "/"}],
+            }
+        ],
+    }
 
 
 class ReportFormat(StrEnum):
@@ -74,7 +103,7 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
     if output is ReportFormat.JSON:
         sys.stdout.write(_as_json(reports))
     elif output is ReportFormat.SARIF:
-        from ragflow_lg.server.cli.sarif import to_sarif
+        from ragflow_lg.server.cli.diagnostics_output import to_sarif
 
         sys.stdout.write(to_sarif((path, diagnostics) for path, diagnostics, _ in reports))
     else:

@@ -12,8 +12,6 @@ import typer
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.server.assembly.library import sketch_file
 
-__all__ = ["draw"]
-
 
 class PictureFormat(StrEnum):
     """Formats of drawings."""

@@ -12,8 +12,6 @@ from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyErro
 from ragflow_lg.base.extras import extra_of
 from ragflow_lg.server.cli.terminal import print_note, use_utf8
 
-__all__ = ["main"]
-
 USAGE_ERROR = 2
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.services.sessions import RunStatus
 
-__all__ = ["fork"]
-
 
 def fork(
     session: Session,

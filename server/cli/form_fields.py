@@ -17,17 +17,6 @@ from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
 if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
 
-__all__ = [
-    "as_declared",
-    "check_fields",
-    "is_interactive",
-    "match_fields",
-    "parse_value",
-    "prompt_fields",
-    "read_answers",
-    "read_fields",
-]
-
 _KINDS = {
     "integer": "a whole number",
     "number": "a number",

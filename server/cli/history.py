@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.component.plan import Plan
 
-__all__ = ["history"]
-
 
 def history(
     session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""

@@ -8,15 +8,12 @@ import typer
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.kb_add import add
-from ragflow_lg.server.cli.kb_database import get_dataset, knowledge_database
-from ragflow_lg.server.cli.kb_search import export, search
+from ragflow_lg.server.cli.kb_search import export, get_dataset, knowledge_database, search
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import count_of, print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
-
-__all__ = ["kb"]
 
 kb = typer.Typer(
     help="Manage datasets of the embedded knowledge base.",

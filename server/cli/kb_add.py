@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.knowledge import Embedder
 
-__all__ = ["add"]
-
 _BATCH = 256
 """Chunks stored in one transaction if vectors are computed without an endpoint."""
 

@@ -11,14 +11,48 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.kb_database import get_dataset, knowledge_database, no_dataset
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
 if TYPE_CHECKING:
+    from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
+    from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
     from ragflow_lg.services.knowledge import SearchResult
 
-__all__ = ["export", "search"]
+
+def knowledge_database(settings: Path | None) -> KnowledgeDatabase:
+    """Return the database of the embedded knowledge base.
+
+    Raises:
+        SettingsError: If the settings name a server instead.
+    """
+    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.settings import load_settings
+
+    return SettingsKnowledge(load_settings(settings)).embedded().database
+
+
+def get_dataset(database: KnowledgeDatabase, name_or_id: str) -> DatasetRecord:
+    """Return a dataset.
+
+    Raises:
+        SettingsError: If it does not exist.
+    """
+    from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset
+
+    dataset = None
+    if database.exists:
+        with database.reading() as connection:
+            dataset = find_dataset(connection, name_or_id)
+    if dataset is None:
+        raise no_dataset(name_or_id)
+    return dataset
+
+
+def no_dataset(name_or_id: str) -> SettingsError:
+    """Return the error for a dataset that does not exist."""
+    return SettingsError(f"There is no dataset {name_or_id!r}; `ragflow-lg kb list` lists all datasets.")
+
 
 _MAX_CHARS = 300
 

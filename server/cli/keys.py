@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.database.tables import KeyRow
 
-__all__ = ["keys"]
-
 
 class Action(StrEnum):
     """Actions of the command."""

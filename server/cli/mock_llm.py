@@ -12,8 +12,6 @@ import typer
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.terminal import print_line
 
-__all__ = ["mock_llm"]
-
 
 def mock_llm(
     rules: Annotated[Path, typer.Argument(help="Rules file: TOML, or JSON (.json).", metavar="RULES")],
@@ -41,8 +39,7 @@ def mock_llm(
     import asyncio
 
     from ragflow_lg.server.devtools.mock_llm.mock_llm_app import mock_app
-    from ragflow_lg.server.devtools.mock_llm.mock_llm_server import serve
-    from ragflow_lg.server.devtools.mock_llm.request_log import RequestLog
+    from ragflow_lg.server.devtools.mock_llm.mock_llm_server import RequestLog, serve
     from ragflow_lg.server.devtools.mock_llm.rules import load_rules
     from ragflow_lg.server.http.edge.listening_socket import open_socket
 

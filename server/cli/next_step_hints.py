@@ -15,8 +15,6 @@ from ragflow_lg.server.cli.terminal import format_command
 if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
 
-__all__ = ["answer_hint", "next_command", "waiting_hint"]
-
 _MODEL_COMMANDS = ("run", "resume", "continue", "rerun")
 
 

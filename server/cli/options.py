@@ -11,29 +11,6 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-__all__ = [
-    "Attachments",
-    "BeginInputs",
-    "CanvasFile",
-    "Checkpoint",
-    "Conversation",
-    "Events",
-    "EventsOption",
-    "Inputs",
-    "Model",
-    "NewSession",
-    "Record",
-    "Replay",
-    "ReplayMode",
-    "ReplayModeOption",
-    "RunOptions",
-    "Session",
-    "SettingsFile",
-    "TraceOption",
-    "check_session_name",
-    "with_run_options",
-]
-
 
 def check_session_name(name: str | None) -> str | None:
     """Return the name of a session.

@@ -15,8 +15,6 @@ from pydantic import BaseModel
 
 from ragflow_lg.dsl.variable_references import Reference, Template
 
-__all__ = ["ParameterHelp", "parameters_of"]
-
 MAX_LEVELS = 3
 """Depth to which nested keys are described."""
 

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 
-__all__ = [
-    "canvas_of",
-    "free_name",
-    "no_session",
-    "play_canvas",
-    "play_session",
-    "with_store",
-]
-
 T = TypeVar("T")
 MEMORY = "memory://"
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.runs.runner import Run, Runner
 
-__all__ = ["rerun"]
-
 
 @with_run_options
 def rerun(

@@ -12,8 +12,6 @@ from ragflow_lg.server.cli.options import CanvasFile, Inputs, RunOptions, Sessio
 if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Run, Runner
 
-__all__ = ["resume"]
-
 
 @with_run_options
 def resume(session: Session, options: RunOptions, inputs: Inputs = None, canvas: CanvasFile = None) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,40 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
 
-__all__ = ["run"]
+MAX_BYTES = 10 * 1024 * 1024
+"""Largest file. Its content is stored in the session and sent to the model."""
+
+_PICTURES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
+
+
+def read_attachments(paths: Iterable[Path]) -> list[dict[str, str]]:
+    """Read files: pictures as ``data:`` URIs, all others as text.
+
+    Raises:
+        typer.BadParameter: If a file cannot be read, is too large, or is neither a picture nor UTF-8 text.
+    """
+    return [{"name": path.name, "content": _read_content(path)} for path in paths]
+
+
+def _read_content(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise _error(path, f"cannot be read: {reason}") from None
+    if len(content) > MAX_BYTES:
+        raise _error(path, f"is larger than {MAX_BYTES // 1024**2} MiB")
+    if kind := _PICTURES.get(path.suffix.lower()):
+        return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _error(path, f"is neither UTF-8 text nor a picture ({', '.join(sorted(_PICTURES))})") from None
+
+
+def _error(path: Path, reason: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{str(path)!r} {reason}.", param_hint="--file")
 
 
 @with_run_options
@@ -48,8 +82,8 @@ def run(
     ragflow-lg run chat.json "Hello" --record hello.jsonl   (later, without a model: --replay hello.jsonl)
     """
     from ragflow_lg.server.assembly.library import load_canvas
-    from ragflow_lg.server.cli.attachments import read_attachments
     from ragflow_lg.server.cli.play import play_canvas
+    from ragflow_lg.server.cli.run import read_attachments
     from ragflow_lg.server.settings import load_settings
 
     if options.checkpoint and not session:

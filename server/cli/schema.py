@@ -12,8 +12,6 @@ import typer
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.cli.terminal import print_note
 
-__all__ = ["schema"]
-
 
 def schema(
     output: Annotated[

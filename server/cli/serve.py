@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.settings import ServerSection, Settings
 
-__all__ = ["DEFAULT_TENANT", "serve"]
-
 logger = logging.getLogger(__name__)
 
 DEFAULT_TENANT = "default"

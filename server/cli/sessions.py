@@ -13,8 +13,6 @@ from ragflow_lg.server.cli.terminal import format_time, print_line
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
 
-__all__ = ["sessions"]
-
 _DAY_MS = 24 * 3600 * 1000
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.studio.canvas_discovery import Project
     from ragflow_lg.server.studio.development_server import DevelopmentServer
 
-__all__ = ["studio"]
-
 SETTINGS_NAME = "ragflow-lg.toml"
 """Settings file of the current directory; the server runs in another one."""
 

@@ -7,16 +7,6 @@ import shlex
 import sys
 from datetime import UTC, datetime
 
-__all__ = [
-    "count_of",
-    "format_command",
-    "format_time",
-    "print_line",
-    "print_note",
-    "printable",
-    "use_utf8",
-]
-
 
 def count_of(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 chunk``, ``2,000 chunks``."""

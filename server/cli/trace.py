@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.services.sessions import RunRecord, Trace
 
-__all__ = ["trace"]
-
 
 def trace(
     session: Session,

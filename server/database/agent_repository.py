@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +20,28 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.database.database import Database
 
-__all__ = ["MAX_DRAFTS", "AgentQuery", "AgentRepository"]
+
+class AgentTags:
+    """The tags of one tenant's agents, joined by commas in the column ``tags``."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    async def counts(self, category: str = "") -> Counter[str]:
+        """Count the agents by tag, in one category if it is given."""
+        statement = select(AgentRow.tags).where(AgentRow.tenant == self._tenant, AgentRow.tags != "")
+        if category:
+            statement = statement.where(AgentRow.canvas_category == category)
+        async with self._database.reading() as db:
+            return Counter(tag for tags in await db.scalars(statement) for tag in tags.split(","))
+
+    async def set(self, agent_id: str, tags: str) -> None:
+        """Replace the tags of an agent."""
+        selection = update(AgentRow).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
+        async with self._database.writing() as db:
+            await db.execute(selection.values(tags=tags))
+
 
 MAX_DRAFTS = 20
 """How many versions of an agent are stored that are neither published nor used by a session."""

@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.migration import migrate
-from ragflow_lg.server.database.sqlite_threads import SqliteThreads
 
-__all__ = ["Database", "database_file", "open_database"]
+_T = TypeVar("_T")
+
+
+class SqliteThreads:
+    """One thread for reading and one for writing: writers of this process do not wait for each other in SQLite."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Start with an engine, which `close` disposes of."""
+        self._engine = engine
+        self._reading = ThreadPoolExecutor(1, "database-reading")
+        self._writing = ThreadPoolExecutor(1, "database-writing")
+
+    async def read(self, work: Callable[[Connection], _T]) -> _T:
+        """Run a read-only function in the reading thread.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the database fails.
+        """
+
+        def read() -> _T:
+            with self._engine.connect() as connection:
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._reading, read)
+
+    async def write(self, work: Callable[[Connection], _T]) -> _T:
+        """Run a function in a transaction in the writing thread.
+
+        If the caller is cancelled, the work either has not begun or completes anyway.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the database fails; nothing is written then.
+        """
+
+        def write() -> _T:
+            with self._engine.begin() as connection:
+                # A transaction that starts with a read fails as soon as another writer commits.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, write)
+
+    async def close(self) -> None:
+        """Wait for work in progress and close the connections."""
+        for executor in (self._reading, self._writing):
+            await asyncio.to_thread(executor.shutdown)
+        self._engine.dispose()
+
 
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_S = 5
@@ -39,7 +87,6 @@ _DRIVERS = {
 _POOL = {"pool_size": 20, "max_overflow": 20, "pool_timeout": POOL_TIMEOUT_S, "pool_recycle": 1800}
 """Connection pool of one process; connections older than half an hour are replaced."""
 
-_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,6 @@ from ragflow_lg.server.database.tables import FileRow
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
 
-__all__ = ["FileRepository"]
-
 
 class FileRepository:
     """The files of one tenant; those of other tenants are invisible."""

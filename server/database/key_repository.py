@@ -17,8 +17,6 @@ from ragflow_lg.server.database.tables import ID_CHARS, TENANT_CHARS, TITLE_CHAR
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
 
-__all__ = ["KeyRepository"]
-
 KEY_BYTES = 32
 PREFIX_CHARS = 16
 MAX_KEY_CHARS = 256

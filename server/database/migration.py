@@ -20,8 +20,6 @@ from ragflow_lg.server.database.tables import Row
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["migrate"]
-
 LOCK_WAIT_S = 120
 """How long a replica waits for another one that is migrating."""
 

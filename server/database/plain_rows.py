@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.database.tables import Row
 
-__all__ = ["insert_rows", "select_first"]
-
 _INSERTS: dict[Table, Insert] = {}
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["RunRepository"]
-
 
 class RunRepository:
     """The runs of one tenant; those of other tenants are invisible."""

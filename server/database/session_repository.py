@@ -14,8 +14,6 @@ from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
 
-__all__ = ["SessionQuery", "SessionRepository"]
-
 _SESSION = select(SessionRow.__table__).where(
     SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id")
 )

@@ -18,25 +18,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.mysql import LONGTEXT
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-__all__ = [
-    "ID_CHARS",
-    "TENANT_CHARS",
-    "TITLE_CHARS",
-    "AgentRow",
-    "FileRow",
-    "KeyRow",
-    "LargeText",
-    "LineText",
-    "MessageRow",
-    "Row",
-    "RunRow",
-    "SessionRow",
-    "VersionRow",
-    "WebhookBucketRow",
-    "WebhookEventRow",
-    "WebhookTestRow",
-]
-
 ID_CHARS = 32
 TENANT_CHARS = 64
 TITLE_CHARS = 255

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["EndedTurn", "write_turn"]
-
 # Without the ORM: turns are written so often that its overhead counts.
 _MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
 

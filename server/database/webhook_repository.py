@@ -14,8 +14,6 @@ from ragflow_lg.server.database.tables import AgentRow, WebhookBucketRow, Webhoo
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
 
-__all__ = ["TEST_TTL_MS", "WebhookRepository", "WebhookTests", "find_agent"]
-
 _TOKEN = 1_000_000
 TEST_TTL_MS = 600_000
 """How long the events of a test are stored."""

@@ -14,8 +14,6 @@ from msgspec import Struct
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan, PlanNode
 
-__all__ = ["Box", "Layout", "visible_edges", "visible_nodes", "label_of", "lay_out"]
-
 SWEEPS = 8
 """Number of passes that improve order and rows."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.server.drawing.drawing_layout import label_of, visible_edges, visible_nodes
 
-__all__ = ["to_mermaid"]
-
 _SHAPES = {"entry": ("([", "])"), "route": ("{{", "}}"), "message": ("[/", "/]")}
 
 

@@ -17,8 +17,6 @@ from ragflow_lg.component.plan import Edge, Plan, PlanNode
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
 from ragflow_lg.server.drawing.drawing_layout import Box, Layout, label_of, lay_out, visible_edges, visible_nodes
 
-__all__ = ["to_png", "to_svg"]
-
 WIDTH, HEIGHT = 216, 56
 ROW = 88
 """Distance of two rows, in pixels as all sizes here."""

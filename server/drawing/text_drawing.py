@@ -6,8 +6,6 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan
 from ragflow_lg.server.drawing.drawing_layout import label_of, visible_edges
 
-__all__ = ["to_text_drawing"]
-
 MAX_LINES = 2_000
 
 

@@ -56,8 +56,6 @@ from ragflow_lg.server.runs.turns import Turns
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
-__all__ = ["make_app"]
-
 _LIMITS = {408: "slow", 413: "size", 429: "busy"}
 """The limit that a request has exceeded, by the status of the refusal."""
 

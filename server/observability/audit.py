@@ -16,8 +16,6 @@ from pathlib import Path
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.observability.logs import current_notes
 
-__all__ = ["audit", "open_audit"]
-
 LOGGER = "ragflow_lg.audit"
 MAX_CHARS = 500
 

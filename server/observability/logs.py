@@ -23,8 +23,6 @@ from ragflow_lg.dsl.redaction import Redactor
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import ServerSection
 
-__all__ = ["LogFormatter", "RequestNotes", "current_notes", "use_notes", "open_logs", "escape_controls"]
-
 MAX_CHARS = 8_000
 """Limit of each text in a line."""
 

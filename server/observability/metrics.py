@@ -15,8 +15,6 @@ from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo, RunSummary
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.run_slots import RunSlots
 
-__all__ = ["CONTENT_TYPE", "Metrics", "RunMetrics"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LAG_EVERY_S = 0.5
 

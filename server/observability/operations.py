@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ragflow_lg.server.observability.metrics import Metrics
-from ragflow_lg.server.observability.rate_limits import RateLimiter
 from ragflow_lg.server.observability.request_spans import RequestSpans
 from ragflow_lg.server.observability.run_slots import RunSlots
 
@@ -16,7 +17,32 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.server.settings import ServerSection
 
-__all__ = ["Operations"]
+MAX_CLIENTS = 10_000
+"""How many clients are remembered; the least recent one is dropped and restarts with a full bucket."""
+
+
+class RateLimiter:
+    """Counts the requests of each client."""
+
+    def __init__(self, per_minute: int, now: Callable[[], float], max_clients: int = MAX_CLIENTS) -> None:
+        """Initialize; ``now`` returns monotonic seconds, ``per_minute`` 0 disables the limit."""
+        self._per_minute = per_minute
+        self._now = now
+        self._max_clients = max_clients
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, client: str) -> float:
+        """Count a request; return 0 if it is allowed, else how many seconds it is too early."""
+        if not self._per_minute:
+            return 0.0
+        now, rate = self._now(), self._per_minute / 60
+        tokens, at = self._buckets.pop(client, (float(self._per_minute), now))
+        tokens = min(tokens + (now - at) * rate, float(self._per_minute))
+        passes = tokens >= 1
+        self._buckets[client] = (tokens - 1 if passes else tokens, now)
+        if len(self._buckets) > self._max_clients:
+            self._buckets.popitem(last=False)
+        return 0.0 if passes else (1 - tokens) / rate
 
 
 class Operations:

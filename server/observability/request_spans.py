@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.runs.callbacks import RunCallbacks
 
-__all__ = ["RequestSpan", "RequestSpans"]
-
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 

@@ -10,8 +10,6 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import BusyError
 
-__all__ = ["RunSlots"]
-
 
 class _Waiting(Struct):
     tenant: str

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.server.settings import OtelSection, Settings
 
-__all__ = ["open_callbacks"]
-
 FLUSH_S = 5.0
 """How long sending the last spans may take."""
 

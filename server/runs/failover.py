@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import StreamEvent
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["Failover", "TurnPlayer"]
-
 FREE_S = 60.0
 """How long to wait for the session of a stopped process; longer than its lease."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import StreamEvent
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["Persistable", "PersistedRun", "reference_chunks"]
-
 logger = logging.getLogger(__name__)
 
 

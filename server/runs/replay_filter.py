@@ -13,8 +13,6 @@ from ragflow_lg.wire.wire_events import Message, MessageEnd, WireNodeFinished, W
 if TYPE_CHECKING:
     from ragflow_lg.server.streaming import StreamEvent
 
-__all__ = ["ReplayFilter"]
-
 
 class ReplayFilter:
     """Passes on those events of a continuation that followers have not received yet.

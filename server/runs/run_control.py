@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import DisconnectPolicy
     from ragflow_lg.services.sessions import RunRecord
 
-__all__ = ["RunControl", "messages_before", "wrap_answers"]
-
 
 class RunControl:
     """The runs of one agent. ``policy`` is the disconnect policy of the runs started here."""

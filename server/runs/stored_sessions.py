@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Clock, Ids
     from ragflow_lg.services.sessions import RunStatus
 
-__all__ = ["cancel_and_delete", "fork_session", "abandon_turn", "has_session", "is_interrupted", "newest_run"]
-
-
 PATIENCE_S = 10.0
 """How long a cancelled run may take to release its session."""
 

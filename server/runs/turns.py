@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.wire.wire_events import WireEvent
 
-__all__ = ["Turn", "Turns"]
-
 COMPILES = 4
 """How many canvases are compiled concurrently, so that a large one does not block the others."""
 

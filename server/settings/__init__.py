@@ -52,8 +52,7 @@ The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, `
 
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
-from ragflow_lg.server.settings.runs_section import OtelSection, RunSection
-from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.settings import Settings
 from ragflow_lg.server.settings.settings_file import load_settings
 from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection

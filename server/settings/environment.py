@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-__all__ = ["FILE_VARIABLE", "PREFIX", "unknown_variables", "variable_name"]
-
 PREFIX = "RAGFLOW_LG_"
 FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
 """Names the settings file."""

@@ -10,8 +10,6 @@ from pydantic import Field, SecretStr
 
 from ragflow_lg.server.settings.section import KeySection, Section
 
-__all__ = ["DatasetSection", "KnowledgeSection"]
-
 
 class KnowledgeSection(KeySection):
     """``[knowledge]``: where the datasets searched by Retrieval are."""

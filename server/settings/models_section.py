@@ -8,8 +8,6 @@ from pydantic import Field, field_validator
 
 from ragflow_lg.server.settings.section import KeySection, Section, web_address
 
-__all__ = ["EmbeddingSection", "ModelSection", "ProviderSection", "RerankerSection"]
-
 
 class ProviderSection(KeySection):
     """``[providers.NAME]``: an endpoint, OpenAI-compatible unless ``client`` is set.

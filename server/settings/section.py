@@ -6,8 +6,6 @@ import os
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-__all__ = ["KeySection", "Section", "web_address"]
-
 
 class Section(BaseModel):
     """Refuses unknown settings; its errors show no values."""

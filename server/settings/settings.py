@@ -17,13 +17,10 @@ from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
 from ragflow_lg.server.settings.environment import PREFIX
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
-from ragflow_lg.server.settings.runs_section import OtelSection, RunSection
-from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
 from ragflow_lg.services.tool_policies import ToolPermits
 from ragflow_lg.services.tool_server import ToolSettings
-
-__all__ = ["Settings"]
 
 
 class Settings(BaseSettings):

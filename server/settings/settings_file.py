@@ -17,12 +17,9 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings.environment import FILE_VARIABLE, unknown_variables, variable_name
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
-from ragflow_lg.server.settings.runs_section import OtelSection, RunSection
-from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.settings import Settings
 from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
-
-__all__ = ["load_settings"]
 
 _FIELD = re.compile(r'field "(\w+)"')
 

@@ -8,8 +8,6 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from ragflow_lg.server.settings.section import KeySection, Section, web_address
 
-__all__ = ["AgentsSection", "HttpSection", "McpSection", "ToolSection"]
-
 
 class ToolSection(KeySection):
     """``[tools.NAME]``: a service that tools call, ``tavily`` for example; NAME is case-insensitive."""

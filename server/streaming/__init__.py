@@ -23,12 +23,12 @@ __all__ = [
     "DEFAULT_POLICY",
     "Bounds",
     "DisconnectPolicy",
-    "StreamEvent",
     "Journal",
     "MemoryJournal",
     "RunEnd",
     "RunHead",
     "RunManager",
+    "StreamEvent",
     "open_journal",
     "parse_policy",
 ]

@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
 
-__all__ = ["CANCEL", "CONTINUE", "DEFAULT_POLICY", "DisconnectPolicy", "parse_policy"]
-
 _GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
-from ragflow_lg.base.errors import RunInterruptedError, StreamError
+from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.server.streaming.error_codec import StoredError
 from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
@@ -22,7 +23,39 @@ from ragflow_lg.wire.wire_events import (
     WorkflowStarted,
 )
 
-__all__ = ["StreamEvent", "RunEnd", "decode_entry", "encode_entry", "to_json_bytes"]
+_FIELDS = frozenset({"first", "is_retryable", "limit_s", "node", "problems", "retry_after_s", "target"})
+"""The error attributes that are stored; all are plain JSON."""
+
+
+class StoredError(Struct, frozen=True):
+    """An error: the ``code`` of its class, its text and its attributes."""
+
+    code: str
+    text: str
+    fields: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
+def store_error(error: RagflowLgError) -> StoredError:
+    """Convert an error to its stored form."""
+    return StoredError(error.code, str(error), {key: vars(error)[key] for key in sorted(_FIELDS & vars(error).keys())})
+
+
+def revive_error(stored: StoredError) -> RagflowLgError:
+    """Rebuild the error with its class, text and attributes; an unknown code becomes a RunError."""
+    kind = next((kind for kind in _iter_subclasses(RagflowLgError) if kind.code == stored.code), RunError)
+    # Bypass __init__, as pickling does: constructors take other arguments than the text.
+    error: Any = kind.__new__(kind, stored.text)
+    Exception.__init__(error, stored.text)
+    fields = {key: value for key, value in stored.fields.items() if key in _FIELDS}
+    error.__dict__.update({"node": "", **fields} if issubclass(kind, RunError) else fields)
+    return error
+
+
+def _iter_subclasses(base: type[RagflowLgError]) -> Iterator[type[RagflowLgError]]:
+    yield base
+    for child in base.__subclasses__():
+        yield from _iter_subclasses(child)
+
 
 StreamEvent: TypeAlias = WireEvent | AgentRecord
 """What followers of a run receive."""

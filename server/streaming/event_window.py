@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["PAGE", "Bounds", "Entry", "Extent", "Window", "first_page"]
-
 
 class Entry(NamedTuple):
     """One entry of a journal. ``id`` counts from 1 in each run."""

@@ -7,10 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.streaming.event_window import Bounds, Entry, Window
-from ragflow_lg.server.streaming.journal import MAX_RUN, QUIET_S, RETENTION_S, RunHead, gap_error, unknown_run
-from ragflow_lg.server.streaming.journal_feed import Feed
-
-__all__ = ["MemoryJournal"]
+from ragflow_lg.server.streaming.journal import MAX_RUN, QUIET_S, RETENTION_S, Feed, RunHead, gap_error, unknown_run
 
 MAX_BYTES = 256 * 1024 * 1024
 

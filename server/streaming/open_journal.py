@@ -12,8 +12,6 @@ from ragflow_lg.server.streaming.event_window import Bounds
 from ragflow_lg.server.streaming.journal import MAX_RUN, RETENTION_S, Journal
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 
-__all__ = ["ALIVE_S", "open_journal"]
-
 TIMEOUT_S = 3.0
 """Timeout of one Redis command; longer than the journal's own blocking reads."""
 ALIVE_S = 15.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ragflow_lg.base.errors import StreamPositionError
 
-__all__ = ["event_id", "parse_event_position", "parse_event_number"]
-
 MAX_DIGITS = 15
 
 

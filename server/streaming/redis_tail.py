@@ -12,10 +12,8 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.streaming.event_window import PAGE, Entry
-from ragflow_lg.server.streaming.journal_feed import Feed
+from ragflow_lg.server.streaming.journal import Feed
 from ragflow_lg.server.streaming.task_cancellation import end_task
-
-__all__ = ["RedisTail", "parse_entry"]
 
 BLOCK_MS = 100
 """How long one read blocks; the entries of a run that joins arrive at most this much later."""

@@ -11,14 +11,11 @@ from contextlib import aclosing, suppress
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamPositionError
 from ragflow_lg.server.streaming.disconnect_policy import DEFAULT_POLICY, DisconnectPolicy
-from ragflow_lg.server.streaming.error_codec import revive_error
-from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.run_task import Playable, RunTask, interruption_error
 from ragflow_lg.server.streaming.task_cancellation import end_task
 from ragflow_lg.services.sessions import Cancels
-
-__all__ = ["RunManager"]
 
 ARRIVAL_S = 30.0
 HEARTBEAT_S = 5.0

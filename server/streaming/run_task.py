@@ -11,13 +11,10 @@ from typing import Protocol, cast
 
 from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
 from ragflow_lg.server.streaming.disconnect_policy import DisconnectPolicy
-from ragflow_lg.server.streaming.error_codec import store_error
-from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead
 from ragflow_lg.server.streaming.task_cancellation import end_task
 from ragflow_lg.wire.wire_events import Envelope
-
-__all__ = ["Playable", "RunTask", "interruption_error"]
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024

@@ -7,17 +7,6 @@ from typing import Any
 
 from ragflow_lg.server.streaming.event_codec import to_json_bytes
 
-__all__ = [
-    "HEARTBEAT",
-    "OPENAI_DONE",
-    "RAGFLOW_DONE",
-    "SSE_HEADERS",
-    "native_frame",
-    "openai_frame",
-    "ragflow_frame",
-    "retry_frame",
-]
-
 SSE_HEADERS: Mapping[str, str] = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",

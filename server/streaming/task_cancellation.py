@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-__all__ = ["end_task"]
-
 RETRY_S = 0.05
 
 

@@ -16,8 +16,6 @@ from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from ragflow_lg.server.assembly.library import sketch_file
 
-__all__ = ["Canvas", "Project", "CanvasWatcher", "find_canvases"]
-
 _NOT_IDENTIFIER = re.compile(r"\W+", re.ASCII)
 _RESERVED = ("canvas_factory", "open_sessions")
 """Names that the written module imports."""

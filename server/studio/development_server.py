@@ -16,8 +16,6 @@ import httpx
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 
-__all__ = ["DevelopmentServer", "free_port", "studio_link"]
-
 START_S = 120.0
 STOP_S = 10.0
 _COMMAND = "ragflow_lg.server.studio.langgraph_command"

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ragflow_lg.base.errors import SettingsError
 
-__all__ = ["lock_folder"]
-
 
 @contextmanager
 def lock_folder(folder: Path) -> Generator[None]:

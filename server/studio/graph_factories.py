@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Services
 
-__all__ = ["canvas_factory", "open_sessions"]
-
 
 @cache
 def _settings() -> Settings:

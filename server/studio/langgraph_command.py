@@ -14,8 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["call_when_closed", "main"]
-
 _BANNER = "langgraph_api.cli"
 """Logger of the banner. `ragflow-lg studio` prints the URLs itself."""
 _GRACE_S = 10.0

@@ -12,8 +12,6 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS
 from ragflow_lg.server.studio.canvas_discovery import Canvas
 
-__all__ = ["CONFIG", "MODULE", "write_project"]
-
 CONFIG = NO_CANVAS
 MODULE = "ragflow_lg_studio.py"
 

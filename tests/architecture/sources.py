@@ -1,7 +1,5 @@
 """The project's own source files, as the architecture tests walk them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,11 +53,6 @@ def declared_names(tree: ast.Module) -> list[str] | None:
             case _:
                 pass
     return None
-
-
-def definitions(tree: ast.Module) -> list[str]:
-    """Give the classes and functions that a module defines itself."""
-    return [n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def imported_modules(tree: ast.Module) -> Iterator[str]:

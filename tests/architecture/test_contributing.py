@@ -1,7 +1,5 @@
 """The component that ``CONTRIBUTING.md`` shows works as it stands there."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

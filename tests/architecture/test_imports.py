@@ -1,7 +1,5 @@
 """What is loaded when: the command stays quick only as long as nobody imports a heavy library at the top of a file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.checkpoints.fence_token import EPOCH_MISMATCH, LEASE_MISMATCH
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.lease_owner import this_process

@@ -1,7 +1,5 @@
 """LangGraph's internals are what the compiler assumes. A failure here means that a new LangGraph changed one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Tools without a service: a look-up, a sum, a slow one, a failing one, and one that creates files."""
 
-from __future__ import annotations
-
 import asyncio
 
 from pydantic import BaseModel, Field

@@ -1,7 +1,5 @@
 """Agents with scripted models and tools over a scripted HTTP client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping

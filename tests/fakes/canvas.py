@@ -1,7 +1,5 @@
 """Small canvases for tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ragflow_lg.base.diagnostics import Diagnostic

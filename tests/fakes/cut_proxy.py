@@ -1,7 +1,5 @@
 """A TCP proxy whose connections can be cut and restored."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress

@@ -4,8 +4,6 @@ It is exact, small and slow. Unknown clauses, parameters and values result in st
 Text is not scored; a query that requires scores is rejected.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

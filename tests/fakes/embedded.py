@@ -1,18 +1,14 @@
 """Embedded knowledge bases with a few texts, and counting embedders."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragflow_lg.adapters.knowledge.chunking import TextChunk
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.hash_embedder import HASHING_MODEL, HashingEmbedder
+from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, HashingEmbedder
 from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
 from ragflow_lg.base.errors import ServiceError
-
-__all__ = ["CountingEmbedder", "OneEmbedder", "fill", "stored_knowledge"]
 
 
 class CountingEmbedder(HashingEmbedder):

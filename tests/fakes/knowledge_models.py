@@ -1,14 +1,10 @@
 """Deterministic embedding and rerank models."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Sequence
 
 from ragflow_lg.base.errors import SettingsError
-
-__all__ = ["WordEmbedder", "WordEmbedders", "WordReranker", "WordRerankers"]
 
 
 class WordEmbedder:

@@ -3,8 +3,6 @@
 Without a port it uses stdio; with one it serves streamable HTTP at ``/mcp`` and SSE at ``/sse``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

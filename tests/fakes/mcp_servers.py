@@ -1,7 +1,5 @@
 """MCP servers for tests: an in-memory one, and settings and processes of the two programs."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -5,8 +5,6 @@
 ``stray`` (answers calls with unknown ids).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

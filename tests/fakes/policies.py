@@ -1,7 +1,5 @@
 """Catalogs with functions as tools, deployments with canvases, and guards."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

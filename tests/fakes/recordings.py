@@ -1,7 +1,5 @@
 """Recording and replaying runs of small canvases."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Canvases with Loops, Iterations and forms, and playing turns."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, cast
 
@@ -9,7 +7,8 @@ from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.services.services import Services
-from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.canvas import text as text
 from tests.fakes.services import fake_services
 
 
@@ -96,6 +95,3 @@ async def answer_of(components: dict[str, Any], query: str = "q", inputs: Any = 
         return json.loads(answer)
     except ValueError:
         return answer
-
-
-__all__ = ["answer_of", "assign", "form", "iteration", "loop", "node", "out", "play_run", "runner_of", "text"]

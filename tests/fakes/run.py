@@ -1,7 +1,5 @@
 """Run a single component through the real node wrapper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A run that yields scripted events."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """Deterministic services: a fixed clock, counted ids, scripted models and HTTP answers, files by name."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence

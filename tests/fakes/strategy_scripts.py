@@ -5,8 +5,6 @@ A *move* is ``{"think": text, "calls": [{"name", "arguments", "moves"?}]}``, or 
 because its rounds are used up.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Running tools over scripted answers, or over a server on 127.0.0.1 with the real, guarded client."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any

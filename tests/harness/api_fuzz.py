@@ -3,8 +3,6 @@
 ``python -m tests.harness.api_fuzz [EXAMPLES]`` sends EXAMPLES requests of each kind to each route.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -15,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-
-__all__ = ["TOOL", "fuzz"]
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / ".cache" / "schemathesis"

@@ -1,7 +1,5 @@
 """Conformance cases of RAGFlow's behaviour, read from files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Comparison of the results of a case with the expected ones, field by field."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Prints a line for each case, then ``N passed, N failed, N skipped``. A case pass
 result, or if it differs in exactly the fields that ``deviations`` names. A deviation that no longer differs fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

@@ -5,8 +5,6 @@
 others has to be refused for no other reason. Legacy and pipeline documents have to be recognized.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Kill every canvas of some folders at every point, on SQLite and Redis: ``python -m tests.harness.crash DIR…``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

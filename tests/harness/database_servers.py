@@ -5,8 +5,6 @@ tests.harness.database_servers`` unpacks Debian's packages: that needs no privil
 root, PostgreSQL is started as the user ``nobody``, because it refuses to run as root.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil
@@ -20,8 +18,6 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-__all__ = ["NotInstalledError", "find", "prepare", "server"]
 
 CACHE = Path(__file__).parents[2] / ".cache" / "databases"
 PROGRAMS = {"postgresql": ("initdb", "postgres"), "mariadb": ("mariadbd", "mariadbd")}

@@ -3,8 +3,6 @@
 A deviation names the fields of `tests.harness.record` that differ. All others have to be equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 stops the node. If the variable is already set, only the command is run.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Rules for the frames of every turn of any canvas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ those with the recordings. Times and ids are ignored. Skipped are cases that a c
 cancellation at a certain frame, and MCP servers, which require settings.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

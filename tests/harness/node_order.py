@@ -4,8 +4,6 @@ RAGFlow works in batches: all ``node_started`` of a batch, then each ``node_fini
 starts. Nodes of one batch have no order, unless one leads to the other.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Execution of a conformance case by our engine."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

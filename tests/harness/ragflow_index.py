@@ -1,7 +1,5 @@
 """Creating indexes with RAGFlow's mapping and filling them with chunks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The index always uses RAGFlow's tokenizer; only questions are tokenized by both.
 NLTK's data, a regular expression replaces its word splitter and the lemmatiser is disabled, which the output notes.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sys

@@ -15,8 +15,6 @@ A record is a map with some of these fields:
 Error texts differ between implementations, so ``<error>`` replaces them everywhere.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,15 +1,11 @@
 """Sample chunks of two tenants in the format of RAGFlow's index, which exercise every filter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
 from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge_models import WordEmbedder
-
-__all__ = ["GUIDE", "LETTERS", "OTHER", "chunk", "chunks_of_tenant", "metadata_of_tenant"]
 
 GUIDE = Dataset("kb-guide", "guide", "words", "t1")
 LETTERS = Dataset("kb-letters", "letters", "words", "t1")

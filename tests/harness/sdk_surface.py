@@ -5,16 +5,12 @@ Run in a separate process, with the SDK on the path and ``KEY`` in the environme
 ``DSLS`` is a JSON object of canvases: ``echo``, ``form``, ``model``, ``failing``.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
-
-__all__ = ["main"]
 
 
 def _try(call: Callable[[], Any]) -> Any:

@@ -4,8 +4,6 @@ Prints one line per canvas, then the number of canvases, the start time of the s
 blocked its event loop. Every canvas that can be drawn must be an assistant, and no run may block.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

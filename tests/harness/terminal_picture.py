@@ -4,13 +4,11 @@
 ``docs/killed_and_continued.svg``. The text in the picture is what the commands printed.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,7 +40,7 @@ api_key = "none"
 
 
 @contextmanager
-def mock_server(folder: Path) -> Iterator[str]:
+def mock_server(folder: Path) -> Generator[str]:
     """Start the mock model server and yield its URL."""
     rules = folder / "rules.toml"
     rules.write_text(RULES, "utf-8")

@@ -1,7 +1,5 @@
 """Dockerfile, compose file and unit, which no engine runs here, are read by linters and held against the settings."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 import yaml
 
 from ragflow_lg.server.settings import load_settings
-from tests.architecture.sources import PACKAGES, ROOT
+from tests.architecture.sources import FOLDERS, ROOT
 
 HADOLINT = Path(sys.executable).parent / "hadolint"
 UNIT = ROOT / "deploy" / "ragflow-lg.service"
@@ -36,8 +34,8 @@ def test_the_image_is_small_and_nobody_is_root_in_it() -> None:
     assert "HEALTHCHECK" in text
     ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     assert ignored[0] == "*"
-    assert {f"!{package}" for package in PACKAGES} <= set(ignored)
-    assert all(f"COPY {package} {package}" in text for package in PACKAGES)
+    assert {f"!{package}" for package in FOLDERS} <= set(ignored)
+    assert all(f"COPY {package} {package}" in text for package in FOLDERS)
 
 
 def test_the_variables_of_the_image_are_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

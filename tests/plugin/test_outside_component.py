@@ -1,7 +1,5 @@
 """A third-party package: built, installed, discovered by its entry points, and run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

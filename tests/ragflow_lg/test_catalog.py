@@ -20,7 +20,11 @@ def test_what_a_package_brings_and_cannot_harms_nobody_else(monkeypatch: pytest.
         metadata.EntryPoint("Gone", "json:no_such_name", FUNCTION_GROUP),
         metadata.EntryPoint("Untyped", "os.path:basename", FUNCTION_GROUP),
     ]
-    monkeypatch.setattr(metadata, "entry_points", lambda group: [e for e in installed if e.group == group])
+
+    def entry_points(group: str) -> list[metadata.EntryPoint]:
+        return [entry_point for entry_point in installed if entry_point.group == group]
+
+    monkeypatch.setattr(metadata, "entry_points", entry_points)
     catalog = load_catalog()
     assert catalog.get("Mesage") is None
     assert catalog.near("Mesage")[0] == "Message"

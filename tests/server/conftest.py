@@ -1,7 +1,5 @@
 """Databases for tests: a test with the parameter ``database_url`` runs on SQLite, PostgreSQL and MariaDB."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import AsyncGenerator, Generator

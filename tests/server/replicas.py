@@ -1,7 +1,5 @@
 """Server processes that share a database and a Redis, as replicas do."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -16,16 +16,6 @@ from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeCha
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel
 
-__all__ = [
-    "DEMO",
-    "ChatModelSettings",
-    "ConfiguredModels",
-    "ModelName",
-    "ModelSettings",
-    "ProviderSettings",
-    "parse_llm_id",
-]
-
 DEMO = "demo"
 """The ``llm_id``, or the provider, of the model that needs neither key nor network."""
 

@@ -10,8 +10,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["CALLS", "normalize_answer", "normalize_chunk"]
-
 CALLS = "calls"
 """Key of ``additional_kwargs`` for the calls of a complete answer as sent by the server, each ``{id, name, args}``."""
 

@@ -18,8 +18,6 @@ from ragflow_lg.models.classification import parse_categories
 from ragflow_lg.models.structured_answer import extract_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 
-__all__ = ["DemoChat", "quote_answer"]
-
 _PIECE_CHARS = 12
 _MAX_ECHO_CHARS = 500
 _MAX_DEPTH = 8

@@ -16,8 +16,6 @@ from ragflow_lg.base.entry_points import load_entry_point
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.chat import ChatRequest
 
-__all__ = ["CHAT_MODEL_GROUP", "LangChainChat", "load_client"]
-
 logger = logging.getLogger(__name__)
 
 CHAT_MODEL_GROUP = "ragflow_lg.chat_models"

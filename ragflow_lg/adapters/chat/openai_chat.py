@@ -21,8 +21,6 @@ from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCal
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Capabilities", "Endpoint", "MakeChat", "OpenAIChat", "tool_definition"]
-
 MakeChat: TypeAlias = Callable[..., Any]
 """A factory of LangChain chat models, called with ``model``, ``base_url``, ``api_key`` and ``timeout_s``."""
 

@@ -14,8 +14,6 @@ from pydantic import SecretStr
 
 from ragflow_lg.adapters.chat.completion_answers import CALLS, normalize_answer, normalize_chunk
 
-__all__ = ["REASONING", "EndpointChat", "make_chat", "open_connections"]
-
 REASONING = "reasoning_content"
 """Key of ``additional_kwargs`` for the reasoning text of a chunk."""
 

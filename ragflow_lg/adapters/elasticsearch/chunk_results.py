@@ -14,8 +14,6 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.knowledge import DocumentCount, SearchResult
 from ragflow_lg.services.references import Chunk
 
-__all__ = ["build_search_result", "list_parent_ids", "replace_by_parents"]
-
 
 def build_search_result(ranked: Sequence[ScoredChunk], top_n: int) -> SearchResult:
     """Return the best chunks, with chunk counts by document over all ranked chunks."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from elastic_transport.client_utils import DefaultType
     from elasticsearch import AsyncElasticsearch
 
-__all__ = ["Connection", "ElasticsearchSettings", "SearchHit", "SearchHits"]
-
 ATTEMPTS = 2
 """RAGFlow also tries a search twice if it times out."""
 

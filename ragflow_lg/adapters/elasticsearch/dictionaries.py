@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
 
-__all__ = ["NO_DICTIONARIES", "Dictionaries", "read_dictionaries"]
-
 MAX_BYTES = 256 * 1024 * 1024
 
 

@@ -47,8 +47,6 @@ from ragflow_lg.services.knowledge import (
     SearchResult,
 )
 
-__all__ = ["ElasticsearchKnowledge"]
-
 SECOND_TRY_SIMILARITY = 0.17
 SECOND_TRY_MATCH = 0.1
 _EMPTY_QUESTION = "None"

@@ -17,8 +17,6 @@ from typing import Any, cast
 from ragflow_lg.adapters.elasticsearch.tokenizers import to_half_width
 from ragflow_lg.base.errors import SettingsError
 
-__all__ = ["InfinityTokenizer", "load_infinity_tokenizer"]
-
 ADVICE = (
     'Install it with: pip install "ragflow-lg[ragflow-ranking]" && pip install --no-deps infinity-sdk==0.7.4 && '
     'python -m nltk.downloader punkt_tab wordnet omw-1.4. Or set [knowledge] tokenizer = "es-portable".'

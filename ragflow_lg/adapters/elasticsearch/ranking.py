@@ -14,17 +14,6 @@ from msgspec import Struct
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.base.values import JsonValue
 
-__all__ = [
-    "Candidate",
-    "ScoredChunk",
-    "join_terms",
-    "list_rerank_terms",
-    "list_terms",
-    "rank",
-    "score_terms",
-    "tag_similarity",
-]
-
 _TINY = 1e-9
 _TAG_FACTOR = 10
 

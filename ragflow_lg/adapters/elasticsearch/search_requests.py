@@ -12,19 +12,6 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery
 
-__all__ = [
-    "MAX_CANDIDATES",
-    "SOURCE",
-    "Body",
-    "Scope",
-    "build_candidates_request",
-    "build_chunks_request",
-    "build_filter_request",
-    "build_metadata_request",
-    "build_vectors_request",
-    "vector_field",
-]
-
 Body: TypeAlias = dict[str, Any]
 """A JSON body."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
 
-__all__ = ["TermWeights"]
-
 _WORDS_OF_DICTIONARY = 10**7
 _DOCUMENTS = 10**9
 _MAX_CACHED = 200_000

@@ -15,16 +15,6 @@ from msgspec import Struct
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.tokenizers import VocabularyTokenizer, is_chinese, to_half_width
 
-__all__ = [
-    "MAX_QUESTION_CHARS",
-    "TextQuery",
-    "build_text_query",
-    "escape_query",
-    "extract_vocabulary_keywords",
-    "is_mostly_chinese",
-    "remove_question_words",
-]
-
 MAX_QUESTION_CHARS = 20_000
 """The rest of a longer question is ignored in the text query."""
 

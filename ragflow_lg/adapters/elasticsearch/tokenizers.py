@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
-__all__ = ["PORTABLE", "PortableTokenizer", "Tokenizer", "VocabularyTokenizer", "is_chinese", "to_half_width"]
-
 PORTABLE = "es-portable"
 """Name of the portable tokenizer in settings and documents."""
 

@@ -17,8 +17,6 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
 
-__all__ = ["Address", "AddressGuard", "Resolver", "resolve_host"]
-
 Address: TypeAlias = tuple[str, int]
 """An IP address as text and a port."""
 

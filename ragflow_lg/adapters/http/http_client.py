@@ -28,8 +28,6 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.trace_context import current_traceparent
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
-__all__ = ["GuardedHttpClient", "HttpSettings", "encode_headers", "parse_url"]
-
 USER_AGENT = "ragflow-lg"
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}

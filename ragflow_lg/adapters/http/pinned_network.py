@@ -11,8 +11,6 @@ import httpcore
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.base.errors import ServiceError
 
-__all__ = ["PinnedNetwork", "TunnelNetwork"]
-
 CONNECT_TRY_S = 5.0
 """Time limit in seconds for one of several addresses of a host, before the next one is tried."""
 

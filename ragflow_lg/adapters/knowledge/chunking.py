@@ -9,8 +9,6 @@ from typing import NamedTuple
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 
-__all__ = ["MAX_NAME_CHARS", "Block", "TextChunk", "collect_blocks", "format_row", "split_into_chunks"]
-
 MAX_BLOCKS = 1_000_000
 MAX_TEXT_CHARS = 128 * 1024 * 1024
 """Maximum text of a file. Small files can expand to much text, because every row repeats the column names."""

@@ -10,8 +10,6 @@ from typing import Any, cast
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
 
-__all__ = ["SIDECAR", "read_sidecar", "split_front_matter"]
-
 SIDECAR = ".meta.json"
 """Suffix of the metadata file of a document."""
 

@@ -29,8 +29,6 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Embedders, Metadata, SearchResult
 from ragflow_lg.services.references import Chunk
 
-__all__ = ["EmbeddedKnowledge", "Fusion"]
-
 Fusion: TypeAlias = Literal["weighted", "rrf"]
 """The order of the chunks: by RAGFlow's weighted sum of both scores, or by reciprocal ranks."""
 

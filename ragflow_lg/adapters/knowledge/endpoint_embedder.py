@@ -13,8 +13,6 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
-__all__ = ["EmbeddingSettings", "EndpointEmbedder"]
-
 MAX_QUESTION_CHARS = 6_000
 """Maximum length of an embedded question: models accept about 8,000 tokens, and a character may take more than one."""
 

@@ -16,8 +16,6 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.html_text import html_to_text
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["MAX_FILE_BYTES", "SUFFIXES", "FileText", "read_blocks"]
-
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Maximum size of a file."""
 

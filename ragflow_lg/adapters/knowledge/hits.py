@@ -10,11 +10,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
-from ragflow_lg.adapters.knowledge.scoring import Numbers, cosine_scores, reciprocal_ranks, weighted_sum
 from ragflow_lg.adapters.knowledge.vector_matrices import Matrix, find_nearest
-from ragflow_lg.adapters.knowledge.word_search import WordSearch
-
-__all__ = ["NO_HITS", "Hits", "HybridQuery", "find_hits", "merge_hits"]
+from ragflow_lg.adapters.knowledge.word_search import Numbers, WordSearch, cosine_scores, reciprocal_ranks, weighted_sum
 
 
 class HybridQuery(Struct, frozen=True):

@@ -36,8 +36,6 @@ from ragflow_lg.adapters.knowledge.source_files import (
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.knowledge import Embedder
 
-__all__ = ["MAX_CHUNKS", "AddedFiles", "Indexer", "Progress"]
-
 MAX_CHUNKS = 200_000
 """Above this number of chunks, a server is better suited than the embedded knowledge base."""
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from ragflow_lg.base.errors import ServiceError
 
-__all__ = ["KnowledgeDatabase"]
-
 BUSY_TIMEOUT_S = 30.0
 _APPLICATION_ID = 0x72666B62
 _VERSION = 1

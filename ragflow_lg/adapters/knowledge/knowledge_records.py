@@ -10,28 +10,6 @@ from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.knowledge.words import split_words
 
-__all__ = [
-    "ChunkRecord",
-    "DatasetRecord",
-    "DocumentRecord",
-    "NewChunk",
-    "add_chunks",
-    "add_dataset",
-    "delete_dataset",
-    "delete_document",
-    "derive_id",
-    "find_dataset",
-    "iterate_chunks",
-    "list_datasets",
-    "list_documents",
-    "list_places",
-    "open_document",
-    "read_chunks",
-    "set_dims",
-    "vectors_table",
-    "words_table",
-]
-
 CHUNK_TOKENS = 256
 OVERLAP_TOKENS = 32
 

@@ -14,8 +14,6 @@ from typing import Any
 from ragflow_lg.adapters.knowledge.chunking import Block, collect_blocks, format_row
 from ragflow_lg.base.errors import ServiceError
 
-__all__ = ["read_docx", "read_pdf", "read_xlsx"]
-
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 """Maximum total size of the decompressed parts of a file."""
 

@@ -18,8 +18,6 @@ from ragflow_lg.services.http import HttpClient, HttpRequest
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.references import Chunk
 
-__all__ = ["RagflowApiKnowledge", "RagflowApiSettings"]
-
 PAGE_SIZE = 100
 MAX_PAGES = 200
 """Maximum number of pages of datasets, or of documents of one dataset."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["compute_window_size", "normalize_scores"]
-
 _MIN_SPREAD = 0.001
 _WINDOW = 64
 _SINGLE_WINDOW = 30

@@ -20,8 +20,6 @@ from ragflow_lg.services.knowledge import (
     SearchResult,
 )
 
-__all__ = ["RerankedKnowledge"]
-
 
 class RerankedKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` that reranks the results of another one.

@@ -13,8 +13,6 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
-__all__ = ["ConfiguredRerankers", "EndpointReranker", "RerankStyle", "RerankerSettings"]
-
 RerankStyle: TypeAlias = Literal["cohere", "jina", "tei"]
 
 _FIRST_PAUSE_S = 0.5

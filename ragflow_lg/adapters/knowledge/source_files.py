@@ -13,16 +13,6 @@ from ragflow_lg.adapters.knowledge.document_metadata import SIDECAR
 from ragflow_lg.adapters.knowledge.file_text import MAX_FILE_BYTES, SUFFIXES
 from ragflow_lg.base.errors import ServiceError
 
-__all__ = [
-    "FileContent",
-    "SourceFile",
-    "is_deleted",
-    "list_source_files",
-    "list_unsupported_files",
-    "read_source",
-    "resolve_source_name",
-]
-
 MAX_SIDECAR_BYTES = 256 * 1024
 """Maximum size of a metadata file; filters load the metadata of all documents."""
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord, vectors_table
 
-__all__ = ["Matrix", "MatrixCache", "find_nearest"]
-
 MAX_CACHED_BYTES = 2 * 1024**3
 """Maximum size of all cached matrices; the newest is always cached."""
 

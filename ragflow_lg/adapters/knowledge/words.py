@@ -10,8 +10,6 @@ import re
 import unicodedata
 from itertools import pairwise
 
-__all__ = ["MAX_QUESTION_WORDS", "extract_question_words", "split_words"]
-
 MAX_QUESTION_WORDS = 256
 """Maximum number of different words of a question."""
 

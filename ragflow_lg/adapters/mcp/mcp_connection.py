@@ -47,8 +47,6 @@ from ragflow_lg.adapters.mcp.mcp_process import McpProcessSettings, Streams, ope
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.tool_server import ServerAnswer
 
-__all__ = ["McpConnection", "McpLimits"]
-
 CLOSE_S = 3.0
 """Time limit for closing a session."""
 

@@ -18,8 +18,6 @@ import httpx
 from ragflow_lg.adapters.http.http_client import USER_AGENT, GuardedHttpClient, parse_url
 from ragflow_lg.base.errors import ServiceError
 
-__all__ = ["McpHttpSettings", "McpTransport", "OnLost", "open_http_client"]
-
 MAX_CONNECTIONS = 128
 """Maximum number of concurrent requests of one session."""
 

@@ -22,8 +22,6 @@ from ragflow_lg.services.tool_server import ServerAnswer
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_connection import McpConnection
 
-__all__ = ["McpServer", "McpServerSettings", "McpServers", "build_headers", "substitute"]
-
 MAX_SESSIONS = 16
 """Maximum number of sessions of one server. Each set of canvas headers needs its own session."""
 

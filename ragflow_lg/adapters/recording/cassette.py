@@ -17,32 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 
-__all__ = [
-    "MAX_NUMBER",
-    "CallLine",
-    "CassetteWriter",
-    "ChatLine",
-    "DatasetEntry",
-    "DatasetsLine",
-    "DateLine",
-    "ExchangeLine",
-    "FailureRecord",
-    "HttpLine",
-    "Line",
-    "MetadataLine",
-    "ModelLine",
-    "PieceRecord",
-    "ResponseRecord",
-    "SearchLine",
-    "SearchRecord",
-    "SeedLine",
-    "ServerAnswerRecord",
-    "ServerLine",
-    "ToolsLine",
-    "bounded_number",
-    "read_cassette",
-]
-
 VERSION = 1
 MAX_LINE_CHARS = 256 * 1024 * 1024
 MAX_LINES = 1_000_000

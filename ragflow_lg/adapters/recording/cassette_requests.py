@@ -13,18 +13,6 @@ from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 
-__all__ = [
-    "call_request",
-    "chat_request",
-    "datasets_request",
-    "differences",
-    "digest",
-    "http_request",
-    "is_same",
-    "metadata_request",
-    "search_request",
-]
-
 MAX_DIFFERENCES = 3
 MAX_SHOWN_CHARS = 60
 MAX_LEAVES = 5_000

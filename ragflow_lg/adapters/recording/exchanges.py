@@ -28,20 +28,6 @@ from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.knowledge import Dataset, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.tool_server import ServerAnswer
 
-__all__ = [
-    "CALL",
-    "CHAT",
-    "DATASETS",
-    "HTTP",
-    "METADATA",
-    "SEARCH",
-    "DatasetRow",
-    "Exchange",
-    "decode_piece",
-    "describe_model",
-    "encode_pieces",
-]
-
 A = TypeVar("A")
 L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
 

@@ -33,8 +33,6 @@ from ragflow_lg.services.services import Caller, Clock, Files, Ids, Services
 from ragflow_lg.services.tool_policies import ToolPolicies
 from ragflow_lg.services.tool_server import ToolServer, ToolSettings
 
-__all__ = ["Player"]
-
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100
 

@@ -25,8 +25,6 @@ from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatReque
 from ragflow_lg.services.services import Caller, Clock, Ids, Services
 from ragflow_lg.services.tool_server import ToolServer
 
-__all__ = ["Recorder"]
-
 
 class Recorder:
     """A recorder of services. It removes the secrets that the redactor knows or detects."""

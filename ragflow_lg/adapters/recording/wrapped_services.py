@@ -34,8 +34,6 @@ from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Met
 from ragflow_lg.services.services import Caller, Clock, Ids, Services
 from ragflow_lg.services.tool_server import ServerAnswer, ToolServer
 
-__all__ = ["Tape", "wrap_services"]
-
 
 class Tape(Protocol):
     """A recorder, which calls the real services, or a player, which never does."""

@@ -25,8 +25,6 @@ from ragflow_lg.services.chat import Usage
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
-__all__ = ["OtelSpans"]
-
 Attributes: TypeAlias = dict[str, str | int | float | bool]
 _Key: TypeAlias = tuple[str, ...]
 

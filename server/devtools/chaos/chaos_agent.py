@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
     from ragflow_lg.services.sessions import Steps
 
-__all__ = ["MODEL", "ToolUser", "WatchedSteps", "watch_tool"]
-
 Reach = Callable[[str, str], None]
 """Called when a point is reached, with its kind and the name of the node or call."""
 

@@ -36,8 +36,6 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.devtools.chaos.chaos_agent import ToolUser, WatchedSteps, watch_tool
 from ragflow_lg.services.services import Services
 
-__all__ = ["Point", "Result", "StoredSession", "disturb", "disturb_all"]
-
 PointKind = Literal["in", "after", "stored", "checkpoint", "call", "called", "saved"]
 """Where a run can be killed.
 

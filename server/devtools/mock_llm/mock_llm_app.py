@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.devtools.mock_llm.rules import Rules
 
-__all__ = ["Exchange", "Listener", "mock_app"]
-
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 

@@ -11,8 +11,6 @@ from msgspec import Struct, field
 from ragflow_lg.server.devtools.mock_llm.rules import MockUsage, Reply
 from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest
 
-__all__ = ["Answer", "build_answer", "build_error"]
-
 MAX_ECHO_CHARS = 10_000
 _CREATED = 1_700_000_000
 _CHARS_PER_TOKEN = 4

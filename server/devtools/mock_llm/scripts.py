@@ -10,8 +10,6 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules, TextTest, When
 
-__all__ = ["MockRequest", "ReplyChoice", "Script", "parse_request"]
-
 _MAX_CHARS = 80
 
 

@@ -38,8 +38,6 @@ from ragflow_lg.server.http.document.response_shapes import (
     VersionShown,
 )
 
-__all__ = ["AGENT_ROUTES", "COMPAT"]
-
 COMPAT = describe_header(
     "X-RAGFlow-Compat",
     "Response shapes: `current`, or `0.24` for clients of RAGFlow 0.25.0 and older. Default: the setting of the key.",

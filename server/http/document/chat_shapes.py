@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-__all__ = ["ChatAnswer", "ChatChunk", "ChatError", "ChatModel", "ChatModels"]
-
 
 class ChatUsage(BaseModel):
     """Estimated numbers of tokens."""

@@ -10,17 +10,6 @@ from msgspec import Struct
 from ragflow_lg.server.http.document.chat_shapes import ChatError
 from ragflow_lg.server.http.document.response_shapes import NotHere, Refusal, WebhookRefusal
 
-__all__ = [
-    "Key",
-    "Parameter",
-    "Route",
-    "Surface",
-    "describe_header",
-    "describe_pages",
-    "describe_query",
-    "describe_refusals",
-]
-
 Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook", "none"]
 """Shape of responses. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
 ``listing``: with ``total``."""

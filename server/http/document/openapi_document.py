@@ -13,8 +13,6 @@ from ragflow_lg.server.http.document.response_shapes import Refusal
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 from ragflow_lg.server.http.native.native_events import build_event_schema
 
-__all__ = ["ROUTES", "complete_document"]
-
 ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES}
 """Descriptions by method and path."""
 

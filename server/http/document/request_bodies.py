@@ -8,26 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
 
-__all__ = [
-    "AgentChange",
-    "AgentCompletionBody",
-    "CancelBody",
-    "ChatBody",
-    "ChatMessage",
-    "ChatPart",
-    "CompletionBody",
-    "DebugBody",
-    "EmbeddedBody",
-    "FieldValue",
-    "NewAgent",
-    "NewSession",
-    "NewVersion",
-    "PlayBody",
-    "SessionIds",
-    "TagsBody",
-    "UploadBody",
-]
-
 _SAMPLE_CANVAS: dict[str, Any] = {
     "components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Message:0"]},

@@ -9,34 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = [
-    "AgentPage",
-    "AgentRow",
-    "AgentShown",
-    "AgentsFilter",
-    "Deleted",
-    "EmbeddedAgent",
-    "FileShown",
-    "Health",
-    "NotHere",
-    "Prompts",
-    "Readiness",
-    "Refusal",
-    "SessionNamed",
-    "SessionShown",
-    "TagCounted",
-    "TemplateShown",
-    "Traced",
-    "TurnAnswer",
-    "TurnFrame",
-    "UpdateTime",
-    "VersionItem",
-    "VersionShown",
-    "WebhookAnswer",
-    "WebhookEvents",
-    "WebhookRefusal",
-]
-
 Ms = Annotated[int, Field(description="Epoch milliseconds.")]
 Date = Annotated[str, Field(description="Date in HTTP's format.", examples=["Sat, 21 Nov 2026 20:41:00 GMT"])]
 

@@ -29,8 +29,6 @@ from ragflow_lg.server.http.document.response_shapes import (
     WebhookEvents,
 )
 
-__all__ = ["TURN_ROUTES"]
-
 _STREAM = (
     'data:{"event":"message","message_id":"9b1f…","created_at":1795293660,"task_id":"5f0c…",'
     '"data":{"content":"It is"},"session_id":"5f0c…"}\n\ndata:[DONE]\n\n'

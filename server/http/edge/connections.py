@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-__all__ = ["build_protocol"]
-
 logger = logging.getLogger(__name__)
 
 

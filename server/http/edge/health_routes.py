@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.observability.metrics import Metrics
     from ragflow_lg.server.observability.operations import Operations
 
-__all__ = ["build_metrics_app", "router"]
-
 router = APIRouter(tags=["Operations"])
 
 

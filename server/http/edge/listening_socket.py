@@ -14,8 +14,6 @@ from ragflow_lg.base.errors import SettingsError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["QuietServer", "get_url", "open_socket"]
-
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75
 

@@ -16,8 +16,6 @@ from ragflow_lg.services.sessions import hold_lease
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
-__all__ = ["Readiness"]
-
 CHECK_S = 2.0
 """Time limit of one check."""
 

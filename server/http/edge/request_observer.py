@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.observability.operations import Operations
 
-__all__ = ["REQUEST_ID", "RequestObserver"]
-
 REQUEST_ID = "x-request-id"
 CLIENT_CLOSED_REQUEST = 499
 """Status in log and metrics of a request whose client disconnected before its body was complete."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-__all__ = ["freeze_objects", "run", "serve", "start_server"]
-
 GC_THRESHOLDS = (20_000, 20, 50)
 """Thresholds of the garbage collector: a full collection takes a tenth of a second."""
 SWITCH_INTERVAL_S = 0.001

@@ -22,8 +22,6 @@ from ragflow_lg.server.http.shared.auth import get_app_state
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
 
-__all__ = ["router"]
-
 router = make_native_router("canvases")
 
 _FORMATS = {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.streaming import StreamEvent
 
-__all__ = ["EVENT_STREAM", "build_event_schema", "read_event_position", "write_event_frames"]
-
 RETRY_S = 1.0
 
 Events = AsyncGenerator[tuple[int, "StreamEvent"]]

@@ -9,17 +9,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
 
-__all__ = [
-    "ForkRequest",
-    "NoFields",
-    "OpenSession",
-    "PinRequest",
-    "PublishRequest",
-    "RerunRequest",
-    "ResumeRequest",
-    "RunRequest",
-]
-
 MAX_FIELDS = 1000
 MAX_FILES = 100
 PAUSE_ID = r"^[0-9a-f]{32}$"

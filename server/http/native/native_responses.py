@@ -21,34 +21,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.run_control import RunControl
 
-__all__ = [
-    "CheckAnswer",
-    "DiagnosticAnswer",
-    "HistoryAnswer",
-    "MessageAnswer",
-    "MomentAnswer",
-    "NodeAnswer",
-    "PauseAnswer",
-    "RunAnswer",
-    "RunListAnswer",
-    "RunState",
-    "SessionAnswer",
-    "SessionListAnswer",
-    "SessionWhole",
-    "UsageAnswer",
-    "VersionAnswer",
-    "VersionListAnswer",
-    "VersionWhole",
-    "build_message_answer",
-    "build_moment_answer",
-    "build_pause_answer",
-    "build_run_answer",
-    "build_session_answer",
-    "build_session_whole",
-    "build_version_answer",
-    "respond_model",
-]
-
 RunState = Literal["running", "succeeded", "failed", "cancelled", "waiting", "answered", "interrupted", "refused"]
 """State of a run. ``waiting``: it has open forms. ``answered``: it had open forms, and another run continued it.
 ``interrupted``: stopped with its process; it can be continued. ``refused``: it never started."""

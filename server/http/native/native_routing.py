@@ -23,8 +23,6 @@ from ragflow_lg.server.http.shared.request_parsing import check_depth
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
 
-__all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "make_agent_router", "make_native_router"]
-
 _BEARER = HTTPBearer(
     auto_error=False, description="An API key, created by `ragflow-lg keys create`.", scheme_name="ApiKey"
 )

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.server.runs.turns import Turn
 
-__all__ = ["router"]
-
 router = make_agent_router("runs")
 
 _SHOW_PROBLEMS = describe_problems(404)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.branching import CheckpointInfo
 
 
-__all__ = ["router"]
-
 router = make_agent_router("sessions")
 
 _SHOW_PROBLEMS = describe_problems(404)

@@ -20,8 +20,6 @@ from ragflow_lg.server.http.native.native_routing import Agent, make_agent_route
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state
 
-__all__ = ["router"]
-
 router = make_agent_router("versions")
 
 

@@ -36,18 +36,6 @@ if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
     from fastapi.routing import APIRoute
 
-__all__ = [
-    "PREFIX",
-    "STATUS_DESCRIPTIONS",
-    "Problem",
-    "ProblemAnswer",
-    "describe_problems",
-    "is_native_path",
-    "respond_problem",
-    "to_problem",
-    "to_validation_problem",
-]
-
 PREFIX = "/native/v1"
 
 _CODES = {

@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming import StreamEvent
 
-__all__ = [
-    "BEGIN_RESPONSES",
-    "RUN_RESPONSES",
-    "Records",
-    "Responder",
-    "RunResponder",
-    "StreamResponder",
-    "load_run_answer",
-    "make_responder",
-    "make_stream_responder",
-    "stream_run",
-]
-
 START_TIMEOUT_S = 0.5
 """Time after which a background run counts as started once its session is free. Later errors reach its followers."""
 

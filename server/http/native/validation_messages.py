@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.component.plan import Plan
 
-__all__ = ["MAX_FAULTS", "check_input_names", "describe_fault", "format_location", "list_known_names"]
-
 MAX_FAULTS = 50
 """Most faults of one request that a response lists."""
 MAX_CHARS = 64

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.wire.wire_events import WireEvent
 
-__all__ = ["is_openai_path", "respond_openai_error", "router", "run_openai_turn"]
-
 router = APIRouter(tags=["OpenAI-compatible"])
 
 

@@ -23,8 +23,6 @@ from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 
 _CATEGORY = "agent_canvas"

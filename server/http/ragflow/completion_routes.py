@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
-__all__ = ["respond_to_page", "respond_with_turn", "router"]
-
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.engine.single_visit import input_form, visit_alone
-from ragflow_lg.server.agents.canvas_reset import reset_canvas
+from ragflow_lg.server.agents.agent_versions import reset_canvas
 from ragflow_lg.server.agents.tenant_files import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import VersionRow
@@ -23,8 +23,6 @@ from ragflow_lg.server.http.shared.responses import encode_json, respond
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
 

@@ -17,8 +17,6 @@ from ragflow_lg.server.http.shared.request_parsing import read_body
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.observability.audit import audit
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"])
 
 Page = Annotated[ApiCaller, Depends(authenticate_beta)]

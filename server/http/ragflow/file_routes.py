@@ -20,8 +20,6 @@ from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["RAGFlow: files"])
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate_any)]

@@ -10,8 +10,6 @@ from ragflow_lg.wire.wire_events import Message, MessageEnd, UserInputs, WireNod
 if TYPE_CHECKING:
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
-__all__ = ["DONE", "AnswerCollector", "Forwarding", "FrameBuilder", "build_error_frame", "write_frame"]
-
 DONE = b"data:[DONE]\n\n"
 
 Forwarding: TypeAlias = Literal["all", "session", "messages"]

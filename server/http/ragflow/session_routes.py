@@ -21,8 +21,6 @@ from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, parse_f
 from ragflow_lg.server.http.shared.responses import format_times, respond, respond_page, respond_plain
 from ragflow_lg.server.observability.audit import audit
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"])
 
 MAX_CANVAS_CHARS = 4 * 1024 * 1024

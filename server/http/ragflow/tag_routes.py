@@ -9,13 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.tag_repository import AgentTags
+from ragflow_lg.server.database.agent_repository import AgentTags
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import read_body, to_text
 from ragflow_lg.server.http.shared.responses import respond
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 

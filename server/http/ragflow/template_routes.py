@@ -10,11 +10,9 @@ from starlette.responses import Response
 
 from ragflow_lg.agents.plan_prompts import PROMPTS
 from ragflow_lg.models.citations import CITATION_GUIDELINES
-from ragflow_lg.server.agents.agent_templates import load_templates
+from ragflow_lg.server.agents.agent_versions import load_templates
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.responses import respond
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
 

@@ -14,8 +14,6 @@ from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, authenti
 from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import respond
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"])
 
 

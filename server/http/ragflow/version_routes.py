@@ -22,8 +22,6 @@ from ragflow_lg.server.http.shared.request_parsing import build_turn_request, pa
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.runs.run_control import RunControl
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"])
 
 

@@ -10,8 +10,6 @@ from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
 from ragflow_lg.server.observability.audit import audit
 
-__all__ = ["NO_ACCESS", "load_agent"]
-
 NO_ACCESS = "Make sure you have permission to access the agent."
 
 

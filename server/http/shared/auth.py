@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turns
 
-__all__ = [
-    "COMPAT_HEADER",
-    "ApiCaller",
-    "Authenticated",
-    "authenticate",
-    "authenticate_any",
-    "authenticate_beta",
-    "get_app_state",
-    "get_turns",
-]
-
 COMPAT_HEADER = "x-ragflow-compat"
 
 _AUDIT_PREFIX_CHARS = 12

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.streaming import DisconnectPolicy
 
-__all__ = [
-    "DISCONNECT_HEADER",
-    "IDS_HEADER",
-    "StreamPosition",
-    "await_while_connected",
-    "read_disconnect_policy",
-    "read_position",
-]
-
 IDS_HEADER = "x-ragflow-event-ids"
 DISCONNECT_HEADER = "x-ragflow-on-disconnect"
 

@@ -14,8 +14,6 @@ from ragflow_lg.server.streaming.task_cancellation import end_task
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["EventStream", "wait_for_disconnect"]
-
 FLUSH_INTERVAL_S = 0.005
 """Frames that arrive within this time after the last write are sent together: writing to the socket costs the most."""
 MAX_BUFFER_BYTES = 16 * 1024

@@ -14,8 +14,6 @@ from ragflow_lg.base.errors import RequestError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["Upload", "is_multipart", "read_parts"]
-
 MAX_FIELDS = 1000
 MAX_FIELD_BYTES = 4 * 1024 * 1024
 

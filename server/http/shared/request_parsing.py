@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import SessionRow
     from ragflow_lg.server.http.shared.auth import ApiCaller
 
-__all__ = ["build_turn_request", "check_depth", "parse_flag", "read_body", "read_page", "read_query", "to_text"]
-
 MAX_PAGE_SIZE = 100
 PAGE_SIZE = 30
 MAX_PAGE = 1_000_000

@@ -22,16 +22,6 @@ from ragflow_lg.base.errors import (
     StreamPositionError,
 )
 
-__all__ = [
-    "encode_json",
-    "format_times",
-    "respond",
-    "respond_error",
-    "respond_page",
-    "respond_plain",
-    "to_request_error",
-]
-
 JSON = "application/json"
 _SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
 """Refusals that also set the HTTP status, as failures of the server do. All others answer 200, as RAGFlow does."""

@@ -11,8 +11,6 @@ import orjson
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["select_declared_fields"]
-
 _EMPTY: Mapping[str, JsonValue] = {
     "string": "",
     "number": 0,

@@ -10,19 +10,6 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import RequestError
 
-__all__ = [
-    "MAX_BODY_BYTES",
-    "Anonymous",
-    "BasicAuth",
-    "JwtAuth",
-    "RateLimit",
-    "Security",
-    "TokenAuth",
-    "WebhookConfiguration",
-    "find_webhook_params",
-    "read_configuration",
-]
-
 MAX_BODY_BYTES = 10 * 1024 * 1024
 """Largest body, and the default."""
 

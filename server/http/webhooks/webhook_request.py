@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration
 
-__all__ = ["MAX_FILES", "read_payload"]
-
 MAX_FILES = 10
 MAX_FIELDS = 1000
 _JSON, _FORM, _PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turn
 
-__all__ = ["router"]
-
 logger = logging.getLogger(__name__)
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: webhooks"])

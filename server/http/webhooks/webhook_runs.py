@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.webhook_repository import WebhookTests
     from ragflow_lg.server.runs.turns import Turn, Turns
 
-__all__ = [
-    "MAX_EVENTS",
-    "TRIM_INTERVAL",
-    "WEBHOOK_SOURCE",
-    "TurnOutcome",
-    "WebhookTestRecorder",
-    "begin_turn",
-    "follow_in_background",
-    "follow_turn",
-    "trim_in_background",
-    "trim_sessions",
-]
-
 WEBHOOK_SOURCE = "webhook"
 """The source of sessions that webhooks create."""
 TRIM_INTERVAL = 20

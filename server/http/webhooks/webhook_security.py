@@ -13,8 +13,6 @@ from typing import Any
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.webhooks.webhook_configuration import BasicAuth, JwtAuth, RateLimit, Security, TokenAuth
 
-__all__ = ["check_body_size", "check_caller", "is_secret_header"]
-
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
 MAX_TOKEN_CHARS = 16_384
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 from ragflow_lg.adapters.system_services import SystemClock

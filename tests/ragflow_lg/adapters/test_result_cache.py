@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any, cast
 
 from ragflow_lg.adapters.result_cache import OVERHEAD_BYTES, MemoryResultCache

@@ -1,17 +1,23 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
-from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
+from ragflow_lg.agents.agent_run import (
+    TRUNCATION_MARK,
+    AgentResult,
+    AgentRun,
+    append_message,
+    fit_context_window,
+    result_text,
+)
+from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext, TurnContext
 from ragflow_lg.component.turn_context import MemorySteps
-from ragflow_lg.services.chat import ChatRequest
-from ragflow_lg.services.token_budget import TokenBudget
+from ragflow_lg.services.chat import ChatRequest, TokenBudget, ToolCall, ToolSchema
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.regions import play_run
@@ -72,3 +78,68 @@ def test_consecutive_messages_of_one_role_are_merged() -> None:
         "user",
         "assistant",
     ]
+
+
+def test_calls_are_listed_with_their_arguments_parsed_if_possible() -> None:
+    gathered = AgentResult()
+    gathered.add_call(ToolCall("1", "t", '{"a": 1}'), Outcome([1]))
+    gathered.add_call(ToolCall("2", "u", "[" * 100_000), Outcome("no", is_error=True))
+    assert gathered.use_tools[0] == {"name": "t", "arguments": {"a": 1}, "results": [1]}
+    assert gathered.use_tools[1]["arguments"] == "[" * 100_000
+
+
+def links(*files: dict[str, Any], answer: str = "") -> str:
+    gathered = AgentResult()
+    for file in files:
+        gathered.add_call(ToolCall("1", "t", "{}"), Outcome("x", artifacts=[file]))
+    return gathered.links(answer)
+
+
+PNG = {"name": "a.png", "url": "/f/a.png", "mime_type": "image/png"}
+
+
+def test_images_are_embedded_and_other_files_linked_once() -> None:
+    table = {"name": "t.csv", "url": "https://x.test/t.csv?a=1", "mime_type": "text/csv"}
+    assert links(PNG, table, PNG) == "\n\n![a.png](/f/a.png)\n\n[Download t.csv](https://x.test/t.csv?a=1)"
+    assert links(PNG, answer="See ![a.png](/f/a.png)!") == ""
+    assert links(PNG, answer="See ![a.png](/other)!") != ""
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "", "x.png", "http://[", None, 1])
+def test_invalid_urls_are_omitted(url: Any) -> None:
+    assert links({**PNG, "url": url}) == ""
+
+
+def test_names_and_urls_cannot_break_out_of_the_link() -> None:
+    assert links({"name": "a](x)\n![b", "url": "/f/a b(c).png", "mime_type": None}) == (
+        "\n\n[Download a\\](x) !\\[b](/f/a%20b%28c%29.png)"
+    )
+
+
+def request(*sizes: int, tools: int = 0) -> ChatRequest:
+    messages = tuple({"role": "user", "content": "word " * size} for size in sizes)
+    schemas = (ToolSchema("t", "x" * 4 * tools, {}),) if tools else ()
+    return ChatRequest("system", messages, tools=schemas)
+
+
+def test_a_request_that_fits_is_unchanged() -> None:
+    original = request(10, 20)
+    assert fit_context_window(original, 0, 1000) is original
+
+
+def test_the_longest_results_are_truncated_first_and_the_question_never() -> None:
+    fitted = fit_context_window(request(300, 2000, 400, 10), 1, 1200)
+    sizes = [estimate_tokens(message["content"]) for message in fitted.messages]
+    assert sum(sizes) <= 1200
+    assert [message["content"].endswith(TRUNCATION_MARK) for message in fitted.messages] == [False, True, False, False]
+    assert sizes[0] == 375
+
+
+def test_tools_count_towards_the_context() -> None:
+    assert fit_context_window(request(10, 500, tools=600), 1, 1000).messages[1]["content"].endswith(TRUNCATION_MARK)
+
+
+def test_truncation_ends_even_if_the_request_cannot_fit() -> None:
+    fitted = fit_context_window(request(5000, *[150] * 50), 1, 100)
+    assert all(estimate_tokens(message["content"]) <= 120 for message in fitted.messages[1:])
+    assert fit_context_window(request(5000), 1, 100) == request(5000)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls

@@ -1,7 +1,5 @@
 """The result of a tool is data everywhere: it is not interpreted as references, Jinja or instructions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

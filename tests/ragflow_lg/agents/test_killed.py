@@ -1,7 +1,5 @@
 """Agents whose process is killed during a call: completed steps and once-only calls are not repeated."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

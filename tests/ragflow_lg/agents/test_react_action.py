@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.agents.react_action import MAX_ACTIONS, WrittenCall, answer_in, is_no_action, read_actions

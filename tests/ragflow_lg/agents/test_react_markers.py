@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.agents.react_markers import MARKER_ENDS, may_begin_at, next_marker

@@ -1,7 +1,5 @@
 """Every strategy solves the tasks of ``tests/fixtures/agent_tasks`` with the same calls and answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, get_args
@@ -9,12 +7,13 @@ from typing import Any, get_args
 import pytest
 
 from ragflow_lg.agents.strategies import StrategyName, choose_strategy, load_strategy
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.conftest import FIXTURES
-from tests.fakes.agents import TOOLS, play_agent
+from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.canvas import CATALOG, canvas, node
-from tests.fakes.services import ScriptedModel
+from tests.fakes.services import Reply, ScriptedModel
 from tests.fakes.strategy_scripts import replies_of
 
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
@@ -104,3 +103,36 @@ async def test_a_spent_budget_makes_the_next_round_the_last(strategy: str) -> No
     assert turn.run.answer == "Vientiane."
     assert len(turn.outputs["use_tools"]) == 1
     assert turn.model.requests[-1][1].tools == ()
+
+
+LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
+
+
+async def test_results_come_back_in_the_order_of_the_calls() -> None:
+    calls = tool_calls(("tavily_search_1", {"query": "b"}), ("wikipedia_search_0", {"query": "a"}))
+    answers = {"http://t/search": ServiceError("Tavily is down")}
+    turn = await play_agent([calls, Reply("ok")], {"tools": [WIKI, TAVILY]}, answers=answers)
+    assert turn.tool_results[0] == "Tavily error: Tavily is down"
+    assert turn.tool_results[1].endswith("Vientiane is the capital.")
+    assistant: Any = turn.model.requests[-1][1].messages[1]
+    assert [call["name"] for call in assistant["tool_calls"]] == ["tavily_search_1", "wikipedia_search_0"]
+
+
+async def test_after_the_last_round_the_model_must_answer() -> None:
+    turn = await play_agent([LOOK, LOOK, LOOK, Reply("enough")], {"max_rounds": 1})
+    last = turn.model.requests[-1][1]
+    assert len(turn.model.requests) == 3
+    assert (last.tools, last.messages[-1]["content"]) == ((), "Exceed max rounds: 1")
+
+
+async def test_an_empty_streamed_answer_is_requested_again() -> None:
+    turn = await play_agent([Reply(""), Reply("there")])
+    assert (turn.run.answer, len(turn.model.requests)) == ("there", 2)
+
+
+async def test_reasoning_and_calls_are_one_thought() -> None:
+    first = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
+    first.reasoning = "I need to look."
+    turn = await play_agent([first, Reply("Vientiane.", reasoning="Now I know it.")])
+    thought = "I need to look.Running the wikipedia_search_0 tool...Now I know it."
+    assert turn.outputs["content"] == f"<think>{thought}</think>Vientiane."

@@ -1,7 +1,5 @@
 """The extras: every one that ``pyproject.toml`` declares is known, and a missing one is named."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import tomllib
 from importlib.util import find_spec

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from langgraph._internal import _constants
 from langgraph.constants import END, START
 from langgraph.graph import StateGraph

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 from ragflow_lg.base.trace_context import current_traceparent, use_traceparent

@@ -1,7 +1,5 @@
 """Properties of every component in the catalog, built in or installed."""
 
-from __future__ import annotations
-
 import copy
 import json
 from inspect import iscoroutinefunction

@@ -1,7 +1,5 @@
 """Invoke."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.engine.prior_messages import (
     MAX_PRIOR_ENTRIES,
     history_lines,

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext, TurnContext
 from ragflow_lg.component.plan import Plan, PlanNode

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord, NodeStarted
 from ragflow_lg.dsl_compiler import compile_canvas

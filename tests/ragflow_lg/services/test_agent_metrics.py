@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics

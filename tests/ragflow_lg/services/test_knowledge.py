@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 
 

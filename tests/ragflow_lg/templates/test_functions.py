@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.templates import render_budget as template_budget

@@ -1,7 +1,5 @@
 """Properties of every tool that uses a service, for any answer of the service."""
 
-from __future__ import annotations
-
 import json
 import logging
 import random

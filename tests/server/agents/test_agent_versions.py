@@ -1,11 +1,21 @@
-from __future__ import annotations
-
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.agent_versions import build_version, check_draft, delete_version, find_version, publish
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.server.agents.agent_versions import (
+    build_version,
+    check_draft,
+    delete_version,
+    find_version,
+    load_templates,
+    publish,
+    reset_canvas,
+)
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.settings import Settings
 from tests.server.http.app_server import ECHO, FORM, start_app
@@ -60,3 +70,77 @@ def test_a_version_row_has_its_defaults() -> None:
 async def test_of_a_template_only_its_canvas_is_stored() -> None:
     template = {"title": "Echo", "description": "", "dsl": ECHO}
     assert await check_draft(Settings(), template) == await check_draft(Settings(), ECHO)
+
+
+def test_a_reset_removes_the_data_of_turns_only() -> None:
+    canvas: dict[str, Any] = {
+        "components": {"begin": {}},
+        "history": [["user", "Hi"]],
+        "path": ["begin"],
+        "retrieval": {"chunks": []},
+        "memory": [1],
+        "globals": {
+            "sys.query": "Hi",
+            "sys.conversation_turns": 3,
+            "sys.files": ["a"],
+            "sys.flag": True,
+            "sys.map": {"a": 1},
+            "sys.nothing": None,
+            "env.set": "changed",
+            "env.number": 4,
+            "env.list": ["a"],
+            "env.gone": "x",
+            "other": 1,
+        },
+        "variables": {
+            "set": {"type": "string", "value": "as declared"},
+            "number": {"type": "number", "value": None},
+            "list": {"type": "array<string>"},
+            "gone": "nonsense",
+        },
+    }
+    reset = reset_canvas(canvas)
+    assert {name: reset[name] for name in ("history", "path", "retrieval", "memory")} == {
+        "history": [],
+        "path": [],
+        "retrieval": [],
+        "memory": [],
+    }
+    assert reset["globals"] == {
+        "sys.query": "",
+        "sys.conversation_turns": 0,
+        "sys.files": [],
+        "sys.flag": False,
+        "sys.map": {},
+        "sys.nothing": None,
+        "env.set": "as declared",
+        "env.number": 0,
+        "env.list": [],
+        "env.gone": "",
+        "other": 1,
+    }
+    assert canvas["path"] == ["begin"]
+    assert reset_canvas({"globals": [], "components": {}})["globals"] == []
+
+
+@pytest.mark.parametrize("template", load_templates(None), ids=lambda template: template["title"]["en"])
+def test_a_built_in_template_can_run(template: dict[str, Any]) -> None:
+    plan, diagnostics = check_canvas(template["dsl"], load_catalog())
+    assert plan is not None
+    assert list(diagnostics) == []
+    assert list(template) == ["id", "title", "description", "canvas_type", "canvas_category", "avatar", "dsl"]
+
+
+def test_a_folder_adds_canvases_and_other_files_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "my_canvas.json").write_text(json.dumps(ECHO))
+    about = {"title": "Echo", "description": {"de": "Ruft zurück"}, "canvas_type": "Other", "dsl": ECHO}
+    (tmp_path / "echo.json").write_text(json.dumps(about))
+    for name, text in {"a": "{", "b": "[]", "c": '{"dsl": {}}'}.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    (tmp_path / "d.json").mkdir()
+    rows = load_templates(tmp_path)[len(load_templates(None)) :]
+    assert [(row["title"], row["description"], row["canvas_type"]) for row in rows] == [
+        ({"en": "Echo"}, {"de": "Ruft zurück"}, "Other"),
+        ({"en": "My canvas"}, {"en": ""}, "Recommended"),
+    ]
+    assert load_templates(tmp_path / "nowhere") == load_templates(None)

@@ -1,7 +1,5 @@
 """Running the command in this process."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.server.cli.command import Cli
 
 

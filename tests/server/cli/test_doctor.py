@@ -1,5 +1,11 @@
-from __future__ import annotations
+import sys
+from typing import Any
 
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.component.registry import BrokenSpec, Registry
+from ragflow_lg.server.cli.doctor import probe_packages, probe_tools
+from ragflow_lg.server.settings import Settings
+from tests.fakes.mcp_servers import REAL, TINY
 from tests.server.cli.command import Cli
 
 
@@ -16,3 +22,28 @@ def test_an_unreachable_store_fails_with_advice(cli: Cli) -> None:
     assert failed.returncode == 1
     assert "FAIL" in failed.stdout
     assert "→ Start the server" in failed.stdout
+
+
+async def test_every_server_lists_its_tools() -> None:
+    def command(*args: str) -> dict[str, Any]:
+        return {"command": sys.executable, "args": args, "initialize_timeout_s": 30, "timeout_s": 1}
+
+    inside = {"url": "http://10.0.0.1/mcp"}
+    settings = Settings.model_validate(
+        {"mcp": {"real": command(*REAL), "tiny": command(*TINY, "well"), "ill": command(*TINY, "crash"), "in": inside}}
+    )
+    real, tiny, ill, in_ = await probe_tools(settings)
+    assert (real.is_well, real.what.split(",")[0]) == (True, "MCP server real offers add")
+    assert (tiny.is_well, tiny.advice) == (False, 'See timeout_s of [mcp."tiny"].')
+    assert (ill.what, "exit code 7" in ill.advice) == ("MCP server ill cannot be used", True)
+    assert "[http] allow" in in_.advice
+
+
+async def test_without_servers_there_are_no_findings() -> None:
+    assert await probe_tools(Settings()) == []
+
+
+def test_components_that_cannot_be_loaded_are_reported() -> None:
+    broken = BrokenSpec("Bad", SettingsError("It is ill."))
+    (finding,) = probe_packages(Registry({"installed": lambda: [broken]}))
+    assert (finding.is_well, finding.what, finding.advice) == (False, "Bad cannot be loaded", "It is ill.")

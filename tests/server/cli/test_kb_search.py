@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.kb_search import get_dataset, knowledge_database
+from tests.fakes.embedded import fill, stored_knowledge
 from tests.server.cli.command import ROOT, invoke
 
 
@@ -47,3 +47,13 @@ def test_everything_is_exported(tmp_path: Path, settings: Mapping[str, str]) -> 
 def test_a_full_disk_is_reported(settings: Mapping[str, str]) -> None:
     failed = invoke("kb", "export", "handbook", "-o", "/dev/full", environment=settings).exception
     assert str(failed) == "/dev/full cannot be written: No space left on device."
+
+
+def test_a_dataset_is_found_by_name_and_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGFLOW_LG_KNOWLEDGE__URL", f"sqlite:///{tmp_path}/k.db")
+    fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["x"]})
+    database = knowledge_database(None)
+    dataset = get_dataset(database, "d")
+    assert get_dataset(database, dataset.id) == dataset
+    with pytest.raises(SettingsError, match="kb list"):
+        get_dataset(database, "none")

@@ -1,7 +1,5 @@
 """Sessions over several commands: each call finds what the one before has stored."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.server.cli.sessions import _list_or_delete  # pyright: ignore[reportPrivateUsage]

@@ -1,7 +1,5 @@
 """Rows for tests, with defaults for all columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow, VersionRow

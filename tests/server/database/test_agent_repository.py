@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.agent_repository import MAX_DRAFTS, AgentQuery, AgentRepository
+from ragflow_lg.server.database.agent_repository import MAX_DRAFTS, AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.session_repository import SessionRepository
 from tests.server.database.rows import agent, message, session, version
@@ -129,3 +127,16 @@ async def test_a_version_is_deleted_unless_a_session_uses_it(database_url: str) 
         await SessionRepository(database, "us").pin("s1", "v1")
         assert await ours.delete_version("a1", "v2") == 0
         assert [row.id for row in await ours.all_versions("a1")] == ["v1"]
+
+
+async def test_tags_are_counted_for_their_tenant_only(database_url: str) -> None:
+    async with open_database(database_url) as database:
+        await AgentRepository(database, "us").add(agent(), version())
+        await AgentRepository(database, "us").add(agent("a2", "B", "v2", canvas_category="other"), version("v2", "a2"))
+        ours, theirs = AgentTags(database, "us"), AgentTags(database, "them")
+        await ours.set("a1", "shop,mail")
+        await ours.set("a2", "shop")
+        await theirs.set("a1", "stolen")
+        assert await ours.counts() == {"shop": 2, "mail": 1}
+        assert await ours.counts("other") == {"shop": 1}
+        assert await theirs.counts() == {}

@@ -1,7 +1,5 @@
 """Texts that PostgreSQL refuses unless they are changed: NUL and unpaired surrogates."""
 
-from __future__ import annotations
-
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.file_repository import FileRepository

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from tests.server.database.rows import message, session

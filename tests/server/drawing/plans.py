@@ -1,7 +1,5 @@
 """Plans for tests of drawings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

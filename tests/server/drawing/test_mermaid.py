@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.server.drawing import to_mermaid
 from tests.server.drawing.plans import DRAWINGS, plan_of, plan_with_region, support_plan
 

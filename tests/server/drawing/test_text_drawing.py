@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.server.drawing import to_text_drawing
 from ragflow_lg.server.drawing.text_drawing import MAX_LINES
 from tests.server.drawing.plans import DRAWINGS, plan_of, support_plan

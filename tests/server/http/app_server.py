@@ -1,7 +1,5 @@
 """A server on a free port of 127.0.0.1, with a scripted model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Requests meant to make a server fail: each is refused in the shape of its path."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 ``make fuzz-api`` runs longer.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

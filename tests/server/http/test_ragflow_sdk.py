@@ -1,7 +1,5 @@
 """RAGFlow's SDK, in the version that installs on Python 3.11, against the server."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 `make clients` installs the versions that this Python cannot hold under ``.cache/clients``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

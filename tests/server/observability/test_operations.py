@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-from ragflow_lg.server.observability.operations import Operations
+from ragflow_lg.server.observability.operations import Operations, RateLimiter
 from ragflow_lg.server.settings import ServerSection
 
 
@@ -10,3 +8,35 @@ async def test_the_limits_come_from_the_settings() -> None:
     assert operations.slots.in_use == 1
     assert [operations.keys.wait_s("k") > 0 for _ in range(2)] == [False, True]
     assert [operations.addresses.wait_s("a") > 0 for _ in range(3)] == [False, False, True]
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_limit_is_refilled_evenly() -> None:
+    time = Time()
+    limiter = RateLimiter(60, time)
+    assert [limiter.wait_s("a") for _ in range(60)] == [0.0] * 60
+    assert limiter.wait_s("a") == 1.0
+    assert limiter.wait_s("b") == 0.0
+    time.now = 0.5
+    assert limiter.wait_s("a") == 0.5
+    time.now = 1.0
+    assert [limiter.wait_s("a"), limiter.wait_s("a")] == [0.0, 1.0]
+
+
+def test_without_a_limit_every_request_is_allowed() -> None:
+    limiter = RateLimiter(0, Time())
+    assert [limiter.wait_s("a") for _ in range(1000)] == [0.0] * 1000
+
+
+def test_the_number_of_remembered_clients_is_bounded() -> None:
+    limiter = RateLimiter(1, Time(), max_clients=2)
+    for client in ("a", "b", "c"):
+        assert limiter.wait_s(client) == 0.0
+    assert limiter.wait_s("c") > 0
+    assert limiter.wait_s("a") == 0.0

@@ -1,7 +1,5 @@
 """Settings are read in an empty folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

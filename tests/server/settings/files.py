@@ -1,7 +1,5 @@
 """Settings files for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FULL = """

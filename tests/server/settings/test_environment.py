@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.server.settings.environment import unknown_variables, variable_name

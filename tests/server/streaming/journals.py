@@ -1,7 +1,5 @@
 """Journals of both kinds with short timeouts, and run managers on them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast

@@ -1,15 +1,34 @@
-from __future__ import annotations
-
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.errors import (
+    AnswerError,
+    CanvasChangedError,
+    CheckpointError,
+    ConflictError,
+    NodeTimeoutError,
+    RagflowLgError,
+    RunCancelled,
+    RunError,
+    ServiceError,
+    StreamError,
+    StreamGapError,
+    UndeclaredTargetError,
+)
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.server.streaming.error_codec import StoredError
-from ragflow_lg.server.streaming.event_codec import RunEnd, decode_entry, encode_entry, to_json_bytes
+from ragflow_lg.server.streaming.event_codec import (
+    RunEnd,
+    StoredError,
+    decode_entry,
+    encode_entry,
+    revive_error,
+    store_error,
+    to_json_bytes,
+)
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire.wire_events import (
@@ -75,3 +94,32 @@ def test_damaged_data_is_reported(data: bytes) -> None:
 
 def test_values_without_a_json_form_become_null() -> None:
     assert to_json_bytes({"a": object(), "b": float("inf")}) == b'{"a":null,"b":null}'
+
+
+ERRORS = [
+    AnswerError({"size": "It is required."}, node="UserFillUp:0", advice="Answer again."),
+    CanvasChangedError("The canvas has changed.", node="LLM:0"),
+    CheckpointError("The store is gone."),
+    ConflictError("It is being run."),
+    NodeTimeoutError("LLM:0", 2.5),
+    RunCancelled("LLM:0"),
+    RunError("KeyError: 'x'"),
+    ServiceError("Too many requests.", is_retryable=True, retry_after_s=2.0),
+    StreamGapError("Dropped.", first=41),
+    UndeclaredTargetError("Switch:0", "Message:1"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+def test_a_revived_error_equals_the_stored_one(error: RagflowLgError) -> None:
+    stored = msgspec.json.decode(msgspec.json.encode(store_error(error)), type=StoredError)
+    error_ = revive_error(stored)
+    assert type(error_) is type(error)
+    assert str(error_) == str(error)
+    assert vars(error_) == vars(error)
+
+
+def test_an_unknown_code_becomes_a_run_error_with_known_fields_only() -> None:
+    error_ = revive_error(StoredError("os.system", "x", {"node": "n", "__class__": "y", "add_note": 1}))
+    assert type(error_) is RunError
+    assert vars(error_) == {"node": "n"}

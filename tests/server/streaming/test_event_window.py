@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.server.streaming.event_window import PAGE, Bounds, Entry, Extent, Window, first_page

@@ -1,7 +1,5 @@
 """Tests of a real ``langgraph dev`` through LangGraph's client."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

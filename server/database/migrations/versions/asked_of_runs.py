@@ -6,8 +6,6 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
 
-__all__ = ["down_revision", "downgrade", "revision", "upgrade"]
-
 revision = "0004_asked_of_runs"
 down_revision = "0003_runs_of_agents"
 

@@ -6,8 +6,6 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
 
-__all__ = ["down_revision", "downgrade", "revision", "upgrade"]
-
 revision = "0001"
 down_revision = None
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-__all__ = ["down_revision", "downgrade", "revision", "upgrade"]
-
 revision = "0005_lease_of_runs"
 down_revision = "0004_asked_of_runs"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from alembic import op
 
-__all__ = ["down_revision", "downgrade", "revision", "upgrade"]
-
 revision = "0003_runs_of_agents"
 down_revision = "0002_webhooks"
 

@@ -1,7 +1,5 @@
 """The two servers that the same tests run on: the contract server and a real Elasticsearch."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncGenerator
 

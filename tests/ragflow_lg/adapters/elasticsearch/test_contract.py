@@ -1,7 +1,5 @@
 """The contract server and a real Elasticsearch return the same candidates with the same scores for many questions."""
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -1,7 +1,5 @@
 """The real package is not installed for tests; a small module with the same interface replaces it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

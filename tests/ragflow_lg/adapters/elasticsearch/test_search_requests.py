@@ -1,7 +1,5 @@
 """Requests are compared with the files of ``tests/fixtures/elasticsearch``."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

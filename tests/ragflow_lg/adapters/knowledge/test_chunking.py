@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.adapters.knowledge.chunking import Block, format_row, split_into_chunks
 from ragflow_lg.base.tokens import estimate_tokens
 

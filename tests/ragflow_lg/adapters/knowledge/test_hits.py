@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragflow_lg.adapters.knowledge.hash_embedder import HashingEmbedder
+from ragflow_lg.adapters.knowledge.embedders import HashingEmbedder
 from ragflow_lg.adapters.knowledge.hits import NO_HITS, Hits, HybridQuery, find_hits, merge_hits
 from ragflow_lg.adapters.knowledge.knowledge_records import list_datasets, vectors_table
 from ragflow_lg.adapters.knowledge.vector_matrices import MatrixCache

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ragflow_lg.adapters.knowledge.rerank_scores import compute_window_size, normalize_scores

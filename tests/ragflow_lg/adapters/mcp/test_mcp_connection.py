@@ -1,7 +1,5 @@
 """Sessions with real servers over each transport."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 from ragflow_lg.adapters.recording.cassette import CassetteWriter, HttpLine, read_cassette

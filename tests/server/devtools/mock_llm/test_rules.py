@@ -1,13 +1,12 @@
-from __future__ import annotations
-
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.devtools.mock_llm.rules import CallSpan, Reply, Rules, TextTest, load_rules
+from ragflow_lg.server.devtools.mock_llm.rules import CallSpan, Reply, Rules, TextTest, compile_pattern, load_rules
 
 
 def write_rules(folder: Path, text: str, name: str = "rules.toml") -> Path:
@@ -116,3 +115,21 @@ def test_the_models_are_named_by_rules() -> None:
 
 def test_an_error_in_a_stream_may_have_a_message() -> None:
     assert Reply(error="it fell", error_after=1).error == "it fell"
+
+
+def test_a_pattern_may_match_anywhere() -> None:
+    assert compile_pattern("b+c").matches("abbc")
+    assert not compile_pattern("^b").matches("ab")
+
+
+@pytest.mark.parametrize(("text", "problem"), [("(", "not a valid regular"), ("a" * 1001, "longer than 1,000")])
+def test_an_invalid_pattern_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        compile_pattern(text)
+
+
+def test_a_search_that_takes_too_long_is_stopped() -> None:
+    start_time = time.process_time()
+    with pytest.raises(TimeoutError):
+        compile_pattern(r"(\w+\s?)+(\w+\s?)+(\w+\s?)+$").matches("word " * 5000 + "!")
+    assert time.process_time() - start_time < 5

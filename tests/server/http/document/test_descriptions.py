@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ragflow_lg.server.http.document.chat_shapes import ChatError
 from ragflow_lg.server.http.document.descriptions import (
     describe_header,

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -7,7 +5,11 @@ from pydantic import BaseModel, ValidationError
 
 from ragflow_lg.server.http.document import request_bodies as bodies
 
-MODELS: list[type[BaseModel]] = [getattr(bodies, name) for name in bodies.__all__]
+MODELS: list[type[BaseModel]] = [
+    value
+    for value in vars(bodies).values()
+    if isinstance(value, type) and issubclass(value, BaseModel) and value.__module__ == bodies.__name__
+]
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)

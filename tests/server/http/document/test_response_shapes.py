@@ -1,7 +1,5 @@
 """``tests/server/http/test_openapi.py`` checks the responses of all routes against these shapes."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 from pydantic import ValidationError

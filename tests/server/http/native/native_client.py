@@ -1,7 +1,5 @@
 """Clients of the native API of a server, and readers of its responses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager

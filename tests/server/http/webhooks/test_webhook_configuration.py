@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ipaddress import ip_network
 from typing import Any
 

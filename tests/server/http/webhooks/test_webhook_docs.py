@@ -1,7 +1,5 @@
 """The commands of the page on webhooks work as printed."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import create_engine, inspect, text

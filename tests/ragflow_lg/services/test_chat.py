@@ -1,7 +1,4 @@
-from __future__ import annotations
-
-from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolCall, Usage
-from ragflow_lg.services.token_budget import TokenBudget, count_tokens
+from ragflow_lg.services.chat import ChatAnswer, ChatRequest, TokenBudget, ToolCall, Usage, count_tokens
 
 
 def test_tokens_are_counted_or_estimated() -> None:
