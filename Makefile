@@ -67,7 +67,7 @@ lint: $(VENV)/.ok $(VALE)
 
 # The prose linter: the one that is installed, or built by Go's own tools.
 VALE := .cache/bin/vale
-PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks ragflow_lg checkpoints dsl_compiler server tests
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples/README.md benchmarks ragflow_lg tests
 $(VALE):
 	@mkdir -p $(@D)
 	@if command -v vale >/dev/null; then ln -sf "$$(command -v vale)" $@; \

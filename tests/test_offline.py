@@ -75,7 +75,7 @@ def mock_llm(folder: Path, rules: str) -> Generator[str]:
 
 
 def requests(folder: Path) -> list[dict[str, Any]]:
-    """Give what the server has logged."""
+    """Return what the server has logged."""
     return [json.loads(line) for line in (folder / "requests.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -114,7 +114,7 @@ def llm_canvas(folder: Path) -> Path:
 
 
 def answer(events: list[dict[str, Any]]) -> str:
-    """Give what was said, without thoughts."""
+    """Return what was said, without thoughts."""
     said, is_thinking = "", False
     for event in events:
         if event["event"] == "message":
@@ -125,7 +125,7 @@ def answer(events: list[dict[str, Any]]) -> str:
 
 
 def steady(events: list[dict[str, Any]]) -> list[Any]:
-    """Give events without what differs from run to run: times."""
+    """Return events without what differs from run to run: times."""
 
     def still(value: Any) -> Any:
         if isinstance(value, dict):

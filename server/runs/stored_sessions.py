@@ -109,7 +109,7 @@ async def fork_session(
 
 
 async def abandon_turn(store: Store, canvas: CompiledCanvas, session: str, clock: Clock) -> None:
-    """Give up the turn a session waits in; its next run begins a new turn.
+    """Abandon the turn a session waits in; its next run begins a new turn.
 
     Raises:
         ConflictError: If the session does not wait, or is running.

@@ -22,7 +22,7 @@ class Source:
 
     @property
     def module(self) -> str:
-        """Give the dotted name."""
+        """Return the dotted name."""
         parts = self.path.with_suffix("").parts
         inside = parts if parts[0] in ("ragflow_lg", "tests") else ("ragflow_lg", *parts)
         return ".".join(inside[:-1] if inside[-1] == "__init__" else inside)
@@ -39,13 +39,13 @@ class Source:
 
 
 def sources(*folders: str) -> list[Source]:
-    """Give all modules below the folders, by default those of the four packages."""
+    """Return all modules below the folders, by default those of the four packages."""
     found = [path for folder in folders or FOLDERS for path in (ROOT / folder).rglob("*.py")]
     return [Source(path.relative_to(ROOT)) for path in sorted(found)]
 
 
 def declared_names(tree: ast.Module) -> list[str] | None:
-    """Give what a module's ``__all__`` lists, or None if it has none."""
+    """Return what a module's ``__all__`` lists, or None if it has none."""
     for statement in tree.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):

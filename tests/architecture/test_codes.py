@@ -18,7 +18,7 @@ ROW = re.compile(
 
 
 def error_classes(base: type[RagflowLgError] = RagflowLgError) -> list[type[RagflowLgError]]:
-    """Give the whole tree, without what tests derive from it."""
+    """Return the whole tree, without what tests derive from it."""
     own = [child for child in base.__subclasses__() if child.__module__.startswith("ragflow_lg.")]
     return [base, *(found for child in own for found in error_classes(child))]
 

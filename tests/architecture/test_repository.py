@@ -46,7 +46,7 @@ def requirements(*extras: str) -> set[str]:
 
 
 def tracked_files() -> list[Path]:
-    """Give the files of the repository; those that git would take, where there is git."""
+    """Return the files of the repository; those that git would take, where there is git."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,

@@ -352,7 +352,7 @@ def _calls(answer: Any) -> tuple[ToolCall, ...]:
 
 
 def _complete_calls(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Return calls that each have an id, a name (the model is told that `_UNNAMED` is wrong) and arguments."""
+    """Return calls that each have an id, a name (the result tells the model that `_UNNAMED` is wrong) and arguments."""
     return tuple(
         ToolCall(call.id or f"call_{number}", call.name.strip() or _UNNAMED, call.arguments.strip() or "{}")
         for number, call in enumerate(calls, 1)

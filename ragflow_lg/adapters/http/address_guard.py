@@ -96,7 +96,7 @@ class AddressGuard:
 
     ``allow`` lists exceptions: ``host``, ``*.suffix``, an address or a CIDR network, each with an optional ``:port``
     (IPv6 addresses in brackets then). A name allows private and loopback addresses, but never link-local addresses and
-    cloud metadata services. Those are allowed only by address, because whoever controls the name chooses its addresses.
+    cloud metadata services. Those are allowed only by address, because the owner of the name chooses its addresses.
 
     Raises:
         SettingsError: for an entry with another format.

@@ -97,7 +97,7 @@ async def test_an_allow_list_entry_allows_matching_addresses(entry: str, host: s
         ("*.corp.example", "evilcorp.example", 80, "10.0.0.1"),
         ("10.0.0.0/8", "any.example", 80, "192.168.0.1"),
         ("10.0.0.0/8:8080", "any.example", 80, "10.0.0.1"),
-        # Whoever controls an allowed name must not get access to the credentials of the machine.
+        # Anyone who controls an allowed name must not get access to the credentials of the machine.
         ("wiki.example", "wiki.example", 80, "169.254.169.254"),
         ("wiki.example", "wiki.example", 80, "fe80::1"),
         ("wiki.example", "wiki.example", 80, "fd00:ec2::254"),
