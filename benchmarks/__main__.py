@@ -221,7 +221,7 @@ async def _main() -> None:
     await print_stores(services_of(), print)
     await print_searches(services_of(), print)
     example = str(Path(__file__).parent.parent / "examples" / "customer_service_router.json")
-    check = _process_ms(sys.executable, "-m", "ragflow_lg.server", "check", example)
+    check = _process_ms(sys.executable, "-m", "ragflow_lg", "check", example)
     bare = _process_ms(sys.executable, "-c", "import pydantic, typer")
     print(
         f"{'check FILE, cold':<40} {check:>9.0f} {bare:>12.0f} {check / bare:>7.2f}   (by hand: import pydantic, typer)"

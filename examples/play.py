@@ -19,7 +19,7 @@ def main() -> int:
         sys.stdout.write(f"\n== {title}\n\n")
         sys.stdout.flush()
         code = subprocess.run(
-            [sys.executable, "-m", "ragflow_lg.server", *arguments], stderr=subprocess.STDOUT, check=False
+            [sys.executable, "-m", "ragflow_lg", *arguments], stderr=subprocess.STDOUT, check=False
         ).returncode
         if code:
             return code

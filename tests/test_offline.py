@@ -56,7 +56,7 @@ def mock_llm(folder: Path, rules: str) -> Generator[str]:
     command = [
         sys.executable,
         "-m",
-        "ragflow_lg.server",
+        "ragflow_lg",
         "mock-llm",
         str(file),
         "--log",

@@ -41,7 +41,7 @@ def fuzz(folder: Path, examples: int, limit_s: float, phases: str = "examples,co
     log = folder / "server.log"
     with log.open("wb") as errors:  # an unread pipe would block the server once it is full
         server = subprocess.Popen(
-            [sys.executable, "-m", "ragflow_lg.server", "serve", "--port", "0", "--model", "demo"],
+            [sys.executable, "-m", "ragflow_lg", "serve", "--port", "0", "--model", "demo"],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -19,7 +19,7 @@ from rich.text import Text
 ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "killed_and_continued.svg"
 CANVAS = "examples/customer_service_router.json"
-COMMAND = [sys.executable, "-m", "ragflow_lg.server"]
+COMMAND = [sys.executable, "-m", "ragflow_lg"]
 
 RULES = """
 [[rules]]

@@ -70,7 +70,7 @@ async def replicas(
 async def _start(settings: Path, key: str) -> Replica:
     arguments: list[Any] = ["serve", "--port", "0", "--model", "any@Mock", "--settings", settings]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "ragflow_lg.server", *map(str, arguments)]
+    command = [sys.executable, "-m", "ragflow_lg", *map(str, arguments)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=settings.parent, env=environment)
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()

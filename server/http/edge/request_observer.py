@@ -30,7 +30,7 @@ UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
-logger = logging.getLogger("server.access")
+logger = logging.getLogger("ragflow_lg.access")
 
 
 class RequestObserver:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.server.cli.command import ROOT, SUPPORT, call, write_canvas
 
-COMMAND = [sys.executable, "-m", "ragflow_lg.server"]
+COMMAND = [sys.executable, "-m", "ragflow_lg"]
 
 
 @pytest.mark.parametrize(

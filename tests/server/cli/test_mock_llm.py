@@ -21,7 +21,7 @@ def test_it_prints_its_url_logs_and_ends_at_once(tmp_path: Path, number: signal.
         '[[rules]]\nwhen.user = "slow"\nreplies = [{ delay_s = 60 }]\n[[rules]]\nreplies = [{ text = "hi" }]'
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragflow_lg.server", "mock-llm", str(rules), "--log", str(log)],
+        [sys.executable, "-m", "ragflow_lg", "mock-llm", str(rules), "--log", str(log)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -99,7 +99,7 @@ def test_a_signal_stops_the_turn_where_it_can_be_continued(
     (tmp_path / "c.json").write_text(json.dumps(canvas({"call": slow, **out("after {call@result}")})))
     monkeypatch.setenv("RAGFLOW_LG_HTTP__ALLOW", '["127.0.0.1"]')
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragflow_lg.server", "run", "c.json", "q", "--session", "s", "--events", "json"],
+        [sys.executable, "-m", "ragflow_lg", "run", "c.json", "q", "--session", "s", "--events", "json"],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

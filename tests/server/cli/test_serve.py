@@ -16,7 +16,7 @@ from tests.server.http.app_server import ECHO
 
 def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "ragflow_lg.server", "serve", "--port", "0", "--model", "demo"],
+        [sys.executable, "-m", "ragflow_lg", "serve", "--port", "0", "--model", "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

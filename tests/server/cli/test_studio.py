@@ -72,7 +72,7 @@ def test_the_server_restarts_for_a_new_canvas_and_ends_with_the_command(tmp_path
     command = [
         sys.executable,
         "-m",
-        "ragflow_lg.server",
+        "ragflow_lg",
         "studio",
         str(tmp_path),
         "--model",

@@ -50,7 +50,7 @@ class ServerProcess:
 async def start_server(folder: Path, key: str = "") -> AsyncGenerator[ServerProcess]:
     """Start a server in a folder that holds all its data."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ragflow_lg.server", "serve", "--port", "0"),
+        *(sys.executable, "-m", "ragflow_lg", "serve", "--port", "0"),
         stdout=asyncio.subprocess.PIPE,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

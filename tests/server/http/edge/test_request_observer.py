@@ -50,7 +50,7 @@ async def test_frequent_requests_are_refused_with_a_retry_time(
 async def test_a_client_that_disconnects_within_its_body_is_logged_as_499(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "server.access")
+    caplog.set_level(logging.INFO, "ragflow_lg.access")
     async with start_app(tmp_path) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 9\r\n\r\n{{"
@@ -203,7 +203,7 @@ async def test_log_lines_have_the_request_id_and_the_tenant(tmp_path: Path, capl
             await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
     finally:
         logging.getLogger().removeHandler(handler)
-    assert seen["server.access"] == seen["ragflow_lg.server.observability.metrics"] == ("r7", "tenant", True)
+    assert seen["ragflow_lg.access"] == seen["ragflow_lg.server.observability.metrics"] == ("r7", "tenant", True)
 
 
 async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
