@@ -10,7 +10,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.lease_owner import Owner, this_process
 from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
-from ragflow_lg.checkpoints.redis.redis_store import RedisLeaseTable
+from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
 from tests.stores import fresh_prefix
 
 

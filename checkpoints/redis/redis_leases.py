@@ -1,0 +1,68 @@
+"""Leases in Redis as RAGFlow's ``agent:active-session`` hashes. Each method is one script or command."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
+from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder
+from ragflow_lg.checkpoints.redis.redis_saver import lease_key
+
+_TAKE = """
+local token = redis.call('HGET', KEYS[1], 'token')
+if token and token ~= ARGV[2] then
+    return {0, token, redis.call('HGET', KEYS[1], 'owner') or ''}
+end
+token = redis.call('INCR', KEYS[2])
+redis.call('EXPIRE', KEYS[2], ARGV[5])
+redis.call('DEL', KEYS[1])
+local now = redis.call('TIME')[1]
+redis.call('HSET', KEYS[1], 'session_id', ARGV[4], 'token', token, 'owner', ARGV[1], 'started_at', now)
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return {1, token, ''}
+"""
+_RENEW = """
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
+_FREE = "if redis.call('HGET', KEYS[1], 'token') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+class RedisLeaseTable:
+    """Leases as RAGFlow's ``agent:active-session`` hashes; they expire by the server's clock."""
+
+    errors: ClassVar[tuple[type[Exception], ...]] = (RedisError, OSError)
+
+    def __init__(self, client: Redis, prefix: str, lease_s: float = LEASE_S) -> None:
+        self._client = cast("Any", client)
+        self._prefix = prefix
+        self._lease_ms = int(lease_s * 1000)
+
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+        """Lease a session that is free, or whose lease has the token ``dead_token``."""
+        key = lease_key(self._prefix, session)
+        counter = f"{self._prefix}agent:lease-token:{session}"
+        arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
+        is_ours, token, holder = await self._client.eval(_TAKE, 2, key, counter, *arguments)
+        return int(token) if is_ours else _holder(token, holder)
+
+    async def find(self, session: str) -> LeaseHolder | None:
+        """Return the holder of a session; an expired lease no longer exists."""
+        token, holder = await self._client.hmget(lease_key(self._prefix, session), "token", "owner")
+        return None if token is None else _holder(token, holder or b"")
+
+    async def renew(self, session: str, token: int) -> bool:
+        """Extend a lease."""
+        return bool(await self._client.eval(_RENEW, 1, lease_key(self._prefix, session), token, self._lease_ms))
+
+    async def free(self, session: str, token: int) -> None:
+        """End a lease."""
+        await self._client.eval(_FREE, 1, lease_key(self._prefix, session), token)
+
+
+def _holder(token: bytes, holder: bytes) -> LeaseHolder:
+    number = int(token) if token.isdigit() else 0  # RAGFlow's own tokens are not numbers
+    return LeaseHolder(parse_owner(holder.decode("utf-8", "replace")), number)
