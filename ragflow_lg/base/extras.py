@@ -8,7 +8,7 @@ from ragflow_lg.base.errors import RagflowLgError, SettingsError
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "documents": ("docx", "openpyxl", "pypdf"),
-    "elasticsearch": ("elasticsearch", "elastic_transport", "snowballstemmer"),
+    "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),
     "html": ("lxml",),
     "knowledge": ("numpy",),
     "mcp": ("anyio", "mcp"),

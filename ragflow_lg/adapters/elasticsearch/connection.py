@@ -1,4 +1,4 @@
-"""Searches over Elasticsearch's own client, whose requests go through the guarded HTTP client.
+"""Searches by the retriever of langchain-elasticsearch; its client sends requests through the guarded HTTP client.
 
 Every failure becomes a `ServiceError` that names its cause and the setting to check.
 """
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from elastic_transport import ApiResponseMeta, BaseAsyncNode, HttpHeaders
     from elastic_transport.client_utils import DefaultType
     from elasticsearch import AsyncElasticsearch
+    from langchain_core.documents import Document
 
 ATTEMPTS = 2
 """RAGFlow also tries a search twice if it times out."""
 
 _MAX_REASON_CHARS = 400
+_TOTAL = "_total"
+"""Key of the number of all matches, which the retriever does not return."""
 
 
 class ElasticsearchSettings(Struct, frozen=True):
@@ -61,7 +64,8 @@ class Connection:
     def __init__(self, settings: ElasticsearchSettings, http: HttpClient) -> None:
         self._settings = settings
         self._http = http
-        self._elasticsearch: AsyncElasticsearch | None = None
+        self._clients: dict[bool, AsyncElasticsearch] = {}
+        """By whether an index that does not exist counts as empty."""
 
     async def search(self, indices: Sequence[str], body: Body, *, allow_missing: bool = False) -> SearchHits:
         """Search indices. With ``allow_missing``, an index that does not exist counts as empty.
@@ -71,49 +75,74 @@ class Connection:
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                answer = await self._send(indices, body, allow_missing=allow_missing)
-                return _parse_hits(answer)
+                return await self._retrieve(indices, body, allow_missing=allow_missing)
             except ServiceError as error:
                 if attempt == ATTEMPTS or not error.is_retryable:
                     raise
         raise AssertionError
 
     async def aclose(self) -> None:
-        """Close Elasticsearch's client; the HTTP client belongs to the caller."""
-        client, self._elasticsearch = self._elasticsearch, None
-        if client is not None:
+        """Close Elasticsearch's clients; the HTTP client belongs to the caller."""
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
             await client.close()
 
-    async def _send(self, indices: Sequence[str], body: Body, *, allow_missing: bool) -> Any:
-        import elastic_transport
-        import elasticsearch
+    async def _retrieve(self, indices: Sequence[str], body: Body, *, allow_missing: bool) -> SearchHits:
+        from langchain_elasticsearch import AsyncElasticsearchRetriever
 
-        path = f"/{','.join(indices)}/_search" + ("?ignore_unavailable=true" if allow_missing else "")
-        headers = {"accept": "application/json", "content-type": "application/json"}
-        try:
-            answer = await self._client().perform_request("POST", path, headers=headers, body=body)
-        except ServiceError as error:
-            raise _failure(str(error).rstrip("."), "", is_retryable=error.is_retryable) from error
-        except elasticsearch.UnsupportedProductError:
-            raise _failure("the server at its address is not Elasticsearch 8", "its address") from None
-        except elasticsearch.ApiError as error:
-            raise _refusal(error.status_code, error.body, indices) from None
-        except elastic_transport.TransportError as error:
-            raise _failure(f"its response cannot be parsed ({type(error).__name__})", "its address") from None
-        return answer.body
+        def build_body(query: str) -> dict[str, Any]:
+            return dict(body)
 
-    def _client(self) -> AsyncElasticsearch:
-        if self._elasticsearch is None:
-            from elasticsearch import AsyncElasticsearch
+        retriever = AsyncElasticsearchRetriever(
+            index_name=",".join(indices),
+            body_func=build_body,
+            document_mapper=_to_document,
+            client=self._client(allow_missing=allow_missing),
+        )
+        documents = await retriever.ainvoke("")
+        total = documents[0].metadata[_TOTAL] if documents else 0
+        return SearchHits(tuple(_parse_hit(document.metadata) for document in documents), total)
 
-            self._elasticsearch = AsyncElasticsearch(
+    def _client(self, *, allow_missing: bool) -> AsyncElasticsearch:
+        if allow_missing not in self._clients:
+            self._clients[allow_missing] = _client_class(allow_missing=allow_missing)(
                 [self._settings.url],
                 node_class=_node_class(self._http),
                 api_key=self._settings.api_key or None,
                 request_timeout=self._settings.timeout_s,
                 max_retries=0,
             )
-        return self._elasticsearch
+        return self._clients[allow_missing]
+
+
+def _client_class(*, allow_missing: bool) -> type[AsyncElasticsearch]:
+    """Return a client class whose search raises for incomplete responses, which the retriever would accept."""
+    import elastic_transport
+    import elasticsearch
+
+    class CheckingElasticsearch(elasticsearch.AsyncElasticsearch):
+        async def search(self, *, index: str, body: Body) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - all that the retriever passes
+            path = f"/{index}/_search" + ("?ignore_unavailable=true" if allow_missing else "")
+            headers = {**self._headers, "accept": "application/json", "content-type": "application/json"}
+            try:
+                answer = await self.perform_request("POST", path, headers=headers, body=body)
+            except ServiceError as error:
+                raise _failure(str(error).rstrip("."), "", is_retryable=error.is_retryable) from error
+            except elasticsearch.UnsupportedProductError:
+                raise _failure("the server at its address is not Elasticsearch 8", "its address") from None
+            except elasticsearch.ApiError as error:
+                raise _refusal(error.status_code, error.body, index.split(",")) from None
+            except elastic_transport.TransportError as error:
+                raise _failure(f"its response cannot be parsed ({type(error).__name__})", "its address") from None
+            return {"hits": {"hits": _check_rows(answer.body)}}
+
+    return CheckingElasticsearch
+
+
+def _to_document(row: Mapping[str, Any]) -> Document:
+    from langchain_core.documents import Document
+
+    return Document("", metadata=dict(row))
 
 
 class _Answer(NamedTuple):
@@ -195,8 +224,8 @@ def _failure(what: str, setting: str, *, is_retryable: bool = False) -> ServiceE
     )
 
 
-def _parse_hits(answer: Any) -> SearchHits:
-    """Parse a response; raise if it is incomplete."""
+def _check_rows(answer: Any) -> list[dict[str, Any]]:
+    """Return the rows of a response, each with the number of all matches; raise if the response is incomplete."""
     if not isinstance(answer, dict):
         raise _failure("its response is not a JSON object", "its address")
     body = cast("dict[str, Any]", answer)
@@ -213,8 +242,8 @@ def _parse_hits(answer: Any) -> SearchHits:
     rows: Any = cast("dict[str, Any]", hits).get("hits") if isinstance(hits, dict) else None
     if not isinstance(rows, list):
         raise _failure("its response has no hits", "its address")
-    parsed_hits = tuple(_parse_hit(row) for row in cast("list[Any]", rows))
-    return SearchHits(parsed_hits, _total(cast("dict[str, Any]", hits), len(parsed_hits)))
+    total = _total(cast("dict[str, Any]", hits), len(cast("list[Any]", rows)))
+    return [{**row, _TOTAL: total} if isinstance(row, dict) else {} for row in cast("list[Any]", rows)]
 
 
 def _shard_reason(shards: Any) -> str:
@@ -232,8 +261,7 @@ def _total(hits: Mapping[str, Any], least: int) -> int:
     return value if isinstance(value, int) else least
 
 
-def _parse_hit(row: Any) -> SearchHit:
-    fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+def _parse_hit(fields: Mapping[str, Any]) -> SearchHit:
     id_, score, source = fields.get("_id"), fields.get("_score"), fields.get("_source", {})
     if not isinstance(id_, str) or not isinstance(score, int | float | None) or not isinstance(source, dict):
         raise _failure("a hit has no id, score or fields", "whether RAGFlow created the index")
