@@ -18,7 +18,17 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "postgresql": ("psycopg",),
     "redis": ("redis", "redisvl"),
     "schemas": ("jsonschema", "referencing"),
-    "server": ("alembic", "fastapi", "jwt", "prometheus_client", "python_multipart", "sqlalchemy", "uvicorn"),
+    "server": (
+        "alembic",
+        "fastapi",
+        "h11",
+        "jwt",
+        "prometheus_client",
+        "python_multipart",
+        "sqlalchemy",
+        "starlette",
+        "uvicorn",
+    ),
     "studio": ("langgraph_api", "langgraph_cli"),
 }
 """The top-level modules of each extra of ``pyproject.toml``."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import CompileError, SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.server.cli.options import Checkpoint, Model, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
@@ -63,6 +64,8 @@ def studio(
     from ragflow_lg.server.studio.folder_lock import lock_folder
     from ragflow_lg.server.studio.studio_project import write_project
 
+    if server:
+        require("studio", "LangGraph's development server (`--no-server` writes the files without it)")
     values = load_settings(settings)
     url = checkpoint or values.checkpoints
     uses_store = store_kind(url) != "memory"

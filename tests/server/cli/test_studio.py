@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ragflow_lg.base import extras
 from tests.server.cli.command import ROOT, invoke
 
 EXAMPLES = ROOT / "examples"
@@ -32,6 +33,13 @@ def test_the_files_are_written_without_a_server(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "langgraph.json").read_text())
     assert list(written["graphs"]) == ["order_form"]
     assert "checkpointer" not in written
+
+
+def test_without_the_extra_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "langgraph_api" else object())
+    result = invoke("studio", EXAMPLES / "loop.json", "-o", tmp_path / "new")
+    assert "pip install 'ragflow-lg[studio]'" in str(result.exception)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(
