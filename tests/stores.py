@@ -1,42 +1,104 @@
-"""Session stores of every kind, for tests that run on all of them."""
+"""Session stores of every kind, and helpers that write to them or reach behind their interface."""
 
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, empty_checkpoint
+from redis.asyncio import Redis
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.checkpoints.leases import StoredLeases
+from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteFileSaver
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same store again and again, as processes would."""
 
+METADATA: CheckpointMetadata = {"source": "loop", "step": 1}
+
 
 def store_opener(url: str, prefix: str = "") -> OpenStore:
-    """Give what opens the store of a URL. One in memory stays the same, since it would forget."""
+    """Return a function that opens the store at a URL. A store in memory stays open until the process ends."""
     if url.startswith("memory"):
-        return _in_memory()
+        return _memory_opener()
 
     @asynccontextmanager
-    async def opened() -> AsyncGenerator[Store]:
+    async def open_again() -> AsyncGenerator[Store]:
         async with open_store(url, SystemClock(), prefix=prefix) as store:
             yield store
 
-    return opened
+    return open_again
 
 
-def _in_memory() -> OpenStore:
-    kept: list[Store] = []
+def _memory_opener() -> OpenStore:
+    stores: list[Store] = []
 
     @asynccontextmanager
-    async def opened() -> AsyncGenerator[Store]:
-        if not kept:
+    async def open_again() -> AsyncGenerator[Store]:
+        if not stores:
             async with open_store("memory://", SystemClock()) as store:
-                kept.append(store)
-        yield kept[0]
+                stores.append(store)
+        yield stores[0]
 
-    return opened
+    return open_again
 
 
 def fresh_prefix() -> str:
-    """Give a key prefix that no other test has."""
+    """Return a key prefix that no other test uses."""
     return f"{uuid.uuid4().hex}:"
+
+
+def checkpoint_config(thread: str, namespace: str = "", checkpoint: str = "") -> RunnableConfig:
+    """Return the config of a thread, or of one of its checkpoints."""
+    place = {"thread_id": thread, "checkpoint_ns": namespace}
+    return {"configurable": place | ({"checkpoint_id": checkpoint} if checkpoint else {})}
+
+
+def checkpoint_id(config: RunnableConfig) -> str:
+    """Return the id of the checkpoint of a config."""
+    return config.get("configurable", {})["checkpoint_id"]
+
+
+async def put_checkpoint(
+    saver: CanvasSaver,
+    config: RunnableConfig,
+    values: Mapping[str, Any] | None = None,
+    metadata: CheckpointMetadata = METADATA,
+) -> RunnableConfig:
+    """Store a checkpoint with channel values, all of them new; return its config."""
+    version: str = saver.get_next_version(None, None)
+    versions: ChannelVersions = dict.fromkeys(values or {}, version)
+    checkpoint: Checkpoint = {
+        **empty_checkpoint(),
+        "channel_values": dict(values or {}),
+        "channel_versions": versions,
+    }
+    return await saver.aput(config, checkpoint, metadata, versions)
+
+
+def stored_leases(store: Store) -> StoredLeases:
+    """Return the leases of a store with their table."""
+    assert isinstance(store.leases, StoredLeases)
+    return store.leases
+
+
+def sqlite_file(store: Store) -> SqliteFile:
+    """Return the file of a store in SQLite."""
+    assert isinstance(store.saver.inner, SqliteFileSaver)
+    return store.saver.inner._file  # pyright: ignore[reportPrivateUsage] - tests damage the file
+
+
+def redis_client(url: str) -> Redis:
+    """Create a plain client of a Redis server."""
+    return Redis.from_url(url)  # pyright: ignore[reportUnknownMemberType] - redis-py does not annotate **kwargs
+
+
+async def redis_keys(client: Redis, pattern: str) -> list[str]:
+    """Return the keys that match a pattern, sorted."""
+    untyped: Any = client  # redis-py does not annotate the keys
+    return sorted([key.decode() async for key in untyped.scan_iter(pattern)])

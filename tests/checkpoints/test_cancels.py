@@ -1,39 +1,36 @@
 import asyncio
-import subprocess
-import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
+from tests.fakes.python_process import python_process
 from tests.stores import OpenStore, fresh_prefix
 
 
-async def test_a_request_reaches_whoever_runs_the_session(reopen: OpenStore) -> None:
-    told: list[str] = []
+async def test_a_request_reaches_the_runner_of_the_session(reopen: OpenStore) -> None:
+    cancelled: list[str] = []
     async with reopen() as runner, reopen() as other:
-        async with runner.cancels.watch("anna", lambda: told.append("anna")):
+        async with runner.cancels.watch("anna", lambda: cancelled.append("anna")):
             await other.cancels.request("ben")
             await other.cancels.request("anna")
             async with asyncio.timeout(2):
-                while not told:
+                while not cancelled:
                     await asyncio.sleep(0.01)
-        assert told == ["anna"]
+        assert cancelled == ["anna"]
 
 
-async def test_a_flag_from_before_or_after_stops_nobody(reopen: OpenStore) -> None:
-    told: list[str] = []
+async def test_a_request_before_or_after_a_watch_has_no_effect(reopen: OpenStore) -> None:
+    cancelled: list[str] = []
     async with reopen() as store:
         await store.cancels.request("anna")
-        async with store.cancels.watch("anna", lambda: told.append("first")):
+        async with store.cancels.watch("anna", lambda: cancelled.append("first")):
             await asyncio.sleep(0.7)
         await store.cancels.request("anna")
-        async with store.cancels.watch("anna", lambda: told.append("second")):
+        async with store.cancels.watch("anna", lambda: cancelled.append("second")):
             await asyncio.sleep(0.3)
-    assert told == []
+    assert cancelled == []
 
 
 REQUESTER = """
@@ -53,34 +50,27 @@ asyncio.run(request())
 """
 
 
-@pytest.mark.parametrize(("kind", "most_s"), [("redis", 0.1), ("sqlite", 0.6)])
-async def test_a_request_of_another_process_comes_in_time(
-    kind: str, most_s: float, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
-    prefix, root = fresh_prefix(), Path(__file__).parents[2]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    requester = subprocess.Popen([sys.executable, "-c", REQUESTER, url, prefix], cwd=root, **pipes)
-    try:
-        assert requester.stdout.readline() == "ready\n"
-        took: list[float] = []
-        async with open_store(url, SystemClock(), prefix=prefix) as store:
+async def test_a_request_of_another_process_arrives_in_time(shared_url: str) -> None:
+    prefix = fresh_prefix()
+    limit_s = 0.1 if shared_url.startswith("redis") else 0.6
+    delays_s: list[float] = []
+    with python_process(REQUESTER, shared_url, prefix) as requester:
+        assert requester.read_line() == "ready"
+        async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
             for name in ("anna", "0123456789abcdef0123456789abcdef", "01234567-89ab-cdef-0123-456789abcdef"):
-                told: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-                async with store.cancels.watch(name, lambda told=told: told.set_result(time.monotonic())):
+                cancelled: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+                async with store.cancels.watch(
+                    name, lambda cancelled=cancelled: cancelled.set_result(time.monotonic())
+                ):
                     await asyncio.sleep(0.05)
-                    requester.stdin.write(f"{name}\n")
-                    requester.stdin.flush()
+                    requester.write_line(name)
                     async with asyncio.timeout(5):
-                        at = await told
-                took.append(at - float(requester.stdout.readline()))
-    finally:
-        requester.kill()
-        requester.communicate()
-    assert min(took) < most_s  # the least of them: the machine may be busy with other tests
+                        cancelled_at = await cancelled
+                delays_s.append(cancelled_at - float(requester.read_line()))
+    assert min(delays_s) < limit_s  # the minimum: the machine may be busy with other tests
 
 
-async def test_what_ends_a_watch_is_passed_on(reopen: OpenStore) -> None:
+async def test_a_cancellation_in_a_watch_propagates(reopen: OpenStore) -> None:
     async with reopen() as store:
 
         async def run() -> None:

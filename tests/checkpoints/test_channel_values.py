@@ -10,7 +10,7 @@ PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
 
 
 @pytest.mark.parametrize(
-    ("channel", "value", "found"),
+    ("channel", "value", "result"),
     [
         ("__interrupt__", [PAUSE], [PAUSE]),
         ("__interrupt__", (PAUSE, PAUSE), [PAUSE, PAUSE]),
@@ -21,19 +21,19 @@ PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
         ("outputs", {"pauses": [{"id": "x"}]}, {"pauses": [{"id": "x"}]}),
     ],
 )
-def test_a_value_comes_back_as_data_or_as_what_langgraph_has_there(channel: str, value: Any, found: Any) -> None:
-    assert to_object(channel, json.loads(json.dumps(to_plain(channel, value)))) == found
+def test_a_value_is_read_as_data_or_as_the_object_of_langgraph(channel: str, value: Any, result: Any) -> None:
+    assert to_object(channel, json.loads(json.dumps(to_plain(channel, value)))) == result
 
 
-@pytest.mark.parametrize(
-    ("channel", "stored"),
-    [
-        ("__interrupt__", 5),
-        ("__interrupt__", {"pauses": [{}]}),
-        ("__pregel_tasks", {}),
-        ("__pregel_tasks", {"sends": 1}),
-    ],
-)
-def test_what_somebody_else_has_changed_is_an_error(channel: str, stored: Any) -> None:
+DAMAGE: list[tuple[str, Any]] = [
+    ("__interrupt__", 5),
+    ("__interrupt__", {"pauses": [{}]}),
+    ("__pregel_tasks", {}),
+    ("__pregel_tasks", {"sends": 1}),
+]
+
+
+@pytest.mark.parametrize(("channel", "stored"), DAMAGE)
+def test_a_damaged_value_is_an_error(channel: str, stored: Any) -> None:
     with pytest.raises((TypeError, LookupError, AttributeError)):
         to_object(channel, stored)

@@ -5,10 +5,10 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.failures import plain_reason, translate_errors
 
 
-def test_what_a_client_raises_becomes_our_error_and_nothing_else_does() -> None:
-    with pytest.raises(CheckpointError, match="failed: the disk is full") as caught, translate_errors(OSError):
+def test_only_exceptions_of_the_client_become_checkpoint_errors() -> None:
+    with pytest.raises(CheckpointError, match="failed: the disk is full") as error, translate_errors(OSError):
         raise OSError("the disk is full")
-    assert isinstance(caught.value.__cause__, OSError)
+    assert isinstance(error.value.__cause__, OSError)
     with pytest.raises(CheckpointError, match=r"failed: No master: no Sentinel answers"), translate_errors(OSError):
         raise OSError("No master : <redis.client.Redis(<...>)> - network:ConnectionError")
     with pytest.raises(KeyError), translate_errors(OSError):
@@ -16,7 +16,7 @@ def test_what_a_client_raises_becomes_our_error_and_nothing_else_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reason"),
     [
         (redis.exceptions.ConnectionError("Error 111 connecting to 10.0.0.1:6379."), "it cannot be reached."),
         (redis.exceptions.TimeoutError("Timeout reading from cache.internal:6379"), "it did not answer in time."),
@@ -27,10 +27,8 @@ def test_what_a_client_raises_becomes_our_error_and_nothing_else_does() -> None:
         (FileNotFoundError(2, "No such file or directory", "/var/lib/x.db"), "No such file or directory"),
     ],
 )
-def test_reasons_name_no_addresses_and_the_log_does(
-    error: Exception, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert plain_reason(error) == told
+def test_addresses_are_logged_and_not_reported(error: Exception, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert plain_reason(error) == reason
     with pytest.raises(CheckpointError), translate_errors(Exception):
         raise error
     assert str(error) in caplog.text

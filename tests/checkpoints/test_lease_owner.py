@@ -10,24 +10,20 @@ from msgspec.structs import replace
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
 
 
-def test_an_owner_is_read_as_it_is_written() -> None:
-    me = this_process()
-    assert parse_owner(str(me)) == me
-    assert parse_owner("") is None
-    assert parse_owner("a|b") is None
-    assert parse_owner("host|x|1") is None
-    assert me.label == f"process {me.pid} on {me.machine.split('/')[0]}"
+def test_an_owner_is_parsed_from_its_text() -> None:
+    owner = this_process()
+    assert parse_owner(str(owner)) == owner
+    assert owner.label == f"process {owner.pid} on {owner.machine.split('/')[0]}"
 
 
-def test_only_a_process_of_this_machine_can_be_dead() -> None:
-    me = this_process()
-    assert not me.is_dead
-    assert replace(me, start_time="0").is_dead  # its number was given to another process
-    elsewhere = Owner("another-host", me.pid, "0")
-    assert not elsewhere.is_dead
+def test_only_a_process_of_this_machine_counts_as_dead() -> None:
+    owner = this_process()
+    assert not owner.is_dead
+    assert replace(owner, start_time="0").is_dead  # another process has its id now
+    assert not Owner("another-host", owner.pid, "0").is_dead
 
 
-def test_a_process_that_has_ended_is_dead() -> None:
+def test_a_finished_process_is_dead() -> None:
     code = "from ragflow_lg.checkpoints.lease_owner import this_process; print(this_process())"
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     owner = parse_owner(text)
@@ -35,27 +31,27 @@ def test_a_process_that_has_ended_is_dead() -> None:
     assert owner.is_dead
 
 
-def test_what_only_looks_like_an_owner_is_none() -> None:
-    assert parse_owner("host|²|1") is None
-    assert parse_owner("||") is None
+@pytest.mark.parametrize("text", ["", "a|b", "||", "host|x|1", "host|²|1"])
+def test_other_texts_are_not_owners(text: str) -> None:
+    assert parse_owner(text) is None
 
 
-def test_a_process_that_does_not_show_its_start_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where /proc hides what other users run: signalling is refused, so the process is there."""
-    me = this_process()
-    monkeypatch.setattr(Path, "read_text", _hidden(Path.read_text))
+def test_a_process_that_hides_its_start_time_counts_as_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If /proc hides the processes of other users, a permission error on a signal shows that the process exists."""
+    owner = this_process()
+    monkeypatch.setattr(Path, "read_text", _hide_stat(Path.read_text))
 
     def refuse(pid: int, signal: int) -> None:
         raise PermissionError
 
     monkeypatch.setattr("os.kill", refuse)
-    assert not replace(me, pid=2**22 + 1).is_dead
+    assert not replace(owner, pid=2**22 + 1).is_dead
     monkeypatch.undo()
-    assert replace(me, pid=2**22 + 1).is_dead
-    assert replace(me, pid=10**30).is_dead
+    assert replace(owner, pid=2**22 + 1).is_dead
+    assert replace(owner, pid=10**30).is_dead
 
 
-def _hidden(read_text: Callable[..., str]) -> Callable[..., str]:
+def _hide_stat(read_text: Callable[..., str]) -> Callable[..., str]:
     def read(path: Path, *more: Any) -> str:
         if path.name == "stat":
             raise FileNotFoundError(path)

@@ -1,14 +1,8 @@
 import asyncio
 import os
-import subprocess
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack, suppress
 
 import pytest
-from langgraph.checkpoint.base import empty_checkpoint
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import ConflictError, SessionBusyError
@@ -17,11 +11,11 @@ from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.checkpoints.leases import StoredLeases
 from ragflow_lg.checkpoints.memory import MemoryLeaseTable
+from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
 from ragflow_lg.checkpoints.sqlite.sqlite_leases import SqliteLeaseTable
 from ragflow_lg.services.sessions import with_lease_token
-from tests.stores import OpenStore, fresh_prefix
-
-ROOT = Path(__file__).parents[2]
+from tests.fakes.python_process import python_process
+from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, sqlite_file, stored_leases
 
 
 def nothing() -> None:
@@ -29,18 +23,17 @@ def nothing() -> None:
 
 
 async def write(store: Store, session: str, token: int | None = None) -> None:
-    """Write as the holder of a lease, or as somebody without one."""
-    place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
-    place = place if token is None else with_lease_token(place, token)
-    await store.saver.aput(place, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+    """Write a checkpoint with the token of a lease, or without one."""
+    config = checkpoint_config(thread_of_session(session))
+    await put_checkpoint(store.saver, config if token is None else with_lease_token(config, token))
 
 
-async def test_one_runner_a_session(reopen: OpenStore) -> None:
+async def test_a_session_has_one_runner(reopen: OpenStore) -> None:
     async with reopen() as store:
         lease = await store.leases.acquire("anna", nothing)
-        with pytest.raises(SessionBusyError, match="already running") as refused:
+        with pytest.raises(SessionBusyError, match="already running") as error:
             await store.leases.acquire("anna", nothing)
-        assert f"process {os.getpid()}" in refused.value.holder
+        assert f"process {os.getpid()}" in error.value.holder
         other = await store.leases.acquire("ben", nothing)
         assert f"process {os.getpid()}" in await store.leases.holder("anna")
         await lease.release()
@@ -52,7 +45,7 @@ async def test_one_runner_a_session(reopen: OpenStore) -> None:
         await other.release()
 
 
-async def test_who_has_no_lease_cannot_write_beside_one(reopen_shared: OpenStore) -> None:
+async def test_a_writer_without_a_lease_is_rejected_while_a_lease_exists(reopen_shared: OpenStore) -> None:
     async with reopen_shared() as owner, reopen_shared() as stranger:
         lease = await owner.leases.acquire("anna", nothing)
         await write(owner, "anna", lease.token)
@@ -64,16 +57,16 @@ async def test_who_has_no_lease_cannot_write_beside_one(reopen_shared: OpenStore
 
 
 async def test_a_stale_runner_cannot_write(reopen_shared: OpenStore) -> None:
-    """The owner is taken for dead and replaced; what it still tries to write is refused, its lease is lost."""
+    """The owner counts as dead and is replaced: its later writes are rejected and its lease is lost."""
     lost: list[str] = []
     async with reopen_shared() as old, reopen_shared() as new:
-        old.leases.renew_s = 0.05  # type: ignore[attr-defined]
+        stored_leases(old).renew_s = 0.05
         lease = await old.leases.acquire("anna", lambda: lost.append("anna"))
-        table = new.leases.table  # type: ignore[attr-defined]
+        table = stored_leases(new).table
         if isinstance(table, SqliteLeaseTable):
-            await table._rows("UPDATE leases SET owner = 'other|1|1'")  # pyright: ignore[reportPrivateUsage]
-        taken = await table.take(_hex("anna"), this_process(), lease.token)
-        assert taken == lease.token + 1
+            await sqlite_file(new).rows("UPDATE leases SET owner = 'other|1|1'")
+        new_token = lease.token + 1
+        assert await table.take(_hex("anna"), this_process(), lease.token) == new_token
         with pytest.raises(ConflictError):
             await write(old, "anna", lease.token)
         async with asyncio.timeout(5):
@@ -81,9 +74,9 @@ async def test_a_stale_runner_cannot_write(reopen_shared: OpenStore) -> None:
                 await asyncio.sleep(0.01)
         assert lease.is_lost
         await lease.release()
-        assert await table.renew(_hex("anna"), taken)
-        await table.free(_hex("anna"), taken)
-        with pytest.raises(ConflictError):  # though by now nobody has it
+        assert await table.renew(_hex("anna"), new_token)
+        await table.free(_hex("anna"), new_token)
+        with pytest.raises(ConflictError):  # although the session is free now
             await write(old, "anna", lease.token)
         await write(old, "anna")
 
@@ -92,56 +85,44 @@ def _hex(session: str) -> str:
     return thread_of_session(session).replace("-", "")
 
 
-HOLDER = """
+OWNER = """
 import asyncio, sys
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.adapters.system_services import SystemClock
 
-async def hold():
+async def own():
     async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
         await store.leases.acquire("anna", lambda: None)
-        print("held", flush=True)
+        print("ready", flush=True)
         await asyncio.sleep(60)
 
-asyncio.run(hold())
+asyncio.run(own())
 """
 
 
-@asynccontextmanager
-async def holder(url: str, prefix: str) -> AsyncGenerator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, "-c", HOLDER, url, prefix], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_a_killed_owner_is_replaced_at_once(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
+async def test_a_killed_owner_is_replaced_immediately(shared_url: str) -> None:
     prefix = fresh_prefix()
-    async with holder(url, prefix) as process, open_store(url, SystemClock(), prefix=prefix) as store:
-        with pytest.raises(SessionBusyError, match="already running") as refused:
-            await store.leases.acquire("anna", nothing)
-        assert f"process {process.pid}" in refused.value.holder
-        assert f"process {process.pid}" in await store.leases.holder("anna")
-        process.kill()
-        process.wait()
-        assert await store.leases.holder("anna") == ""
-        async with asyncio.timeout(2):
-            lease = await store.leases.acquire("anna", nothing)
-        await write(store, "anna", lease.token)
-        await lease.release()
+    with python_process(OWNER, shared_url, prefix) as process:
+        assert process.read_line() == "ready"
+        async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
+            with pytest.raises(SessionBusyError, match="already running") as error:
+                await store.leases.acquire("anna", nothing)
+            assert f"process {process.pid}" in error.value.holder
+            assert f"process {process.pid}" in await store.leases.holder("anna")
+            process.kill()
+            assert await store.leases.holder("anna") == ""
+            async with asyncio.timeout(2):
+                lease = await store.leases.acquire("anna", nothing)
+            await write(store, "anna", lease.token)
+            await lease.release()
 
 
-async def test_a_lease_that_has_run_out_is_given_away_though_its_process_lives(reopen_shared: OpenStore) -> None:
-    """As when giving it back has failed, or whoever took it was cancelled."""
+async def test_an_expired_lease_is_replaced_although_its_process_lives(reopen_shared: OpenStore) -> None:
+    """This happens if a release fails or its owner is cancelled."""
     async with reopen_shared() as store:
-        table = store.leases.table  # type: ignore[attr-defined]
-        table._lease_ms = 200
+        table = stored_leases(store).table
+        assert isinstance(table, SqliteLeaseTable | RedisLeaseTable)
+        table._lease_ms = 200  # pyright: ignore[reportPrivateUsage] - opening a store sets it
         assert await table.take(_hex("anna"), this_process(), 0) == 1
         with pytest.raises(ConflictError):
             await store.leases.acquire("anna", nothing)
@@ -151,8 +132,8 @@ async def test_a_lease_that_has_run_out_is_given_away_though_its_process_lives(r
         await lease.release()
 
 
-class Silent(MemoryLeaseTable):
-    """A store that no longer answers."""
+class SilentLeaseTable(MemoryLeaseTable):
+    """A lease table that never answers."""
 
     async def renew(self, session: str, token: int) -> bool:
         await asyncio.sleep(3600)
@@ -162,9 +143,9 @@ class Silent(MemoryLeaseTable):
         await asyncio.sleep(3600)
 
 
-async def test_a_lease_is_lost_once_where_the_store_falls_silent() -> None:
+async def test_a_lease_is_lost_once_if_the_store_stops_answering() -> None:
     lost: list[int] = []
-    lease = await StoredLeases(Silent(), lease_s=0.2, renew_s=0.05).acquire("anna", lambda: lost.append(1))
+    lease = await StoredLeases(SilentLeaseTable(), lease_s=0.2, renew_s=0.05).acquire("anna", lambda: lost.append(1))
     async with asyncio.timeout(5):
         while not lost:
             await asyncio.sleep(0.01)
@@ -173,26 +154,26 @@ async def test_a_lease_is_lost_once_where_the_store_falls_silent() -> None:
     await lease.release()
 
 
-async def test_giving_back_to_a_silent_store_does_not_hang() -> None:
-    lease = await StoredLeases(Silent(), renew_s=0.05).acquire("anna", nothing)
+async def test_a_release_to_a_silent_store_does_not_hang() -> None:
+    lease = await StoredLeases(SilentLeaseTable(), renew_s=0.05).acquire("anna", nothing)
     async with asyncio.timeout(5):
         await lease.release()
 
 
-async def test_a_cancelled_runner_gives_its_session_back(reopen: OpenStore) -> None:
+async def test_a_cancelled_runner_releases_its_session(reopen: OpenStore) -> None:
     async with reopen() as store:
-        has_it = asyncio.Event()
+        has_lease = asyncio.Event()
 
         async def run() -> None:
             lease = await store.leases.acquire("anna", nothing)
-            has_it.set()
+            has_lease.set()
             try:
                 await asyncio.sleep(60)
             finally:
                 await lease.release()
 
         runner = asyncio.create_task(run())
-        await has_it.wait()
+        await has_lease.wait()
         runner.cancel()
         with pytest.raises(asyncio.CancelledError):
             await runner
@@ -212,7 +193,7 @@ async def race():
             try:
                 lease = await store.leases.acquire(line.strip(), lambda: None)
             except ConflictError:
-                print("refused", flush=True)
+                print("busy", flush=True)
             else:
                 print(lease.token, flush=True)
 
@@ -220,35 +201,27 @@ asyncio.run(race())
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_of_processes_that_race_one_gets_the_session(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
-    command = [sys.executable, "-c", RACER, url, fresh_prefix()]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    racers = [subprocess.Popen(command, cwd=ROOT, **pipes) for _ in range(2)]
-    try:
-        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 2
+def test_one_of_two_racing_processes_gets_the_session(shared_url: str) -> None:
+    prefix = fresh_prefix()
+    with ExitStack() as processes:
+        racers = [processes.enter_context(python_process(RACER, shared_url, prefix)) for _ in range(2)]
+        assert [racer.read_line() for racer in racers] == ["ready"] * 2
         for number in range(50):
             for racer in racers:
-                racer.stdin.write(f"session {number}\n")
-                racer.stdin.flush()
-            assert sorted(racer.stdout.readline() for racer in racers) == ["1\n", "refused\n"]
-    finally:
-        for racer in racers:
-            racer.kill()
-            racer.communicate()
+                racer.write_line(f"session {number}")
+            assert sorted(racer.read_line() for racer in racers) == ["1", "busy"]
 
 
-async def test_who_is_cancelled_while_it_asks_does_not_keep_the_session(reopen: OpenStore) -> None:
+async def test_an_acquisition_cancelled_at_any_point_leaves_the_session_free(reopen: OpenStore) -> None:
     async with reopen() as store:
         for ticks in range(8):
-            asking = asyncio.create_task(store.leases.acquire(f"s{ticks}", nothing))
+            attempt = asyncio.create_task(store.leases.acquire(f"s{ticks}", nothing))
             for _ in range(ticks):
                 await asyncio.sleep(0)
-            if not asking.cancel():
+            if not attempt.cancel():
                 continue
             with suppress(asyncio.CancelledError):
-                await asking
+                await attempt
             async with asyncio.timeout(2):
                 while True:
                     with suppress(ConflictError):

@@ -2,7 +2,7 @@ import asyncio
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
@@ -21,7 +21,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.saver import plain_serializer
 from ragflow_lg.services.sessions import hold_lease
-from tests.stores import OpenStore, fresh_prefix
+from tests.stores import OpenStore, checkpoint_config, checkpoint_id, fresh_prefix, put_checkpoint, sqlite_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,34 +51,39 @@ EXACT: list[Any] = [
 ]  # fmt: skip
 
 
-def config(thread: str, namespace: str = "", checkpoint: str = "") -> Any:
-    place = {"thread_id": thread, "checkpoint_ns": namespace}
-    return {"configurable": place | ({"checkpoint_id": checkpoint} if checkpoint else {})}
+THREAD = checkpoint_config("t")
 
 
-async def stored(reopen: OpenStore, values: dict[str, Any], **metadata: Any) -> Any:
-    """Store values with one saver; read them with another."""
+async def read(store: Store, thread: str, checkpoint: str = "") -> CheckpointTuple:
+    """Read a checkpoint of a thread; without an id, the newest one."""
+    result = await store.saver.aget_tuple(checkpoint_config(thread, checkpoint=checkpoint))
+    assert result is not None
+    return result
+
+
+async def write_and_read(reopen: OpenStore, values: dict[str, Any], **more: Any) -> Any:
+    """Store values and more metadata with one saver; read them with another."""
+    metadata: Any = {"source": "loop", "step": 1, **more}  # LangGraph's type has no keys of applications
     async with reopen() as store:
-        versions: Any = dict.fromkeys(values, store.saver.get_next_version(None, None))
-        checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
-        await store.saver.aput(config("t"), checkpoint, {"source": "loop", "step": 1, **metadata}, versions)  # pyright: ignore[reportArgumentType]
+        await put_checkpoint(store.saver, THREAD, values, metadata)
     async with reopen() as store:
-        return await store.saver.aget_tuple(config("t"))
+        return await read(store, "t")
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, *EXACT], ids=str)
-async def test_what_is_data_stays_data(reopen: OpenStore, value: Any) -> None:
-    found = await stored(reopen, {"outputs": {"n": value}, "turn": value, "__start__": {"query": value}}, user=value)
-    assert found.checkpoint["channel_values"]["outputs"] == {"n": value}
+async def test_data_is_never_read_as_an_object(reopen: OpenStore, value: Any) -> None:
+    values = {"outputs": {"n": value}, "turn": value, "__start__": {"query": value}}
+    checkpoint = await write_and_read(reopen, values, user=value)
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": value}
     if value is not None:
-        assert found.checkpoint["channel_values"]["turn"] == value
-    assert found.checkpoint["channel_values"]["__start__"] == {"query": value}
-    assert found.metadata["user"] == value
-    assert found.metadata["step"] == 1
+        assert checkpoint.checkpoint["channel_values"]["turn"] == value
+    assert checkpoint.checkpoint["channel_values"]["__start__"] == {"query": value}
+    assert checkpoint.metadata["user"] == value
+    assert checkpoint.metadata["step"] == 1
 
 
 @pytest.mark.parametrize(
-    ("value", "read"),
+    ("value", "result"),
     [
         ((1, 2), [1, 2]),
         ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
@@ -90,14 +95,14 @@ async def test_what_is_data_stays_data(reopen: OpenStore, value: Any) -> None:
     ],
     ids=str,
 )
-async def test_what_is_no_json_becomes_what_outputs_do(reopen: OpenStore, value: Any, read: Any) -> None:
-    found = await stored(reopen, {"outputs": {"n": value}})
-    assert found.checkpoint["channel_values"]["outputs"] == {"n": read}
+async def test_other_values_become_json_as_in_outputs(reopen: OpenStore, value: Any, result: Any) -> None:
+    checkpoint = await write_and_read(reopen, {"outputs": {"n": value}})
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": result}
 
 
-async def test_hostile_writes_stay_data_and_pauses_come_back(reopen: OpenStore) -> None:
+async def test_pending_writes_are_data_and_interrupts_are_restored(reopen: OpenStore) -> None:
     async with reopen() as store:
-        place = await store.saver.aput(config("t"), empty_checkpoint(), {"source": "loop", "step": 1}, {})  # pyright: ignore[reportArgumentType]
+        place = await put_checkpoint(store.saver, THREAD)
         pauses = [Interrupt(value=value, id=f"{number:032x}") for number, value in enumerate(HOSTILE)]
         await store.saver.aput_writes(place, [("__interrupt__", pauses)], "task-1")
         await store.saver.aput_writes(place, [("__resume__", HOSTILE)], "task-2")
@@ -106,10 +111,9 @@ async def test_hostile_writes_stay_data_and_pauses_come_back(reopen: OpenStore) 
         await store.saver.aput_writes(place, [("__pregel_tasks", Send("n", {"i": HOSTILE}))], "task-4")
         await store.saver.aput_writes(place, [("__error__", ValueError("no"))], "task-5")
     async with reopen() as store:
-        found = await store.saver.aget_tuple(config("t"))
-    assert found is not None
+        checkpoint = await read(store, "t")
     by_task: dict[str, list[Any]] = {}
-    for task, _, value in found.pending_writes or ():
+    for task, _, value in checkpoint.pending_writes or ():
         by_task.setdefault(task, []).append(value)
     assert by_task["task-1"] == [pauses]
     assert by_task["task-2"] == [HOSTILE]
@@ -118,106 +122,98 @@ async def test_hostile_writes_stay_data_and_pauses_come_back(reopen: OpenStore) 
     assert by_task["task-5"] == ["ValueError: no"]
 
 
-async def test_large_parts_are_stored_once(reopen: OpenStore) -> None:
+async def test_large_parts_are_stored_once(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     big, lists = "x" * 100_000, FrozenList([FrozenList(["y" * 90] * 20), "z" * 2000])
     async with reopen() as store:
         sizes: list[int] = []
-        put = store.saver._blobs.put  # pyright: ignore[reportPrivateUsage]
+        blobs = store.saver._blobs  # pyright: ignore[reportPrivateUsage] - counts the writes
+        put_blobs = blobs.put
 
-        async def counting(thread: str, blobs: Any) -> None:
-            sizes.append(sum(map(len, blobs.values())))
-            await put(thread, blobs)
+        async def count_bytes(thread: str, texts: Mapping[str, bytes]) -> None:
+            sizes.append(sum(map(len, texts.values())))
+            await put_blobs(thread, texts)
 
-        store.saver._blobs.put = counting  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        monkeypatch.setattr(blobs, "put", count_bytes)
         for step in range(5):
             entry = {"outputs": {"a": {"text": big}, "b": {"step": step, "lists": lists}}}
-            versions: Any = {"outputs": store.saver.get_next_version(None, None)}
-            checkpoint = {**empty_checkpoint(), "channel_values": entry, "channel_versions": versions}
-            await store.saver.aput(config("t"), checkpoint, {"source": "loop", "step": step}, versions)  # pyright: ignore[reportArgumentType]
-        store.saver._blobs.put = put  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+            await put_checkpoint(store.saver, THREAD, entry)
+        monkeypatch.undo()
     assert 100_000 < sum(sizes) < 105_000
     async with reopen() as store:
-        found = await store.saver.aget_tuple(config("t"))
-    assert found is not None
-    assert found.checkpoint["channel_values"]["outputs"] == {"a": {"text": big}, "b": {"step": 4, "lists": lists}}
+        checkpoint = await read(store, "t")
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": {"text": big}, "b": {"step": 4, "lists": lists}}
 
 
-async def test_history_is_filtered_by_place_before_and_metadata(reopen: OpenStore) -> None:
+async def test_listings_filter_by_namespace_before_and_metadata(reopen: OpenStore) -> None:
     ids: dict[str, list[str]] = {"": [], "inner:1": []}
     async with reopen() as store:
         for step in range(6):
-            for namespace, known in ids.items():
-                checkpoint = empty_checkpoint()
-                known.append(checkpoint["id"])
-                place = config("t", namespace)
-                await store.saver.aput(place, checkpoint, {"source": "loop", "step": step, "who": {"n": step % 2}}, {})  # pyright: ignore[reportArgumentType]
+            metadata: Any = {"source": "loop", "step": step, "who": {"n": step % 2}}
+            for namespace, written in ids.items():
+                place = checkpoint_config("t", namespace)
+                written.append(checkpoint_id(await put_checkpoint(store.saver, place, metadata=metadata)))
 
-        async def listed(namespace: str, **more: Any) -> list[str]:
-            return [
-                f.config["configurable"]["checkpoint_id"]
-                async for f in store.saver.alist(config("t", namespace), **more)
-            ]
+        async def list_ids(namespace: str, **more: Any) -> list[str]:
+            checkpoints = store.saver.alist(checkpoint_config("t", namespace), **more)
+            return [checkpoint_id(checkpoint.config) async for checkpoint in checkpoints]
 
-        for namespace, known in ids.items():
-            newest_first = known[::-1]
-            assert await listed(namespace) == newest_first
-            assert await listed(namespace, limit=2) == newest_first[:2]
-            before = config("t", namespace, known[3])
-            assert await listed(namespace, before=before) == newest_first[3:]
-            assert await listed(namespace, before=before, limit=1) == newest_first[3:4]
-            assert await listed(namespace, filter={"step": 2}) == [known[2]]
-            assert await listed(namespace, filter={"who": {"n": 1}}, limit=2) == [known[5], known[3]]
-        assert await listed("other") == []
+        for namespace, written in ids.items():
+            newest_first = written[::-1]
+            assert await list_ids(namespace) == newest_first
+            assert await list_ids(namespace, limit=2) == newest_first[:2]
+            before = checkpoint_config("t", namespace, written[3])
+            assert await list_ids(namespace, before=before) == newest_first[3:]
+            assert await list_ids(namespace, before=before, limit=1) == newest_first[3:4]
+            assert await list_ids(namespace, filter={"step": 2}) == [written[2]]
+            assert await list_ids(namespace, filter={"who": {"n": 1}}, limit=2) == [written[5], written[3]]
+        assert await list_ids("other") == []
 
 
-async def test_a_deleted_thread_leaves_nothing(reopen: OpenStore) -> None:
-    await stored(reopen, {"outputs": {"n": "x" * 9000}})
+async def test_a_deleted_thread_has_no_checkpoint_and_can_start_again(reopen: OpenStore) -> None:
+    await write_and_read(reopen, {"outputs": {"n": "x" * 9000}})
     async with reopen() as store:
         await store.saver.adelete_thread("t")
-        assert await store.saver.aget_tuple(config("t")) is None
-    found = await stored(reopen, {"outputs": {"n": "x" * 9000}})
-    assert found.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
+        assert await store.saver.aget_tuple(THREAD) is None
+    checkpoint = await write_and_read(reopen, {"outputs": {"n": "x" * 9000}})
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
 
 
 async def put(store: Store, thread: str, values: Any) -> str:
-    """Store outputs as the next checkpoint of a thread; give its id."""
-    versions: Any = {"outputs": store.saver.get_next_version(None, None)}
-    checkpoint: Any = {**empty_checkpoint(), "channel_values": {"outputs": values}, "channel_versions": versions}
-    await store.saver.aput(config(thread), checkpoint, {"source": "loop", "step": 1}, versions)
-    return checkpoint["id"]
+    """Store outputs as the next checkpoint of a thread; return its id."""
+    return checkpoint_id(await put_checkpoint(store.saver, checkpoint_config(thread), {"outputs": values}))
 
 
-async def test_what_is_acknowledged_can_be_read_whatever_happens_beside_it(reopen: OpenStore) -> None:
-    """Some writers are refused, some cancelled; none takes along what belongs to another."""
+async def test_acknowledged_checkpoints_are_readable_despite_other_failing_writers(reopen: OpenStore) -> None:
+    """Some writers are rejected, some cancelled; none affects the checkpoints of another one."""
     acknowledged: dict[tuple[str, str], Any] = {}
     foreign = str(uuid.uuid4())
 
-    async def honest(store: Store, thread: str) -> None:
+    async def write_normally(store: Store, thread: str) -> None:
         for number in range(25):
             values = {"a": f"{thread} {number}" * 300, "b": f"{thread}" * 500}
             acknowledged[thread, await put(store, thread, values)] = values
 
-    async def refused(store: Store) -> None:
+    async def write_without_lease(store: Store) -> None:
         for number in range(25):
             with suppress(ConflictError):
                 await put(store, foreign, {"a": f"{number}" * 2000})
 
-    async def impatient(store: Store) -> None:
+    async def write_with_timeout(store: Store) -> None:
         for number in range(25):
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.0005 * (number % 5)):
                     await put(store, "impatient", {"a": f"{number}" * 2000})
 
     async with reopen() as store, hold_lease(store.leases, foreign):
-        await asyncio.gather(*(honest(store, f"t{n}") for n in range(4)), refused(store), impatient(store))
+        normal = (write_normally(store, f"t{n}") for n in range(4))
+        await asyncio.gather(*normal, write_without_lease(store), write_with_timeout(store))
     async with reopen() as store:
         for (thread, id_), values in acknowledged.items():
-            found = await store.saver.aget_tuple(config(thread, checkpoint=id_))
-            assert found is not None
-            assert found.checkpoint["channel_values"]["outputs"] == values
+            checkpoint = await read(store, thread, id_)
+            assert checkpoint.checkpoint["channel_values"]["outputs"] == values
 
 
-async def test_a_session_that_is_deleted_elsewhere_is_written_whole_again(reopen_shared: OpenStore) -> None:
+async def test_a_session_deleted_by_another_process_is_written_completely_again(reopen_shared: OpenStore) -> None:
     values = {"n": "x" * 9000, "m": FrozenList(["y" * 2000])}
     async with reopen_shared() as one, reopen_shared() as other:
         await put(one, "t", values)
@@ -225,21 +221,23 @@ async def test_a_session_that_is_deleted_elsewhere_is_written_whole_again(reopen
         for _ in range(2):
             await put(one, "t", values)
     async with reopen_shared() as store:
-        found = await store.saver.aget_tuple(config("t"))
-    assert found is not None
-    assert found.checkpoint["channel_values"]["outputs"] == values
+        checkpoint = await read(store, "t")
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == values
 
 
-async def test_a_session_that_is_deleted_again_and_again_is_told(reopen_shared: OpenStore) -> None:
+async def test_a_session_that_is_deleted_repeatedly_is_reported(
+    reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with reopen_shared() as one, reopen_shared() as other:
-        find = one.saver._blobs.epoch  # pyright: ignore[reportPrivateUsage]
+        blobs = one.saver._blobs  # pyright: ignore[reportPrivateUsage] - deletes the session at the worst time
+        read_epoch = blobs.epoch
 
-        async def deleted_after(thread: str) -> str:
-            epoch = await find(thread)
+        async def read_and_delete(thread: str) -> str:
+            epoch = await read_epoch(thread)
             await other.saver.adelete_thread(thread)
             return epoch
 
-        one.saver._blobs.epoch = deleted_after  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(blobs, "epoch", read_and_delete)
         with pytest.raises(CheckpointError, match="keeps deleting it"):
             await put(one, "t", {})
 
@@ -263,8 +261,8 @@ async def write(store, session):
                     saver = store.saver
                     versions = {"outputs": saver.get_next_version(None, None)}
                     checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
-                    told = {"source": "loop", "step": step}
-                    await saver.aput(with_lease_token(place, token), checkpoint, told, versions)
+                    metadata = {"source": "loop", "step": step}
+                    await saver.aput(with_lease_token(place, token), checkpoint, metadata, versions)
                     print(place["configurable"]["thread_id"], checkpoint["id"], values["outputs"]["a"][:-1], flush=True)
         except ConflictError:
             await asyncio.sleep(0.005)
@@ -277,94 +275,84 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_processes_share_a_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
+async def test_processes_share_a_store(shared_url: str) -> None:
     prefix = fresh_prefix()
-    async with open_store(url, SystemClock(), prefix=prefix):
-        pass  # the store is there already
-    commands = [[sys.executable, "-c", WRITER, url, prefix, f"own {number}"] for number in range(3)]
+    async with open_store(shared_url, SystemClock(), prefix=prefix):
+        pass  # create the store
+    commands = [[sys.executable, "-c", WRITER, shared_url, prefix, f"own {number}"] for number in range(3)]
     writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
-    told = [writer.communicate(timeout=60)[0] for writer in writers]
+    texts = [writer.communicate(timeout=60)[0] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
-    lines = [line for text in told for line in text.splitlines()]
+    lines = [line for text in texts for line in text.splitlines()]
     assert len(lines) >= 3 * 36
-    async with open_store(url, SystemClock(), prefix=prefix) as store:
+    async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
         for line in lines:
             thread, id_, start = line.split(" ", 2)
-            found = await store.saver.aget_tuple(config(thread, checkpoint=id_))
-            assert found is not None
-            assert found.checkpoint["channel_values"]["outputs"] == {"a": start + " ", "b": "same" * 500}
+            checkpoint = await read(store, thread, id_)
+            assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": start + " ", "b": "same" * 500}
 
 
-KNOWN_FAILURES: dict[str, set[str]] = {"memory": set(), "sqlite": set(), "redis": set()}
-"""Tests of LangGraph's suite that fail for reasons of a saver below ours."""
-
-
-async def test_langgraph_conformance(reopen: OpenStore, request: pytest.FixtureRequest) -> None:
+async def test_the_saver_passes_the_conformance_suite_of_langgraph(reopen: OpenStore) -> None:
     @checkpointer_test(name="canvas")
-    async def registered() -> AsyncGenerator[Any]:
+    async def open_saver() -> AsyncGenerator[Any]:
         async with reopen() as store:
             yield store.saver
 
-    failed: set[str] = set()
-    seen: set[str] = set()
+    failures: list[str] = []
+    capabilities: set[str] = set()
 
     def note(capability: str, name: str, passed: bool, error: str | None) -> None:
-        seen.add(capability)
+        capabilities.add(capability)
         if not passed:
-            failed.add(name)
-            print(capability, name, error)
+            failures.append(f"{capability} {name}: {error}")
 
-    await validate(registered, progress=ProgressCallbacks(on_test_result=note))
-    assert {"delete_for_runs", "copy_thread", "prune"} <= seen
-    assert failed == KNOWN_FAILURES[request.node.callspec.params["reopen"]]
+    await validate(open_saver, progress=ProgressCallbacks(on_test_result=note))
+    assert {"delete_for_runs", "copy_thread", "prune"} <= capabilities
+    assert failures == []
 
 
-async def test_a_damaged_row_is_told(tmp_path: Path) -> None:
+async def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
         id_ = await put(store, "t", {"a": "x" * 3000})
-        file: Any = store.saver.inner._file  # type: ignore[attr-defined]
+        file = sqlite_file(store)
         for damage in ("checkpoint = X'00ff'", "type = 'strange'", "metadata = 'no json'", "checkpoint = X'80'"):
             await file.rows(f"UPDATE checkpoints SET {damage}")
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
-                await store.saver.aget_tuple(config("t", checkpoint=id_))
+                await store.saver.aget_tuple(checkpoint_config("t", checkpoint=id_))
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
-                [found async for found in store.saver.alist(config("t"))]
+                [checkpoint async for checkpoint in store.saver.alist(THREAD)]
 
 
-async def test_what_was_read_is_not_written_again(reopen: OpenStore) -> None:
+async def test_blobs_that_were_read_are_not_written_again(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"n": "x" * 9000}
     async with reopen() as store:
         await put(store, "t", values)
     async with reopen() as store:
-        found = await store.saver.aget_tuple(config("t"))
-        assert found is not None
-        sizes: list[int] = []
-        put_blobs = store.saver._blobs.put  # pyright: ignore[reportPrivateUsage]
+        checkpoint = await read(store, "t")
+        writes: list[str] = []
 
-        async def counting(thread: str, blobs: Any) -> None:
-            sizes.append(len(blobs))
-            await put_blobs(thread, blobs)
+        async def note_write(thread: str, texts: Mapping[str, bytes]) -> None:
+            writes.append(thread)
 
-        store.saver._blobs.put = counting  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
-        await put(store, "t", found.checkpoint["channel_values"]["outputs"])
-        store.saver._blobs.put = put_blobs  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
-        assert sizes == []
+        blobs = store.saver._blobs  # pyright: ignore[reportPrivateUsage] - notes the writes
+        monkeypatch.setattr(blobs, "put", note_write)
+        await put(store, "t", checkpoint.checkpoint["channel_values"]["outputs"])
+        monkeypatch.undo()
+        assert writes == []
 
 
 @dataclass
-class Named:
+class Owner:
     name: str
 
 
-def test_objects_come_back_as_data() -> None:
+def test_objects_are_read_as_data() -> None:
     serializer = plain_serializer()
-    value = serializer.loads_typed(serializer.dumps_typed({"owner": Named("a")}))
+    value = serializer.loads_typed(serializer.dumps_typed({"owner": Owner("a")}))
     assert isinstance(value["owner"], dict)
 
 
-async def test_stored_bytes_do_not_become_objects() -> None:
+async def test_stored_bytes_are_not_read_as_objects() -> None:
     call = ormsgpack.packb(["subprocess", "getoutput", "echo revived"])
     for code in range(6):
         value = plain_serializer().loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, call))))

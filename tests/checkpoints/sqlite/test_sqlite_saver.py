@@ -2,41 +2,40 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langgraph.checkpoint.base import empty_checkpoint
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
+from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint
 
-PLACE: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+PLACE = checkpoint_config("t")
 
 
-async def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
         saver = await sqlite_saver(file)
-        first = await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+        first = await put_checkpoint(saver, PLACE)
         await file.rows("PRAGMA max_page_count = 30")
-        values: Any = {**empty_checkpoint(), "channel_values": {"outputs": {"a": "x" * 300_000}}}
+        values = {"outputs": {"a": "x" * 300_000}}
         with pytest.raises(CheckpointError, match="full"):
-            await saver.aput(PLACE, values, {"source": "loop", "step": 2}, {})
+            await put_checkpoint(saver, PLACE, values)
         await file.rows("PRAGMA max_page_count = 100000")
-        found = await saver.aget_tuple(PLACE)
-        assert found is not None
-        assert found.config["configurable"]["checkpoint_id"] == first["configurable"]["checkpoint_id"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
-        await saver.aput(PLACE, values, {"source": "loop", "step": 2}, {})
+        checkpoint = await saver.aget_tuple(PLACE)
+        assert checkpoint is not None
+        assert checkpoint_id(checkpoint.config) == checkpoint_id(first)
+        await put_checkpoint(saver, PLACE, values)
 
 
-async def test_other_programs_leave_the_log_of_a_live_one(tmp_path: Path) -> None:
-    """Who closes a file in this process takes the locks of its connections, and others then clear their log away."""
+async def test_another_program_does_not_delete_the_log_of_an_open_store(tmp_path: Path) -> None:
+    """Closing any handle of a file drops this process's locks on it; other programs then delete the log."""
     path = tmp_path / "s.db"
-    for _ in range(2):  # new at first, then there already
+    for _ in range(2):  # a new file, then an existing one
         async with open_store(f"sqlite:///{path}", SystemClock()) as store:
-            await store.saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+            await put_checkpoint(store.saver, PLACE)
             log = Path(f"{path}-wal")
             before = log.stat().st_ino
             script = (
@@ -47,17 +46,17 @@ async def test_other_programs_leave_the_log_of_a_live_one(tmp_path: Path) -> Non
             assert log.stat().st_ino == before
 
 
-async def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+async def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with open_sqlite(path) as file:
         saver = await sqlite_saver(file)
-        await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+        await put_checkpoint(saver, PLACE)
         await file.rows("DROP TABLE checkpoints")
         with pytest.raises(CheckpointError, match="cannot be read"):
             await saver.aget_tuple(PLACE)
 
 
-async def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
+async def test_a_file_of_another_program_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE checkpoints (colour TEXT)")
@@ -66,19 +65,19 @@ async def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
             await sqlite_saver(file)
 
 
-async def test_a_session_that_is_deleted_as_soon_as_it_is_begun_is_told(tmp_path: Path) -> None:
+async def test_a_session_that_is_deleted_immediately_is_reported(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
         saver = await sqlite_saver(file)
         delete = "DELETE FROM blobs WHERE thread_id = NEW.thread_id"
         await file.rows(f"CREATE TRIGGER other AFTER INSERT ON blobs WHEN NEW.hash = 'epoch' BEGIN {delete}; END")
         with pytest.raises(CheckpointError, match="keeps deleting it"):
-            await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+            await put_checkpoint(saver, PLACE)
 
 
-@pytest.mark.parametrize("mark", ["9999999999999999", "x'ff'", "'text'", "x''"])
-async def test_a_damaged_mark_of_a_session_is_told(tmp_path: Path, mark: str) -> None:
+@pytest.mark.parametrize("epoch", ["9999999999999999", "x'ff'", "'text'", "x''"])
+async def test_a_damaged_epoch_is_reported(tmp_path: Path, epoch: str) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
         saver = await sqlite_saver(file)
-        await file.rows(f"INSERT INTO blobs VALUES ('t', 'epoch', {mark})")
+        await file.rows(f"INSERT INTO blobs VALUES ('t', 'epoch', {epoch})")
         with pytest.raises(CheckpointError, match="its epoch is damaged"):
-            await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+            await put_checkpoint(saver, PLACE)

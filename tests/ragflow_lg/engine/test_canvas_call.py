@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from msgspec.structs import force_setattr
 
-import ragflow_lg.engine.compiled_canvas as compiled
 from ragflow_lg.components.canvas import canvas as component
+from ragflow_lg.engine import compiled_canvas
 from ragflow_lg.engine.canvas_call import parameter_schema, takes_query
 from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import WIKI, AgentTurn, play_agent, tool_calls
@@ -17,7 +17,7 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 TOOL = entry("Canvas", canvas="c", description="Ask the archive.")
 
 
-def begin(mode: str = "conversational", **fields: Any) -> dict[str, Any]:
+def begin(fields: dict[str, Any], mode: str = "conversational") -> dict[str, Any]:
     return node("Begin", {"mode": mode, "inputs": fields}, ["m"])
 
 
@@ -36,19 +36,19 @@ FORM = {
 }
 
 
-async def asked(components: dict[str, Any], arguments: Any, *inner: Reply, **more: Any) -> AgentTurn:
+async def call_canvas(components: dict[str, Any], arguments: Any, *inner: Reply, **more: Any) -> AgentTurn:
     replies = [tool_calls(("Canvas_0", arguments)), *inner, Reply("ok")]
-    played = await play_agent(
+    turn = await play_agent(
         replies, {"tools": [TOOL]}, deployment=Canvases({"c": canvas(components)}), is_shown=False, **more
     )
-    assert played.run.status == "succeeded", played.run.error
-    return played
+    assert turn.run.status == "succeeded", turn.run.error
+    return turn
 
 
-def test_a_form_and_a_question_become_arguments() -> None:
-    plan = plan_of(canvas({"begin": begin(**FORM), "m": node("Message", {"content": "x"})}))
+def test_the_fields_and_the_query_are_arguments() -> None:
+    plan = plan_of(canvas({"begin": begin(FORM), "m": node("Message", {"content": "x"})}))
     schema = parameter_schema(plan)
-    assert {name: about["type"] for name, about in schema["properties"].items()} == {
+    assert {name: schema["type"] for name, schema in schema["properties"].items()} == {
         "query": "string",
         "city": "string",
         "days": "integer",
@@ -62,14 +62,14 @@ def test_a_form_and_a_question_become_arguments() -> None:
     assert schema["properties"]["city"]["description"] == "The line"
 
 
-def test_a_canvas_for_a_task_is_asked_no_question() -> None:
-    plan = plan_of(canvas({"begin": begin("task", city=field()), "m": node("Message", {"content": "x"})}))
+def test_a_task_canvas_takes_no_query() -> None:
+    plan = plan_of(canvas({"begin": begin({"city": field()}, "task"), "m": node("Message", {"content": "x"})}))
     assert not takes_query(plan)
     assert list(parameter_schema(plan)["properties"]) == ["city"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({}, "'The line' (city) is required. 'query' is required and must be text."),
         ({"query": " ", "city": "x"}, "'query' is required"),
@@ -79,58 +79,58 @@ def test_a_canvas_for_a_task_is_asked_no_question() -> None:
         ({"query": "q", "city": "Rome", "days": "3", "sure": False}, "q Rome 3 false"),
     ],
 )
-async def test_arguments_are_held_against_the_form(arguments: Any, says: str) -> None:
-    shown = "{sys.query} {begin@city} {begin@days} {begin@sure}"
-    played = await asked({"begin": begin(**FORM), "m": node("Message", {"content": [shown]})}, arguments)
-    assert says in played.tool_results[0]
+async def test_arguments_are_checked_against_the_form(arguments: Any, message: str) -> None:
+    content = "{sys.query} {begin@city} {begin@days} {begin@sure}"
+    turn = await call_canvas({"begin": begin(FORM), "m": node("Message", {"content": [content]})}, arguments)
+    assert message in turn.tool_results[0]
 
 
-async def test_a_model_is_told_what_the_canvas_is_for() -> None:
-    played = await asked({"m": node("Message", {"content": "x"})}, {"query": "q"})
-    assert played.model.requests[0][1].tools[0].description == "Ask the archive."
+async def test_the_model_sees_the_description_of_the_canvas() -> None:
+    turn = await call_canvas({"m": node("Message", {"content": "x"})}, {"query": "q"})
+    assert turn.model.requests[0][1].tools[0].description == "Ask the archive."
 
 
-async def test_all_that_was_shown_is_told_without_thoughts() -> None:
+async def test_the_result_is_all_messages_without_thinking() -> None:
     components = {
         "one": node("Message", {"content": ["One {sys.query}."]}, ["l"]),
         "l": node("LLM", {"llm_id": "m@T", "prompts": "p"}, ["two"]),
         "two": node("Message", {"content": ["{l@content}"]}),
     }
-    played = await asked(components, {"query": "q"}, Reply("<think>Hm.</think>Two."))
-    assert played.tool_results == ["One q.\n\nTwo."]
-    assert played.run.usage.calls == 3
+    turn = await call_canvas(components, {"query": "q"}, Reply("<think>Hm.</think>Two."))
+    assert turn.tool_results == ["One q.\n\nTwo."]
+    assert turn.run.usage.calls == 3
 
 
-async def test_structured_results_are_told_beside_it() -> None:
+async def test_structured_outputs_are_part_of_the_result() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     outputs = {"structured": schema}
     last = node("LLM", {"llm_id": "m@T", "prompts": "p", "outputs": outputs})
-    played = await asked({"l": last}, {"query": "q"}, Reply('{"n": 3}'))
-    assert played.tool_results == ['{"structured": {"n": 3}}']
+    turn = await call_canvas({"l": last}, {"query": "q"}, Reply('{"n": 3}'))
+    assert turn.tool_results == ['{"structured": {"n": 3}}']
     both = {"m": node("Message", {"content": "Hello."}, ["l"]), "l": last}
-    played = await asked(both, {"query": "q"}, Reply('{"n": 3}'))
-    assert played.tool_results == ['{"answer": "Hello.", "result": {"structured": {"n": 3}}}']
+    turn = await call_canvas(both, {"query": "q"}, Reply('{"n": 3}'))
+    assert turn.tool_results == ['{"answer": "Hello.", "result": {"structured": {"n": 3}}}']
 
 
-async def test_a_text_alone_is_told_as_text() -> None:
-    played = await asked({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})}, {"query": "q"}, Reply("Text."))
-    assert played.tool_results == ["Text."]
+async def test_a_plain_text_output_is_the_result() -> None:
+    turn = await call_canvas({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})}, {"query": "q"}, Reply("Text."))
+    assert turn.tool_results == ["Text."]
 
 
-async def test_what_it_found_may_be_cited_outside() -> None:
+async def test_the_caller_can_cite_the_chunks_of_the_canvas() -> None:
     components = {"w": node("Wikipedia", {}, ["m"]), "m": node("Message", {"content": ["{w@formalized_content}"]})}
-    played = await asked(components, {"query": "Laos"})
-    chunks = played.state["turn"]["references"]["chunks"].values()
+    turn = await call_canvas(components, {"query": "Laos"})
+    chunks = turn.state["turn"]["references"]["chunks"].values()
     assert [chunk["content"] for chunk in chunks] == ["Vientiane is the capital."]
 
 
-async def test_a_failure_is_told_with_its_place() -> None:
+async def test_a_failure_is_reported_with_canvas_and_node() -> None:
     failing = {"x": node("LLM", {"llm_id": "m@T", "prompts": "p"})}
-    played = await asked(failing, {"query": "q"}, Reply(error="The model is down."))
-    assert played.tool_results == ["The canvas 'c' failed at 'x': The model is down."]
+    turn = await call_canvas(failing, {"query": "q"}, Reply(error="The model is down."))
+    assert turn.tool_results == ["The canvas 'c' failed at 'x': The model is down."]
 
 
-async def test_each_call_has_a_state_of_its_own() -> None:
+async def test_each_call_has_its_own_state() -> None:
     components = {
         "v": node(
             "VariableAssigner",
@@ -141,14 +141,14 @@ async def test_each_call_has_a_state_of_its_own() -> None:
     }
     document = canvas(components, variables={"n": {"name": "n", "type": "number", "value": 5}})
     call = ("Canvas_0", {"query": "q"})
-    played = await play_agent(
+    turn = await play_agent(
         [tool_calls(call, call), Reply("ok")], {"tools": [TOOL]}, deployment=Canvases({"c": document}), is_shown=False
     )
-    assert played.tool_results == ["6 1 ", "6 1 "]
-    assert "env.n" not in played.state["globals"]
+    assert turn.tool_results == ["6 1 ", "6 1 "]
+    assert "env.n" not in turn.state["globals"]
 
 
-async def test_nothing_of_it_is_seen_outside() -> None:
+async def test_the_caller_emits_no_events_of_the_canvas() -> None:
     document = canvas({"inner": node("Message", {"content": "inner"})})
     model = ScriptedModel([tool_calls(("Canvas_0", {"query": "q"})), Reply("ok")])
     runner = runner_of(
@@ -165,20 +165,20 @@ async def test_nothing_of_it_is_seen_outside() -> None:
     assert run.answer == "ok"
 
 
-async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
-    ended: list[str] = []
+async def test_the_time_limit_and_cancellation_apply_to_the_canvas() -> None:
+    events: list[str] = []
 
     async def wait() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            ended.append("ended")
+            events.append("cancelled")
 
     inner = canvas({"w": node("Wait", {}, ["m"]), "m": node("Message", {"content": "x"})})
     catalog = catalog_with(Wait=wait)
     force_setattr(component, "timeout_s", 0.05)
     try:
-        played = await play_agent(
+        turn = await play_agent(
             [tool_calls(("Canvas_0", {"query": "q"})), Reply("ok")],
             {"tools": [TOOL]},
             deployment=Canvases({"c": inner}),
@@ -187,8 +187,8 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
         )
     finally:
         force_setattr(component, "timeout_s", 1200.0)
-    assert played.tool_results == ["Canvas returned no result within 0.05 s."]
-    assert ended == ["ended"]
+    assert turn.tool_results == ["Canvas returned no result within 0.05 s."]
+    assert events == ["cancelled"]
 
     hanging = canvas({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})})
     cancelled = await play_agent(
@@ -200,19 +200,19 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
     assert cancelled.run.status == "cancelled"
 
 
-async def test_rules_of_the_deployment_hold_within_it() -> None:
+async def test_the_tool_policies_apply_to_the_canvas() -> None:
     inner = canvas({"a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [WIKI]})})
-    played = await play_agent(
+    turn = await play_agent(
         [tool_calls(("Canvas_0", {"query": "q"})), tool_calls(("wikipedia_search_0", {"query": "x"})), Reply("ok")],
         {"tools": [TOOL]},
         deployment=Canvases({"c": inner}),
         is_shown=False,
         policies=ToolPolicies(ToolPermits(("canvas:c",))),
     )
-    assert played.http.requests == []
+    assert turn.http.requests == []
 
 
-async def test_canvases_play_canvases() -> None:
+async def test_a_canvas_can_call_a_canvas() -> None:
     one = canvas(
         {
             "a": node("Canvas", {"canvas": "two", "arguments": {"query": "{sys.query}!"}}, ["m"]),
@@ -220,16 +220,16 @@ async def test_canvases_play_canvases() -> None:
         }
     )
     two = canvas({"m": node("Message", {"content": "[{sys.query}]"})})
-    played = await play_agent(
+    turn = await play_agent(
         [tool_calls(("Canvas_0", {"query": "q"})), Reply("ok")],
         {"tools": [TOOL]},
         deployment=Canvases({"c": one, "two": two}),
         is_shown=False,
     )
-    assert played.tool_results == ["<[q!]>"]
+    assert turn.tool_results == ["<[q!]>"]
 
 
-async def test_a_cycle_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "CYCLE_STEPS", 20)
-    played = await asked({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}, {"query": "q"})
-    assert "repeated a cycle too often" in played.tool_results[0]
+async def test_an_endless_cycle_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_canvas, "CYCLE_STEPS", 20)
+    turn = await call_canvas({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}, {"query": "q"})
+    assert "repeated a cycle too often" in turn.tool_results[0]

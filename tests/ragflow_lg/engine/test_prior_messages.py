@@ -7,25 +7,25 @@ from ragflow_lg.engine.prior_messages import (
 )
 
 
-def test_sides_take_turns_and_only_what_they_have_said_counts() -> None:
-    said = [("system", "s"), ("assistant", "Hi!"), ("user", "a"), ("tool", "t"), ("user", "b"), ("assistant", " ")]
-    assert merge_by_role(said) == [["assistant", "Hi!"], ["user", "a\nb"]]
+def test_messages_alternate_and_other_roles_and_empty_texts_are_dropped() -> None:
+    messages = [("system", "s"), ("assistant", "Hi!"), ("user", "a"), ("tool", "t"), ("user", "b"), ("assistant", " ")]
+    assert merge_by_role(messages) == [["assistant", "Hi!"], ["user", "a\nb"]]
 
 
-def test_of_much_the_last_counts() -> None:
-    said = [(role, str(number)) for number in range(MAX_PRIOR_ENTRIES) for role in ("user", "assistant")]
-    kept = merge_by_role(said)
-    assert (len(kept), kept[-1]) == (MAX_PRIOR_ENTRIES, ["assistant", str(MAX_PRIOR_ENTRIES - 1)])
+def test_only_the_last_messages_are_used() -> None:
+    messages = [(role, str(number)) for number in range(MAX_PRIOR_ENTRIES) for role in ("user", "assistant")]
+    merged = merge_by_role(messages)
+    assert (len(merged), merged[-1]) == (MAX_PRIOR_ENTRIES, ["assistant", str(MAX_PRIOR_ENTRIES - 1)])
 
 
-def test_a_session_with_a_history_takes_nothing() -> None:
+def test_a_session_with_a_history_ignores_prior_messages() -> None:
     pairs = [["user", "a"], ["assistant", "b"]]
     assert prior_history({"history": [["user", "x"]]}, pairs) == []
     assert prior_history({}, None) == []
     assert prior_history({"history": []}, pairs) == [["user", "a"], ["assistant", {"content": "b"}]]
 
 
-def test_entries_become_lines_and_messages() -> None:
+def test_history_entries_are_converted_to_lines_and_messages() -> None:
     history = [["assistant", {"content": "Hi!"}], ["user", "a"], ["assistant", {"content": "b"}]]
     assert history_lines(history) == ["assistant: Hi!", "user: a", "assistant: b"]
     messages = prior_messages(history, 255)

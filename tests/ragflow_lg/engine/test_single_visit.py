@@ -9,7 +9,7 @@ from ragflow_lg.dsl_compiler import sketch_canvas
 from ragflow_lg.engine.single_visit import input_form, visit_alone
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
-CANVAS = {
+CANVAS: dict[str, Any] = {
     "components": {
         "begin": {
             "obj": {
@@ -53,7 +53,7 @@ def plan() -> Plan:
     return plan
 
 
-def test_the_form_of_a_component_are_its_references_and_that_of_begin_its_fields(plan: Plan) -> None:
+def test_the_form_has_the_fields_of_begin_or_the_references_of_a_component(plan: Plan) -> None:
     assert input_form(plan, "begin") == {"size": {"name": "Size", "type": "integer", "optional": False}}
     form: Any = input_form(plan, "LLM:A")
     assert {name: (field["name"], field["value"]) for name, field in form.items()} == {
@@ -61,19 +61,19 @@ def test_the_form_of_a_component_are_its_references_and_that_of_begin_its_fields
         "sys.query": ("sys.query", ""),
         "begin@size": ("begin@size", ""),
     }
-    names: Any = input_form(plan, "Message:M")
-    assert names["LLM:A@structured.x"]["name"] == "Writer@structured.x"
+    message_form: Any = input_form(plan, "Message:M")
+    assert message_form["LLM:A@structured.x"]["name"] == "Writer@structured.x"
 
 
-async def test_a_component_runs_with_what_it_is_given(plan: Plan) -> None:
+async def test_a_component_runs_with_the_submitted_inputs(plan: Plan) -> None:
     model = ScriptedModel([Reply("Hello")])
     services = fake_services(models=OneModel(model))
     outputs = await visit_alone(plan, "LLM:A", {"sys.query": "Hi", "begin@size": 3}, services)
-    ((_, asked),) = model.requests
-    assert (asked.system, asked.messages[-1]["content"]) == ("Be kind.", "Hi 3")
+    ((_, request),) = model.requests
+    assert (request.system, request.messages[-1]["content"]) == ("Be kind.", "Hi 3")
     assert (outputs["content"], outputs["_elapsed_time"]) == ("Hello", 0.0)
-    shown = await visit_alone(plan, "Message:M", {"LLM:A@content": "b", "LLM:A@structured.x": "a"}, services)
-    assert shown["content"] == "a b"
+    message = await visit_alone(plan, "Message:M", {"LLM:A@content": "b", "LLM:A@structured.x": "a"}, services)
+    assert message["content"] == "a b"
     assert (await visit_alone(plan, "begin", {"size": 4}, services))["size"] == 4
 
 
@@ -84,7 +84,7 @@ async def test_a_failure_is_an_output(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "given", "told"),
+    ("node", "inputs", "reason"),
     [
         ("LLM:B", {}, "no component 'LLM:B'"),
         ("LLM:A", {"Nobody@x": 1}, "does not read 'Nobody@x'"),
@@ -93,6 +93,6 @@ async def test_a_failure_is_an_output(plan: Plan) -> None:
         ("Loop:L", {}, "cannot run alone"),
     ],
 )
-async def test_what_cannot_be_tried_is_refused(plan: Plan, node: str, given: dict[str, Any], told: str) -> None:
-    with pytest.raises(RequestError, match=told.replace("{", "\\{")):
-        await visit_alone(plan, node, given, fake_services())
+async def test_other_inputs_are_rejected(plan: Plan, node: str, inputs: dict[str, Any], reason: str) -> None:
+    with pytest.raises(RequestError, match=reason.replace("{", "\\{")):
+        await visit_alone(plan, node, inputs, fake_services())

@@ -6,46 +6,51 @@ from tests.fakes.services import fake_services
 PLAN = plan_of(canvas({"a": text()}, variables={"n": {"name": "n", "value": 1}}))
 
 
-async def test_a_turn_opens() -> None:
-    opened, event = await open_turn(
+async def test_a_turn_starts_with_its_request_in_the_globals() -> None:
+    update, event = await open_turn(
         PLAN, {}, TurnContext(fake_services()), {"query": "hi", "user_id": "u", "files": ["f"]}
     )
-    held = opened["globals"]
-    assert (held["sys.query"], held["sys.user_id"], held["sys.files"], held["env.n"]) == ("hi", "u", ["f"], 1)
-    assert (held["sys.conversation_turns"], held["sys.history"]) == (1, ["user: hi"])
-    assert opened["history"] == [["user", "hi"]]
-    assert event.globals is held
+    values = update["globals"]
+    assert (values["sys.query"], values["sys.user_id"], values["sys.files"], values["env.n"]) == (
+        "hi",
+        "u",
+        ["f"],
+        1,
+    )
+    assert (values["sys.conversation_turns"], values["sys.history"]) == (1, ["user: hi"])
+    assert update["history"] == [["user", "hi"]]
+    assert event.globals is values
 
 
-async def test_a_turn_of_a_new_session_takes_what_was_said_before() -> None:
+async def test_the_first_turn_of_a_session_uses_prior_messages() -> None:
     earlier = [["user", "hi"], ["assistant", "hello"], ["user", "how?"], ["assistant", "so"]]
     turn = TurnContext(fake_services())
-    opened, _ = await open_turn(PLAN, {}, turn, {"query": "and?", "earlier": earlier})
-    assert opened["history"] == [
+    update, _ = await open_turn(PLAN, {}, turn, {"query": "and?", "earlier": earlier})
+    assert update["history"] == [
         ["user", "hi"],
         ["assistant", {"content": "hello"}],
         ["user", "how?"],
         ["assistant", {"content": "so"}],
         ["user", "and?"],
     ]
-    held, messages = opened["globals"], opened["messages"]
-    assert (held["sys.conversation_turns"], opened["turn"]["number"]) == (3, 3)
-    assert held["sys.history"] == ["user: hi", "assistant: hello", "user: how?", "assistant: so", "user: and?"]
+    values, messages = update["globals"], update["messages"]
+    assert (values["sys.conversation_turns"], update["turn"]["number"]) == (3, 3)
+    assert values["sys.history"] == ["user: hi", "assistant: hello", "user: how?", "assistant: so", "user: and?"]
     assert [message["content"] for message in messages] == ["hi", "hello", "how?", "so", "and?"]
     assert len({message["id"] for message in messages}) == 5
     state = {"history": [["user", "old"]]}
     assert (await open_turn(PLAN, state, turn, {"query": "q", "earlier": earlier}))[0]["history"] == [["user", "q"]]
 
 
-async def test_an_empty_request_keeps_the_values_of_the_turn_before() -> None:
+async def test_an_empty_request_keeps_the_values_of_the_previous_turn() -> None:
     before = {"globals": {"sys.query": "old", "sys.conversation_turns": 4, "env.n": 9}}
-    opened, _ = await open_turn(PLAN, before, TurnContext(fake_services()), {"query": None})
-    held = opened["globals"]
-    assert (held["sys.query"], held["sys.conversation_turns"], held["env.n"]) == ("old", 5, 9)
-    assert opened["history"] == [["user", ""]]
+    update, _ = await open_turn(PLAN, before, TurnContext(fake_services()), {"query": None})
+    values = update["globals"]
+    assert (values["sys.query"], values["sys.conversation_turns"], values["env.n"]) == ("old", 5, 9)
+    assert update["history"] == [["user", ""]]
 
 
-def test_a_turn_closes() -> None:
+def test_the_end_of_a_turn_adds_the_answer_to_the_history() -> None:
     state = {
         "turn": {"last": [1, 1, "a"]},
         "outputs": {"a": {"content": "bye"}},
@@ -57,15 +62,15 @@ def test_a_turn_closes() -> None:
     assert (event.status, event.outputs) == ("succeeded", {"content": "bye"})
 
 
-def test_a_stopped_turn_adds_nothing_to_the_history() -> None:
+def test_a_failed_turn_adds_nothing_to_the_history() -> None:
     update, event = close_turn({"turn": {"error": [1, 1, "a", "boom"]}})
-    told = update.pop("messages")
-    assert [message["content"] for message in told] == ["The turn failed: boom"]
+    messages = update.pop("messages")
+    assert [message["content"] for message in messages] == ["The turn failed: boom"]
     assert update == {"turn": {"status": "failed"}}
     assert (event.status, event.error) == ("failed", "boom")
 
 
-async def test_an_answer_counts_as_a_turn_and_an_empty_query_keeps_the_one_before() -> None:
+async def test_a_resumed_turn_counts_and_an_empty_query_keeps_the_previous_one() -> None:
     state = {"globals": {"sys.query": "old", "sys.conversation_turns": 1, "sys.history": ["user: old"]}}
     turn = TurnContext(fake_services())
     update = await resume_turn(state, turn, {"query": ""})

@@ -16,29 +16,29 @@ from tests.stores import OpenStore
 TWO = {"a": form("x", downstream=["out"]), "b": form("y", downstream=["out"]), **out("{a@x}+{b@y} {sys.query}")}
 
 
-async def test_a_turn_that_is_given_up_is_over_and_the_next_one_begins_anew(reopen: OpenStore) -> None:
+async def test_an_abandoned_turn_is_cancelled_and_the_next_one_starts_normally(reopen: OpenStore) -> None:
     compiled = compile_canvas(canvas(TWO, ["a", "b"]), CATALOG)
     async with reopen() as store:
-        play = Runner(compiled, fake_services(), store=store)
-        await play_run(play.start("s", {"query": "one"}))
-        await play_run(play.resume("s", {"x": "A"}))
-        await play.abandon("s")
-        assert await play.pauses("s") == []
+        runner = Runner(compiled, fake_services(), store=store)
+        await play_run(runner.start("s", {"query": "one"}))
+        await play_run(runner.resume("s", {"x": "A"}))
+        await runner.abandon("s")
+        assert await runner.pauses("s") == []
     async with reopen() as store:
-        play = Runner(compiled, fake_services(), store=store)
-        held = compiled.with_saver(store.saver)
-        assert session_status(await held.graph.aget_state(thread_config(held, "s"))) == "cancelled"
+        runner = Runner(compiled, fake_services(), store=store)
+        canvas_ = compiled.with_saver(store.saver)
+        assert session_status(await canvas_.graph.aget_state(thread_config(canvas_, "s"))) == "cancelled"
         assert [record.status async for record in store.runs.of_session("s")] == ["cancelled", "waiting"]
-        refusals = ((play.resume("s", {"y": "B"}), "does not wait"), (play.continue_("s"), "no unfinished turn"))
-        for run, reason in refusals:
+        rejections = ((runner.resume("s", {"y": "B"}), "does not wait"), (runner.continue_("s"), "no unfinished turn"))
+        for run, reason in rejections:
             with pytest.raises(ConflictError, match=reason):
                 await play_run(run)
         with pytest.raises(ConflictError, match="does not wait"):
-            await play.abandon("s")
-        assert (await play_run(play.start("s", {"query": "two"})))[1] == ["+begin", "-begin", "?x,y"]
-        assert (await play_run(play.resume("s", {"x": "C", "y": "D"})))[0] == "C+D two"
-        history = (await play.state("s"))["history"]
-        assert [said for role, said in history if role == "user"] == ["one", "", "two", ""]
+            await runner.abandon("s")
+        assert (await play_run(runner.start("s", {"query": "two"})))[1] == ["+begin", "-begin", "?x,y"]
+        assert (await play_run(runner.resume("s", {"x": "C", "y": "D"})))[0] == "C+D two"
+        history = (await runner.state("s"))["history"]
+        assert [text for role, text in history if role == "user"] == ["one", "", "two", ""]
 
 
 @pytest.mark.parametrize(
@@ -48,29 +48,29 @@ async def test_a_turn_that_is_given_up_is_over_and_the_next_one_begins_anew(reop
         {**iteration({"ask": form("w")}, {"all": "ask@w"}, items="sys.files"), **out("{it@all}")},
     ],
 )
-async def test_a_pause_inside_of_a_region_is_given_up_too(components: dict[str, Any]) -> None:
-    play = runner_of(components)
+async def test_a_pause_in_a_region_is_abandoned(components: dict[str, Any]) -> None:
+    runner = runner_of(components)
     request: Any = {"query": "q", "files": [{"id": "1", "name": "n"}, {"id": "2", "name": "m"}]}
-    assert (await play_run(play.start("s", request)))[1][-1] == "?w"
-    await play.abandon("s")
-    assert await play.pauses("s") == []
-    _, events = await play_run(play.start("s", request))
+    assert (await play_run(runner.start("s", request)))[1][-1] == "?w"
+    await runner.abandon("s")
+    assert await runner.pauses("s") == []
+    _, events = await play_run(runner.start("s", request))
     assert (events[0], events[-1]) == ("+begin", "?w")
-    await play_run(play.resume("s", {"w": "x"}))
-    assert (await play_run(play.resume("s", {"w": "y"})))[1][-1] == "-out"
+    await play_run(runner.resume("s", {"w": "x"}))
+    assert (await play_run(runner.resume("s", {"w": "y"})))[1][-1] == "-out"
 
 
-async def test_nobody_gives_up_what_another_one_runs(reopen: OpenStore) -> None:
+async def test_a_running_session_cannot_be_abandoned(reopen: OpenStore) -> None:
     async with reopen() as store:
-        play = Runner(compile_canvas(canvas(TWO, ["a", "b"]), CATALOG), fake_services(), store=store)
-        await play_run(play.start("s", {"query": "one"}))
+        runner = Runner(compile_canvas(canvas(TWO, ["a", "b"]), CATALOG), fake_services(), store=store)
+        await play_run(runner.start("s", {"query": "one"}))
         async with hold_lease(store.leases, "s"):
             with pytest.raises(ConflictError, match="already running"):
-                await play.abandon("s")
-        assert len(await play.pauses("s")) == 2
+                await runner.abandon("s")
+        assert len(await runner.pauses("s")) == 2
 
 
-async def test_a_canvas_that_has_lost_the_form_will_do(reopen: OpenStore) -> None:
+async def test_a_turn_can_be_abandoned_with_a_canvas_without_its_form(reopen: OpenStore) -> None:
     other = compile_canvas(canvas(out("{sys.query}")), CATALOG)
     async with reopen() as store:
         services = fake_services()

@@ -14,23 +14,23 @@ from tests.fakes.regions import node, play_run, runner_of, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 CHAIN = {"a": text(["b"], "A"), "b": text(["m"], "B"), "m": node("Message", {"content": "{b@result}"})}
-TOLD = ["run", "+begin", "-begin", "+a", "-a", "+b", "-b", "+m", "-m", "succeeded"]
+CALLS = ["run", "+begin", "-begin", "+a", "-a", "+b", "-b", "+m", "-m", "succeeded"]
 QUICK = CallbackLimits(timeout_s=0.05, max_waiting=100)
 
 
 class Listener(RunCallbacks):
-    """Writes down what it is told, and does something each time."""
+    """Records its calls and awaits a function in each."""
 
     def __init__(self, do: Callable[[str], Awaitable[None]] | None = None) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.runs: list[RunInfo] = []
         self.summary: RunSummary | None = None
         self._do = do
 
-    async def _note(self, what: str) -> None:
-        self.told.append(what)
+    async def _note(self, call: str) -> None:
+        self.calls.append(call)
         if self._do is not None:
-            await self._do(what)
+            await self._do(call)
 
     async def on_run_started(self, run: RunInfo) -> None:
         self.runs.append(run)
@@ -57,55 +57,57 @@ async def play(*callbacks: RunCallbacks, limits: CallbackLimits = QUICK, **more:
     return run
 
 
-async def test_everything_is_told_in_order() -> None:
+async def test_callbacks_receive_all_events_in_order() -> None:
     first, second = Listener(), Listener()
     run = await play(first, second, canvas_id="c")
-    assert first.told == second.told == TOLD
-    about = first.runs[0]
-    assert (about.run_id, about.canvas_id, about.intent) == (run.envelope.message_id, "c", "start")
+    assert first.calls == second.calls == CALLS
+    info = first.runs[0]
+    assert (info.run_id, info.canvas_id, info.intent) == (run.envelope.message_id, "c", "start")
     assert first.summary == RunSummary("succeeded", None, 0.0, run.usage, run.agents)
 
 
-async def test_agents_tell_their_records() -> None:
+async def test_callbacks_receive_the_records_of_agents() -> None:
     listener = Listener()
     await play_agent([tool_calls(("wikipedia_search_0", {"query": "Laos"})), Reply("So.")], callbacks=[listener])
-    at = listener.told.index("+a")
-    assert listener.told[at + 1 : at + 5] == [
+    start = listener.calls.index("+a")
+    assert listener.calls[start + 1 : start + 5] == [
         "iteration_started",
         "iteration_finished",
         "tool_started",
         "tool_finished",
     ]
-    assert listener.told.index("agent_finished") < listener.told.index("-a")
+    assert listener.calls.index("agent_finished") < listener.calls.index("-a")
 
 
-async def test_one_that_overrides_nothing_is_fine() -> None:
-    class Deaf(RunCallbacks):
+async def test_every_method_is_optional() -> None:
+    class NoCallbacks(RunCallbacks):
         pass
 
-    await play(Deaf())
+    await play(NoCallbacks())
 
 
-async def test_an_exception_harms_nobody_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def fail(what: str) -> None:
+async def test_an_exception_does_not_affect_the_run_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(call: str) -> None:
         raise RuntimeError("no")
 
-    async def cancel(what: str) -> None:
+    async def cancel(call: str) -> None:
         raise asyncio.CancelledError
 
     failing, cancelled, other = Listener(fail), Listener(cancel), Listener()
     with caplog.at_level(logging.WARNING):
         await play(failing, cancelled, other)
-    assert failing.told == cancelled.told == other.told == TOLD
+    assert failing.calls == cancelled.calls == other.calls == CALLS
     assert [r.getMessage() for r in caplog.records] == [
         "The callback Listener failed.",
         "The callback Listener was cancelled from within.",
     ]
 
 
-async def test_a_hang_harms_nobody_and_ends_the_telling(caplog: pytest.LogCaptureFixture) -> None:
-    async def hang(what: str) -> None:
-        if what == "+a":
+async def test_a_hanging_callback_gets_no_more_calls_in_its_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def hang(call: str) -> None:
+        if call == "+a":
             await asyncio.Event().wait()
 
     hanging, other = Listener(hang), Listener()
@@ -115,20 +117,20 @@ async def test_a_hang_harms_nobody_and_ends_the_telling(caplog: pytest.LogCaptur
         for session in ("s", "t"):
             await play_run(runner.start(session, {"query": "q"}))
     assert time.monotonic() - began < 1
-    assert hanging.told == TOLD[:4] * 2
-    assert other.told == TOLD * 2
+    assert hanging.calls == CALLS[:4] * 2
+    assert other.calls == CALLS * 2
     assert [r.getMessage() for r in caplog.records] == [
         "The callback Listener took more than 0.05 s and gets no more calls for this run."
     ]
 
 
-async def test_one_that_cannot_be_stopped_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
-    is_let_go = asyncio.Event()
+async def test_a_callback_that_suppresses_its_cancellation_is_abandoned(caplog: pytest.LogCaptureFixture) -> None:
+    is_released = asyncio.Event()
 
-    async def insist(what: str) -> None:
-        while not is_let_go.is_set():
+    async def insist(call: str) -> None:
+        while not is_released.is_set():
             try:
-                await is_let_go.wait()
+                await is_released.wait()
             except asyncio.CancelledError:
                 continue
 
@@ -136,45 +138,45 @@ async def test_one_that_cannot_be_stopped_is_left_behind(caplog: pytest.LogCaptu
         async with asyncio.timeout(2):
             await play(Listener(insist))
     assert "did not finish within 0.05 s" in caplog.text
-    is_let_go.set()
+    is_released.set()
     await asyncio.sleep(0)
 
 
-async def test_too_many_waiting_events_are_dropped_but_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    async def wait(what: str) -> None:
+async def test_events_beyond_the_limit_are_dropped_but_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def wait(call: str) -> None:
         await asyncio.sleep(0.01)
 
     slow = Listener(wait)
     with caplog.at_level(logging.WARNING):
         await play(slow, limits=CallbackLimits(timeout_s=2.0, max_waiting=2))
-    assert slow.told[0] == "run"
-    assert slow.told[-1] == "succeeded"
-    assert len(slow.told) < len(TOLD)
+    assert slow.calls[0] == "run"
+    assert slow.calls[-1] == "succeeded"
+    assert len(slow.calls) < len(CALLS)
     assert "is too slow: more than 2 events are queued" in caplog.text
 
 
-async def test_failed_cancelled_and_refused_runs() -> None:
-    model = ScriptedModel([Reply(error="down"), Reply("said", hangs=True)])
+async def test_failed_cancelled_and_rejected_runs() -> None:
+    model = ScriptedModel([Reply(error="down"), Reply("text", hangs=True)])
     listener = Listener()
     ask = {"g": node("LLM", {"prompts": "x"}, ["m"]), "m": node("Message", {"content": "{g@content}"})}
     runner = runner_of(ask, services=fake_services(models=OneModel(model)), callbacks=[listener])
     await play_run(runner.start("s", {"query": "q"}))
-    assert (listener.told[-1], listener.summary and listener.summary.error) == ("failed", "down")
+    assert (listener.calls[-1], listener.summary and listener.summary.error) == ("failed", "down")
     run = runner.start("s", {"query": "q"})
     async for event in run:
         if event.event == "message":
             run.cancel()
-    assert listener.told[-1] == "cancelled"
-    count = len(listener.told)
+    assert listener.calls[-1] == "cancelled"
+    count = len(listener.calls)
     with pytest.raises(ConflictError):
         await play_run(runner.continue_("s"))
-    assert len(listener.told) == count
+    assert len(listener.calls) == count
 
 
-async def test_a_reader_who_leaves_ends_the_telling() -> None:
+async def test_a_reader_that_leaves_cancels_the_run() -> None:
     listener = Listener()
     run = runner_of(CHAIN, callbacks=[listener]).start("s", {"query": "q"})
     events: Any = aiter(run)
     await anext(events)
     await events.aclose()
-    assert (listener.told[0], listener.told[-1]) == ("run", "cancelled")
+    assert (listener.calls[0], listener.calls[-1]) == ("run", "cancelled")

@@ -23,16 +23,16 @@ def read(node_id: str, changes: dict[str, Any], **values: Any) -> tuple[Change, 
     return read_changes(PLAN, NodeId(node_id), changes, values)
 
 
-def test_globals_and_outputs_are_read() -> None:
+def test_changes_name_globals_and_outputs() -> None:
     assert read("say", {"env.tone": 1, "ask:1@name.x": 2}) == (
         Change("", "env.tone", (), 1),
         Change("ask:1", "name", ("x",), 2),
     )
     assert read("say", {"env.map.a": 2}) == (Change("", "env.map", ("a",), 2),)
-    assert read("say", {"env.made": 2}, globals={"env.made": 1}) == (Change("", "env.made", (), 2),)
+    assert read("say", {"env.extra": 2}, globals={"env.extra": 1}) == (Change("", "env.extra", (), 2),)
 
 
-def test_the_entry_node_reads_the_request() -> None:
+def test_changes_of_the_entry_node_change_the_request() -> None:
     changes = read("begin", {"sys.query": "q", "sys.user_id": "u", "sys.files": [], "env.tone": "t"})
     assert [change.request for change in changes] == ["query", "user_id", "files", ""]
     assert changed_channels({}, changes, is_root=True) == {
@@ -60,13 +60,13 @@ def test_the_entry_node_reads_the_request() -> None:
         ("begin", "sys.query.part", "Set the whole value"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(start: str, name: str, reason: str) -> None:
-    with pytest.raises(CheckpointError) as refused:
+def test_a_change_without_effect_is_rejected(start: str, name: str, reason: str) -> None:
+    with pytest.raises(CheckpointError) as error:
         read(start, {name: 1})
-    assert reason in str(refused.value)
+    assert reason in str(error.value)
 
 
-def test_levels_take_what_is_theirs() -> None:
+def test_each_level_applies_its_own_changes() -> None:
     changes = read("say", {"env.map.a": 5, "ask:1@name": "n"})
     inner = {"globals": {}, "outputs": {"ask:1": {"name": "old", "tips": ""}}}
     assert changed_channels(inner, changes, is_root=False) == {"outputs": {"ask:1": {"name": "n", "tips": ""}}}
@@ -74,6 +74,6 @@ def test_levels_take_what_is_theirs() -> None:
     assert root["globals"] == {"env.map": {"a": 5, "b": 2}}
 
 
-def test_a_path_through_a_text_is_refused() -> None:
+def test_a_path_into_a_text_is_rejected() -> None:
     with pytest.raises(CheckpointError, match="not a map"):
         changed_channels({"globals": {"env.tone": "text"}}, read("say", {"env.tone.x": 1}), is_root=True)

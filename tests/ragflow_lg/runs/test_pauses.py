@@ -14,19 +14,19 @@ OPEN = [
 ]
 
 
-def answers(given: Any, *, is_strict: bool = True, pauses: list[Pause] = OPEN, query: Any = "") -> Any:
-    return match_answers(pauses, {"query": query, "inputs": given}, is_strict=is_strict)
+def match(inputs: Any, *, is_strict: bool = True, pauses: list[Pause] = OPEN, query: Any = "") -> Any:
+    return match_answers(pauses, {"query": query, "inputs": inputs}, is_strict=is_strict)
 
 
-def test_fields_go_to_the_forms_that_have_them_and_ids_to_one() -> None:
-    assert answers({"colour": "red", "size": 4}) == {SHIRT: {"colour": "red", "size": 4}, SHOES: {"size": 4}}
-    assert answers({SHOES: {"size": 40}}) == {SHOES: {"size": 40}}
-    assert answers({}, is_strict=False, pauses=OPEN[1:], query="5") == {SHOES: {"size": {"value": "5"}}}
-    assert answers({}, is_strict=False, query="5") == {}
+def test_fields_answer_all_forms_that_have_them_and_an_id_answers_one() -> None:
+    assert match({"colour": "red", "size": 4}) == {SHIRT: {"colour": "red", "size": 4}, SHOES: {"size": 4}}
+    assert match({SHOES: {"size": 40}}) == {SHOES: {"size": 40}}
+    assert match({}, is_strict=False, pauses=OPEN[1:], query="5") == {SHOES: {"size": {"value": "5"}}}
+    assert match({}, is_strict=False, query="5") == {}
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("inputs", "problem"),
     [
         ({"Form:Shoes@size": 40, "colour": "red", "size": 4}, "No open form has a field 'Form:Shoes@size'."),
         ({"colr": "red", "size": 4, "colour": "red"}, "No open form has a field 'colr'."),
@@ -34,51 +34,51 @@ def test_fields_go_to_the_forms_that_have_them_and_ids_to_one() -> None:
         ({SHOES: {"size": 4}, "colour": "red"}, f"No open form has a field '{SHOES}'."),
     ],
 )
-def test_a_field_that_no_form_has_is_refused_with_the_forms_there_are(given: Any, named: str) -> None:
-    with pytest.raises(AnswerError) as caught:
-        answers(given)
-    assert str(caught.value) == f"{named} The session waits for Form:Shirt (colour, size) and Form:Shoes (size)."
+def test_an_unknown_field_is_rejected_with_the_open_forms(inputs: Any, problem: str) -> None:
+    with pytest.raises(AnswerError) as error:
+        match(inputs)
+    assert str(error.value) == f"{problem} The session waits for Form:Shirt (colour, size) and Form:Shoes (size)."
 
 
-def test_what_a_client_sends_with_a_new_turn_may_hold_more() -> None:
-    assert answers({"size": 4, "colour": "red", "more": 1}, is_strict=False)[SHOES] == {"size": 4}
+def test_a_new_turn_may_have_more_fields() -> None:
+    assert match({"size": 4, "colour": "red", "more": 1}, is_strict=False)[SHOES] == {"size": 4}
 
 
-def test_a_pause_that_is_not_there_is_refused_with_the_ids_that_are() -> None:
-    told = rf"does not wait for ccc.*waits for Form:Shirt \(colour, size; id {SHIRT}\) and .* id {SHOES}\)"
-    with pytest.raises(AnswerError, match=told) as caught:
-        answers({BAG: {}})
-    assert list(caught.value.problems) == [BAG]
+def test_an_unknown_pause_is_rejected_with_the_open_ones() -> None:
+    reason = rf"does not wait for ccc.*waits for Form:Shirt \(colour, size; id {SHIRT}\) and .* id {SHOES}\)"
+    with pytest.raises(AnswerError, match=reason) as error:
+        match({BAG: {}})
+    assert list(error.value.problems) == [BAG]
 
 
-def test_all_that_is_wrong_in_all_forms_comes_at_once() -> None:
-    with pytest.raises(AnswerError) as caught:
-        answers({"size": "big"})
-    assert list(caught.value.problems) == ["Form:Shirt@colour", "Form:Shirt@size", "Form:Shoes@size"]
-    assert "Form:Shoes: 'Size' (size) should be a whole number, not 'big'." in str(caught.value)
-    with pytest.raises(AnswerError) as alone:
-        answers({"size": "big"}, pauses=OPEN[1:])
-    assert (list(alone.value.problems), alone.value.node) == (["size"], "Form:Shoes")
+def test_all_problems_of_all_forms_are_reported_together() -> None:
+    with pytest.raises(AnswerError) as error:
+        match({"size": "big"})
+    assert list(error.value.problems) == ["Form:Shirt@colour", "Form:Shirt@size", "Form:Shoes@size"]
+    assert "Form:Shoes: 'Size' (size) should be a whole number, not 'big'." in str(error.value)
+    with pytest.raises(AnswerError) as error_of_one:
+        match({"size": "big"}, pauses=OPEN[1:])
+    assert (list(error_of_one.value.problems), error_of_one.value.node) == (["size"], "Form:Shoes")
 
 
-def test_an_answer_that_is_no_map_is_refused() -> None:
+def test_an_answer_must_be_a_map() -> None:
     with pytest.raises(AnswerError, match="map of its fields"):
-        answers({SHOES: "40"})
+        match({SHOES: "40"})
 
 
-async def test_a_refused_answer_leaves_the_session_waiting() -> None:
+async def test_a_rejected_answer_leaves_the_session_waiting() -> None:
     components = {"a": form("w", downstream=["out"]), "b": form("w", downstream=["out"]), **out("{a@w}+{b@w}")}
-    play = runner_of(components, first=["a", "b"])
-    await play_run(play.start("s", {"query": "q"}))
-    before = await play.pauses("s")
+    runner = runner_of(components, first=["a", "b"])
+    await play_run(runner.start("s", {"query": "q"}))
+    pauses = await runner.pauses("s")
     with pytest.raises(AnswerError, match=r"(?i)no open form has a field 'a@w'.*waits for a \(w\) and b \(w\)"):
-        await play_run(play.resume("s", {"a@w": "x", "w": "y"}))
-    assert await play.pauses("s") == before
-    by_node = {pause.node: pause.id for pause in before}
-    assert (await play_run(play.resume("s", {by_node["a"]: {"w": "x"}, by_node["b"]: {"w": "y"}})))[0] == "x+y"
+        await play_run(runner.resume("s", {"a@w": "x", "w": "y"}))
+    assert await runner.pauses("s") == pauses
+    by_node = {pause.node: pause.id for pause in pauses}
+    assert (await play_run(runner.resume("s", {by_node["a"]: {"w": "x"}, by_node["b"]: {"w": "y"}})))[0] == "x+y"
 
 
-def test_a_snapshot_without_pauses_waits_for_nothing() -> None:
+def test_a_snapshot_without_interrupts_has_no_pauses() -> None:
     class Snapshot:
         interrupts = ()
         values: dict[str, Any] = {}  # noqa: RUF012

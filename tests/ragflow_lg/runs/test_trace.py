@@ -8,13 +8,12 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord, AgentRecordKind
 from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.runs import trace
-from ragflow_lg.runs.trace import TraceLog, TraceWriter
+from ragflow_lg.runs.trace import MAX_CHARS, MAX_ENTRIES, TraceLog, TraceWriter
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.canvas import CATALOG, canvas, node
 
 PLAN = compile_canvas(canvas({"a": node("LLM", {"prompts": "x"})}), CATALOG).plan
-CALL = {"tool": "look_0", "title": "Look", "arguments": {"q": 1}, "seconds": 0.5}
+CALL: dict[str, Any] = {"tool": "look_0", "title": "Look", "arguments": {"q": 1}, "seconds": 0.5}
 
 
 def record(
@@ -27,48 +26,61 @@ def entry(**more: Any) -> dict[str, Any]:
     return {"path": "", "tool_name": "look_0", "arguments": {"q": 1}, "elapsed_time": 0.5, **more}
 
 
+def entries(trace: Trace) -> list[dict[str, Any]]:
+    """Return the entries of all blocks."""
+    blocks: list[Any] = [*trace]
+    return [entry for block in blocks for entry in block["trace"]]
+
+
 def test_entries_of_one_component_share_a_block() -> None:
     log = TraceLog(PLAN)
     log.add(record("tool_finished", path="a-->inner", result="R", **CALL))
     log.add(record("tool_failed", error="E", was_called=True, **CALL))
     log.add(record("note", "b", title="gen_citations", result="A", seconds=0.5))
     log.add(record("tool_finished", is_replayed=True, result="R", **CALL))
-    cited = {"tool_name": "gen_citations", "arguments": {}}
+    citation: dict[str, Any] = {"tool_name": "gen_citations", "arguments": {}}
     assert log.blocks == [
         {"component_id": "a", "trace": [entry(path="-->inner", result="R"), entry(result="E")]},
-        {"component_id": "b", "trace": [entry(result="A", **cited)]},
+        {"component_id": "b", "trace": [entry(result="A", **citation)]},
         {"component_id": "a", "trace": [entry(result="R", is_replayed=True)]},
     ]
 
 
-def test_what_reached_no_tool_leaves_no_entry() -> None:
+def test_only_calls_that_reached_a_tool_have_an_entry() -> None:
     log = TraceLog(PLAN)
-    for kind in ("iteration_started", "iteration_finished", "tool_started", "thought", "agent_finished"):
-        assert not log.add(record(kind))  # type: ignore[arg-type]
+    kinds: list[AgentRecordKind] = [
+        "iteration_started",
+        "iteration_finished",
+        "tool_started",
+        "thought",
+        "agent_finished",
+    ]
+    for kind in kinds:
+        assert not log.add(record(kind))
     assert not log.add(record("tool_failed", error="no such tool", was_called=False, **CALL))
     assert log.blocks == []
 
 
-def test_the_oldest_entries_give_way() -> None:
+def test_the_oldest_entries_are_dropped() -> None:
     log = TraceLog(PLAN)
-    for number in range(trace.MAX_ENTRIES + 5):
+    for number in range(MAX_ENTRIES + 5):
         log.add(record("tool_finished", result=number, **CALL))
-    assert [e["result"] for e in log.blocks[0]["trace"]][:2] == [5, 6]
+    assert [entry["result"] for entry in entries(log.blocks)][:2] == [5, 6]
     for number in range(100):
         log.add(record("tool_finished", result=str(number) * 20_000, **CALL))
-    assert sum(len(e["result"]) for e in log.blocks[0]["trace"]) <= trace.MAX_CHARS
-    assert log.blocks[0]["trace"][-1]["result"].startswith("99")
+    assert sum(len(entry["result"]) for entry in entries(log.blocks)) <= MAX_CHARS
+    assert entries(log.blocks)[-1]["result"].startswith("99")
 
 
-class Traces:
-    """A store that counts, and fails if it is told to."""
+class CountingTraces:
+    """A store that records the number of entries of each write. It can fail."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.fails = fails
         self.puts: list[int] = []
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        self.puts.append(sum(len(block["trace"]) for block in trace))
+        self.puts.append(len(entries(trace)))
         if self.fails:
             raise CheckpointError("The disk is full.")
 
@@ -79,37 +91,37 @@ class Traces:
         return None
 
 
-async def test_many_entries_are_written_in_few_writes_and_the_last_at_the_end() -> None:
-    store, log = Traces(), TraceLog(PLAN)
-    keeper = TraceWriter(store, RunRecord("r", "s"), log)
+async def test_many_entries_need_few_writes_and_the_end_writes_the_rest() -> None:
+    store, log = CountingTraces(), TraceLog(PLAN)
+    writer = TraceWriter(store, RunRecord("r", "s"), log)
     for number in range(50):
         log.add(record("tool_finished", result=number, **CALL))
-        keeper.touch()
+        writer.touch()
         await asyncio.sleep(0)
     assert store.puts == [1]
-    await asyncio.wait_for(keeper.close(), 0.5)
+    await asyncio.wait_for(writer.close(), 0.5)
     assert store.puts == [1, 50]
-    await keeper.close()
+    await writer.close()
     assert store.puts == [1, 50]
 
 
-async def test_who_has_lost_the_session_writes_nothing_more() -> None:
-    store, log = Traces(), TraceLog(PLAN)
-    keeper = TraceWriter(store, RunRecord("r", "s"), log)
+async def test_a_writer_that_has_lost_the_session_writes_nothing() -> None:
+    store, log = CountingTraces(), TraceLog(PLAN)
+    writer = TraceWriter(store, RunRecord("r", "s"), log)
     log.add(record("tool_finished", result=1, **CALL))
-    keeper.touch()
-    await keeper.close(is_lost=True)
+    writer.touch()
+    await writer.close(is_lost=True)
     assert store.puts == []
 
 
-async def test_a_store_that_fails_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    store, log = Traces(fails=True), TraceLog(PLAN)
-    keeper = TraceWriter(store, RunRecord("r", "s"), log)
+async def test_a_failing_store_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    store, log = CountingTraces(fails=True), TraceLog(PLAN)
+    writer = TraceWriter(store, RunRecord("r", "s"), log)
     for _ in range(3):
         log.add(record("tool_finished", result=1, **CALL))
-        keeper.touch()
+        writer.touch()
         await asyncio.sleep(0)
     with caplog.at_level(logging.WARNING):
-        await keeper.close()
+        await writer.close()
     assert store.puts == [1]
     assert [r.getMessage() for r in caplog.records] == ["The trace of run r cannot be stored: The disk is full."]

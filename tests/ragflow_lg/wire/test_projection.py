@@ -1,4 +1,4 @@
-"""The order of the wire, fed by hand: engine events in, wire events out."""
+"""The order of wire events for a given order of engine events."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def message(content: str, *downstream: str) -> dict[str, Any]:
 
 
 class Play:
-    """Feeds a projection and writes down what comes out, shortly."""
+    """Feeds a projection and collects its wire events in short form."""
 
     def __init__(self, plan: Plan) -> None:
         self._projection = Projection(plan, created_at=0)
@@ -36,7 +36,7 @@ class Play:
         self.out.clear()
 
     def feed(self, *events: EngineEvent) -> list[str]:
-        before = len(self.out)
+        start = len(self.out)
         for event in events:
             for frame in self._projection.feed(event):
                 if isinstance(frame, Message):
@@ -44,7 +44,7 @@ class Play:
                     self.out.append(mark or repr(frame.content))
                 else:
                     self.out.append(f"{frame.event.replace('node_', '')} {getattr(frame, 'component_id', '')}".strip())
-        return self.out[before:]
+        return self.out[start:]
 
 
 def start(id_: str) -> NodeStarted:
@@ -95,7 +95,7 @@ def test_one_model_into_two_messages_streams_into_the_first() -> None:
     assert play.feed(done("m")) == ["message_end", "finished g", "finished m", "'12'", "message_end", "finished n"]
 
 
-def test_a_longer_branch_holds_the_message_back() -> None:
+def test_a_longer_branch_delays_the_message() -> None:
     components = {"g": llm("m"), "t": text(["u"]), "u": text(["m"]), "m": message("{g@content}")}
     play = Play(plan_of(canvas(components, ["g", "t"])))
     play.feed(start("g"), start("t"))
@@ -104,7 +104,7 @@ def test_a_longer_branch_holds_the_message_back() -> None:
     assert play.feed(piece("m", 0, "1"), done("m")) == ["'1'", "message_end", "finished g", "finished m"]
 
 
-def test_a_dead_branch_does_not() -> None:
+def test_a_dead_branch_does_not_delay_the_message() -> None:
     params = {"query": "sys.query", "exception_method": "goto", "exception_goto": ["h"]}
     components = {"g": llm("m"), "l": node("ListOperations", params, ["m"]), "m": message("{g@content}"), "h": text()}
     play = Play(plan_of(canvas(components, ["g", "l"])))
@@ -113,7 +113,7 @@ def test_a_dead_branch_does_not() -> None:
     assert play.feed(done("l", ("h",), "boom")) == ["finished l", "started m", "'1'"]
 
 
-def test_thinking_is_marked_live_and_in_stored_text() -> None:
+def test_thinking_is_marked_in_streamed_and_in_stored_text() -> None:
     play = Play(plan_of(canvas({"g": llm("m"), "m": message("{g@content}{g@content}")})))
     play.feed(start("g"))
     stored = "<think>t</think>A"
@@ -127,26 +127,26 @@ def test_thinking_is_marked_live_and_in_stored_text() -> None:
     assert play.feed(*events) == ["started m", "<", "'t'", ">", "'A'", "<", "'t'", ">", "'A'"]
 
 
-def test_a_failure_ends_the_message_and_shows_the_error() -> None:
+def test_a_failure_ends_the_message() -> None:
     play = Play(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
     play.feed(start("g"), say("g", "1"))
     assert play.feed(done("g", (), "cut", is_halting=True)) == ["message_end", "finished g"]
     assert play.feed(TurnFinished("failed", {}, "cut")) == []
 
 
-def test_a_failure_with_a_default_text() -> None:
+def test_a_default_text_is_sent_after_a_failure() -> None:
     play = Play(plan_of(canvas({"t": text()})))
     play.feed(start("t"))
     assert play.feed(done("t", (), "boom", fallback="sorry")) == ["'sorry'", "message_end", "finished t"]
 
 
-def test_a_default_that_replaces_a_broken_answer_follows_what_was_shown() -> None:
+def test_a_default_follows_the_streamed_part_of_a_broken_answer() -> None:
     play = Play(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
     play.feed(start("g"), say("g", "par"))
     assert play.feed(done("g", ("m",), content="default")) == ["'default'", "'z'"]
 
 
-def test_two_messages_never_mix() -> None:
+def test_two_messages_are_never_interleaved() -> None:
     components = {"a": llm("m"), "b": llm("n"), "m": message("{a@content}"), "n": message("{b@content}")}
     play = Play(plan_of(canvas(components, ["a", "b"])))
     play.feed(start("a"), start("b"))
@@ -156,13 +156,13 @@ def test_two_messages_never_mix() -> None:
     assert play.feed(done("m"))[-4:] == ["'x'", "message_end", "finished b", "finished n"]
 
 
-def test_a_cancelled_turn_closes_what_is_open() -> None:
+def test_a_cancelled_turn_ends_open_messages() -> None:
     play = Play(plan_of(canvas({"g": llm("m"), "m": message("{g@content}")})))
     play.feed(start("g"), say("g", "1"))
     assert play.feed(TurnFinished("cancelled", {}, "x")) == ["message_end", "workflow_finished"]
 
 
-def test_a_message_shown_again_in_a_cycle_starts_anew() -> None:
+def test_a_message_in_a_cycle_is_sent_in_every_round() -> None:
     play = Play(plan_of(canvas({"m": message("x")})))
     for _ in range(2):
         assert play.feed(start("m"), piece("m", 0, "x"), done("m")) == ["started m", "'x'", "message_end", "finished m"]

@@ -1,11 +1,13 @@
 from ragflow_lg.wire import wire_events as wire
 
 
-def test_a_frame_has_the_keys_of_ragflow_in_their_order() -> None:
+def test_a_frame_has_the_keys_of_ragflow_in_the_same_order() -> None:
     envelope = wire.Envelope("m", 7, "s", "s")
     frame = envelope.wrap(wire.WireNodeStarted("a", "Title", "Message", 8))
     assert list(frame) == ["event", "message_id", "created_at", "task_id", "data", "session_id"]
-    assert list(frame["data"]) == [
+    data = frame["data"]
+    assert isinstance(data, dict)
+    assert list(data) == [
         "inputs",
         "created_at",
         "component_id",
@@ -15,7 +17,7 @@ def test_a_frame_has_the_keys_of_ragflow_in_their_order() -> None:
     ]
 
 
-def test_data_of_each_event() -> None:
+def test_each_event_has_the_data_of_ragflow() -> None:
     assert wire.WorkflowStarted(None).data() == {"inputs": None}
     assert wire.Message("x").data() == {"content": "x"}
     assert wire.Message("", start_to_think=True).data() == {"content": "", "start_to_think": True}

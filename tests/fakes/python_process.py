@@ -1,0 +1,45 @@
+"""A Python program in another process that exchanges lines with the test."""
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+_ROOT = Path(__file__).parents[2]
+
+
+class PythonProcess:
+    """The process, and its standard input and output."""
+
+    def __init__(self, process: subprocess.Popen[str], stdin: IO[str], stdout: IO[str]) -> None:
+        self._process = process
+        self._stdin = stdin
+        self._stdout = stdout
+        self.pid = process.pid
+
+    def write_line(self, line: str) -> None:
+        self._stdin.write(f"{line}\n")
+        self._stdin.flush()
+
+    def read_line(self) -> str:
+        """Wait for the next line; return it without its end."""
+        return self._stdout.readline().rstrip("\n")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@contextmanager
+def python_process(program: str, *arguments: str) -> Generator[PythonProcess]:
+    """Run the source of a program in the root of the repository. It is killed at the end of the block."""
+    command = [sys.executable, "-c", program, *arguments]
+    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield PythonProcess(process, process.stdin, process.stdout)
+        finally:
+            process.kill()
