@@ -36,7 +36,7 @@ async def test_an_unusable_url_is_reported_with_advice(url: str, advice: str) ->
     assert advice in result.advice
 
 
-async def test_probing_another_file_and_memory(tmp_path: Path) -> None:
+async def test_a_probe_rejects_another_file_and_accepts_memory(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Not a database. " * 100)
     (result,) = await probe_store(f"sqlite:///{path}", ttl_s=60)

@@ -10,27 +10,27 @@ from tests.stores import OpenStore, fresh_prefix
 
 
 async def test_a_request_reaches_the_runner_of_the_session(reopen: OpenStore) -> None:
-    cancelled: list[str] = []
+    cancellations: list[str] = []
     async with reopen() as runner, reopen() as other:
-        async with runner.cancels.watch("anna", lambda: cancelled.append("anna")):
+        async with runner.cancels.watch("anna", lambda: cancellations.append("anna")):
             await other.cancels.request("ben")
             await other.cancels.request("anna")
             async with asyncio.timeout(2):
-                while not cancelled:
+                while not cancellations:
                     await asyncio.sleep(0.01)
-        assert cancelled == ["anna"]
+        assert cancellations == ["anna"]
 
 
 async def test_a_request_before_or_after_a_watch_has_no_effect(reopen: OpenStore) -> None:
-    cancelled: list[str] = []
+    cancellations: list[str] = []
     async with reopen() as store:
         await store.cancels.request("anna")
-        async with store.cancels.watch("anna", lambda: cancelled.append("first")):
+        async with store.cancels.watch("anna", lambda: cancellations.append("first")):
             await asyncio.sleep(0.7)
         await store.cancels.request("anna")
-        async with store.cancels.watch("anna", lambda: cancelled.append("second")):
+        async with store.cancels.watch("anna", lambda: cancellations.append("second")):
             await asyncio.sleep(0.3)
-    assert cancelled == []
+    assert cancellations == []
 
 
 REQUESTER = """
@@ -42,9 +42,9 @@ async def request():
     async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
         print("ready", flush=True)
         for line in sys.stdin:
-            began = time.monotonic()
+            start_s = time.monotonic()
             await store.cancels.request(line.strip())
-            print(began, flush=True)
+            print(start_s, flush=True)
 
 asyncio.run(request())
 """

@@ -14,25 +14,25 @@ async def test_blobs_belong_to_their_thread() -> None:
     assert await blobs.find("a", ["1"]) == {}
 
 
-async def test_every_step_of_a_long_session_is_listed_and_can_be_forked() -> None:
+async def test_the_history_has_every_step_of_a_long_session_and_a_fork_continues() -> None:
     first = {
         "A": node("Loop", {"loop_variables": [], "maximum_loop_count": 70}, ["lp"]),
         "Ai": node("LoopItem", {}, ["t"], parent_id="A"),
         "t": {**text(script="x"), "parent_id": "A"},
     }
-    asking = loop({"ask": form("f")}, count=2)
+    second = loop({"ask": form("f")}, count=2)
     async with open_store("memory://", SystemClock()) as store:
-        play = runner_of({**first, **asking, **out("done")}, first=["A"], store=store)
-        await play_run(play.start("s", {"query": "q"}))
-        await play_run(play.resume("s", {"f": "1"}))
-        listed = [moment async for moment in play.history("s")]
-        assert {moment.region for moment in listed} == {None, "A", "lp"}
-        assert len({moment.checkpoint for moment in listed}) == len(listed) > 70
-        await play.fork("s", "twin")
-        assert (await play_run(play.resume("twin", {"f": "2"})))[0] == "done"
+        runner = runner_of({**first, **second, **out("done")}, first=["A"], store=store)
+        await play_run(runner.start("s", {"query": "q"}))
+        await play_run(runner.resume("s", {"f": "1"}))
+        checkpoints = [checkpoint async for checkpoint in runner.history("s")]
+        assert {checkpoint.region for checkpoint in checkpoints} == {None, "A", "lp"}
+        assert len({checkpoint.checkpoint for checkpoint in checkpoints}) == len(checkpoints) > 70
+        await runner.fork("s", "twin")
+        assert (await play_run(runner.resume("twin", {"f": "2"})))[0] == "done"
 
 
-async def test_leases_in_memory_do_not_run_out() -> None:
+async def test_leases_in_memory_do_not_expire() -> None:
     table = MemoryLeaseTable()
     assert await table.take("s", this_process(), 0) == 1
     assert await table.renew("s", 1)

@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.memory import MemoryTraces
 from ragflow_lg.checkpoints.run_records import MAX_TRACES, parse_trace
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
@@ -17,7 +18,7 @@ RECORD = RunRecord(
 )
 
 
-async def test_records_come_back_as_they_were(reopen: OpenStore) -> None:
+async def test_records_are_read_back_unchanged(reopen: OpenStore) -> None:
     session = session_of_thread(thread_of_session("anna"))
     async with reopen() as store:
         await store.runs.put(RECORD)
@@ -38,8 +39,8 @@ async def test_records_come_back_as_they_were(reopen: OpenStore) -> None:
         assert await store.runs.get("r1") is None
 
 
-async def test_a_session_is_as_new_as_its_newest_run(reopen: OpenStore) -> None:
-    """Also where an older run ends last, or two begin in one millisecond."""
+async def test_sessions_are_ordered_by_their_newest_run(reopen: OpenStore) -> None:
+    """Even if an older run is stored last, or two runs start in the same millisecond."""
     async with reopen() as store:
         for run_id, session, started_ms in (
             ("a", "anna", 100),
@@ -55,24 +56,24 @@ async def test_a_session_is_as_new_as_its_newest_run(reopen: OpenStore) -> None:
         assert [record.run_id async for record in store.runs.sessions()] == ["e", "c"]
 
 
-async def test_a_reason_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
+async def test_invalid_unicode_in_a_reason_is_replaced(reopen: OpenStore) -> None:
     async with reopen() as store:
         await store.runs.put(RunRecord("r", "anna", reason="a\ud800b"))
-        found = await store.runs.get("r")
-    assert found is not None
-    assert found.reason == "a\ufffdb"
+        record = await store.runs.get("r")
+    assert record is not None
+    assert record.reason == "a\ufffdb"
 
 
 TRACE: Trace = [{"component_id": "a", "trace": [{"tool_name": "ü", "result": {"n": [1, None]}}]}]
 
 
-async def put(store: Any, run_id: str, trace: Trace, session: str = "anna", at: int = 1) -> None:
-    record = RunRecord(run_id, session, canvas_id="c", started_ms=at)
+async def put(store: Store, run_id: str, trace: Trace, session: str = "anna") -> None:
+    record = RunRecord(run_id, session, canvas_id="c", started_ms=1)
     await store.runs.put(record)
     await store.traces.put(record, trace)
 
 
-async def test_a_trace_comes_back_as_it_was(reopen: OpenStore) -> None:
+async def test_a_trace_is_read_back_unchanged(reopen: OpenStore) -> None:
     async with reopen() as store:
         await put(store, "r1", [])
         await put(store, "r1", TRACE)
@@ -85,23 +86,23 @@ async def test_a_trace_comes_back_as_it_was(reopen: OpenStore) -> None:
         assert await store.traces.get("r2") == TRACE
 
 
-async def test_a_text_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
+async def test_invalid_unicode_in_a_trace_is_replaced(reopen: OpenStore) -> None:
     async with reopen() as store:
         await put(store, "r1", [{"component_id": "a\ud800", "trace": []}])
         assert await store.traces.get("r1") == [{"component_id": "a?", "trace": []}]
 
 
-async def test_of_many_runs_the_newest_are_kept(tmp_path: Path) -> None:
+async def test_only_the_traces_of_the_newest_runs_are_kept(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
         for traces in (MemoryTraces(), SqliteTraces(file)):
             for number in range(MAX_TRACES + 2):
                 await traces.put(RunRecord(f"r{number}", "anna", started_ms=number), TRACE)
             await traces.put(RunRecord("other", "ben"), TRACE)
-            found = [await traces.get(f"r{number}") for number in range(4)]
-            assert found == [None, None, TRACE, TRACE]
+            oldest = [await traces.get(f"r{number}") for number in range(4)]
+            assert oldest == [None, None, TRACE, TRACE]
             assert await traces.get("other") == TRACE
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", "[", "[" * 100_000, '["x", {"trace": 1}]', b"\xff"])
-def test_what_somebody_else_wrote_is_no_trace(text: Any) -> None:
+def test_other_data_is_not_a_trace(text: Any) -> None:
     assert not parse_trace(text)

@@ -14,7 +14,7 @@ RANDOM = "9b2f0c1e-5d3a-4c7b-8e6f-1a2b3c4d5e6f"
 COUNTING = out("{sys.conversation_turns}")
 
 
-def test_the_names_are_those_of_langgraph() -> None:
+def test_the_names_match_those_of_langgraph() -> None:
     assert saver_internals.INTERRUPT_CHANNEL == langgraph_types.INTERRUPT == _constants.INTERRUPT
     assert saver_internals.TASKS_CHANNEL == langgraph_types.TASKS == _constants.TASKS
     assert saver_internals.ERROR_CHANNEL == langgraph_types.ERROR == _constants.ERROR
@@ -22,15 +22,15 @@ def test_the_names_are_those_of_langgraph() -> None:
 
 
 @pytest.fixture
-def an_hour_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new process, whose clock stands back."""
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start without a previous id and with a clock that is one hour slow."""
     now = time.time_ns
     monkeypatch.setattr(langgraph_ids, "_last_v6_timestamp", None)
     monkeypatch.setattr(time, "time_ns", lambda: now() - 3600 * 10**9)
 
 
-@pytest.mark.parametrize("text", ["", "no id", RANDOM, "ffffffff-ffff-6fff-bfff-ffffffffffff"])
-def test_other_ids_move_nothing(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "not an id", RANDOM, "ffffffff-ffff-6fff-bfff-ffffffffffff"])
+def test_other_ids_have_no_effect(text: str) -> None:
     before = langgraph_ids.uuid6(clock_seq=0)
     advance_ids_past(text)
     after = langgraph_ids.uuid6(clock_seq=0)
@@ -38,18 +38,18 @@ def test_other_ids_move_nothing(text: str) -> None:
     assert after.time - before.time < 10**9
 
 
-def test_ids_grow_over_a_stored_one(request: pytest.FixtureRequest) -> None:
-    stored = str(langgraph_ids.uuid6(clock_seq=0))
-    request.getfixturevalue("an_hour_earlier")
-    assert str(langgraph_ids.uuid6(clock_seq=0)) < stored
-    advance_ids_past(stored)
-    assert str(langgraph_ids.uuid6(clock_seq=0)) > stored
+def test_new_ids_sort_after_a_stored_one(request: pytest.FixtureRequest) -> None:
+    earlier_id = str(langgraph_ids.uuid6(clock_seq=0))
+    request.getfixturevalue("slow_clock")
+    assert str(langgraph_ids.uuid6(clock_seq=0)) < earlier_id
+    advance_ids_past(earlier_id)
+    assert str(langgraph_ids.uuid6(clock_seq=0)) > earlier_id
 
 
-async def test_no_turn_is_lost_when_the_clock_goes_back(reopen: OpenStore, request: pytest.FixtureRequest) -> None:
+async def test_no_turn_is_lost_if_the_clock_is_set_back(reopen: OpenStore, request: pytest.FixtureRequest) -> None:
     async with reopen() as store:
         for _ in range(2):
             await play_run(runner_of(COUNTING, store=store).start("s", {"query": "q"}))
-        request.getfixturevalue("an_hour_earlier")
+        request.getfixturevalue("slow_clock")
         runner = runner_of(COUNTING, store=store)
         assert [(await play_run(runner.start("s", {"query": "q"})))[0] for _ in range(2)] == ["3", "4"]

@@ -14,11 +14,11 @@ from ragflow_lg.checkpoints.store_url import redact_url, sqlite_path, store_kind
         ("rediss://h:1/2", "redis"), ("redis+sentinel://h/s", "redis"),
     ],
 )  # fmt: skip
-def test_kinds(url: str, kind: str) -> None:
+def test_the_scheme_determines_the_kind(url: str, kind: str) -> None:
     assert store_kind(url) == kind
 
 
-def test_a_path_is_relative_unless_it_has_a_slash_of_its_own() -> None:
+def test_a_path_is_absolute_after_a_fourth_slash() -> None:
     assert (sqlite_path("sqlite:///a.db"), sqlite_path("sqlite:////b/a.db")) == (Path("a.db"), Path("/b/a.db"))
 
 
@@ -32,14 +32,14 @@ def test_a_path_is_relative_unless_it_has_a_slash_of_its_own() -> None:
         ("redis+cluster://h", "clusters are not supported"), ("://", "rediss://"),
     ],
 )  # fmt: skip
-def test_others_are_refused_with_what_to_write(url: str, hint: str) -> None:
-    with pytest.raises(CheckpointError, match="Invalid session store URL") as refused:
+def test_an_invalid_url_is_rejected_with_a_correction(url: str, hint: str) -> None:
+    with pytest.raises(CheckpointError, match="Invalid session store URL") as error:
         store_kind(url)
-    assert hint in str(refused.value)
+    assert hint in str(error.value)
 
 
-def test_a_password_is_not_shown() -> None:
-    with pytest.raises(CheckpointError) as refused:
+def test_a_password_is_hidden() -> None:
+    with pytest.raises(CheckpointError) as error:
         store_kind("postgres://me:secret@host")
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(error.value)
     assert redact_url("redis+sentinel://me:secret@a:1,b:2/s") == "redis+sentinel://a:1,b:2/s"

@@ -66,13 +66,13 @@ async def test_a_listing_has_several_pages(redis_url: str, monkeypatch: pytest.M
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
         saver = await redis_saver(client, prefix=prefix, ttl_s=60)
-        stored = [await put_checkpoint(saver, PLACE) for _ in range(21)]
+        places = [await put_checkpoint(saver, PLACE) for _ in range(21)]
         ids: list[str] = []
         async for checkpoint in saver.alist(PLACE):
             if len(ids) == 3:  # a new checkpoint moves the pages of a listing
                 await put_checkpoint(saver, PLACE)
             ids.append(checkpoint.checkpoint["id"])
-        assert ids == [checkpoint_id(place) for place in reversed(stored)]
+        assert ids == [checkpoint_id(place) for place in reversed(places)]
 
 
 async def test_a_session_with_more_than_ten_thousand_checkpoints_is_deleted_completely(redis_url: str) -> None:

@@ -36,9 +36,9 @@ def test_an_unreachable_server_of_redis_url_is_reported(monkeypatch: pytest.Monk
 
 def test_without_any_server_the_failed_attempts_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
-    broken = tmp_path / "redis-server"
-    broken.write_text("#!/bin/sh\necho cannot run here\nexit 1\n")
-    broken.chmod(0o755)
+    program = tmp_path / "redis-server"
+    program.write_text("#!/bin/sh\necho cannot run here\nexit 1\n")
+    program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(module, "_package_server", lambda: None)
     with pytest.raises(CheckpointError, match="cannot run here"), redis_server():

@@ -14,7 +14,7 @@ from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 
 async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file, AsyncExitStack() as watches:
-        cancels, queries, cancelled = SqliteCancels(file), list[str](), list[int]()
+        cancels, queries, cancellations = SqliteCancels(file), list[str](), list[int]()
         rows = file.rows
 
         async def count_query(query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -23,15 +23,15 @@ async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:
 
         cancels._rows = count_query  # pyright: ignore[reportPrivateUsage] - counts the queries of the poll
         for number in range(50):
-            await watches.enter_async_context(cancels.watch(f"s{number}", lambda n=number: cancelled.append(n)))
+            await watches.enter_async_context(cancels.watch(f"s{number}", lambda n=number: cancellations.append(n)))
         await rows("INSERT INTO cancels VALUES (?), (?)", (hex_session("s3"), hex_session("nobody")))
         async with asyncio.timeout(5):
-            while not cancelled:
+            while not cancellations:
                 await asyncio.sleep(0.01)
-        assert cancelled == [3]
+        assert cancellations == [3]
         assert queries.count("SELECT") < 10
         await cancels.request("s5")
-        assert cancelled == [3, 5]  # within the process without a poll
+        assert cancellations == [3, 5]  # within the process without a poll
 
 
 async def test_a_failing_store_is_reported(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ async def test_a_node_without_successors_is_the_last_one() -> None:
         ("goto", None, (), [], {"x": None, "_ERROR": "boom"}, ""),
     ],
 )
-async def test_exception_policies(
+async def test_the_exception_policy_decides_targets_outputs_and_fallback(
     method: str, default: Any, goto: tuple[str, ...], targets: list[str], outputs: dict[str, Any], fallback: str
 ) -> None:
     policy = ExceptionPolicy(method, default, tuple(map(NodeId, goto)))

@@ -123,8 +123,8 @@ async def test_a_fork_in_the_middle_of_a_loop_continues_the_loop(reopen: OpenSto
 
 def _over(items: str = "begin@items", **params: Any) -> dict[str, Any]:
     body = {"t": text(["u"], "{item}!"), "u": text([], "{t@result}?")}
-    declared = {"items": {"name": "items", "type": "object", "optional": False}}
-    begin = node("Begin", {"mode": "task", "inputs": declared}, ["it"])
+    fields = {"items": {"name": "items", "type": "object", "optional": False}}
+    begin = node("Begin", {"mode": "task", "inputs": fields}, ["it"])
     return {"begin": begin, **iteration(body, {"r": "u@result"}, items=items, **params), **out("{it@r}")}
 
 
@@ -169,9 +169,9 @@ async def test_an_unambiguous_prefix_of_an_id_is_enough() -> None:
     length = next(n for n in range(1, 37) if not any(id_.startswith(inner.checkpoint[:n]) for id_ in others))
     await runner.fork("s", "short", inner.checkpoint[:length])
     assert (await play_run(runner.continue_("short")))[0] == "aaaa"
-    for wrong, reason in (("1", r"begin with '1'.*history s"), ("zz", r"no checkpoint 'zz'.*history s")):
+    for prefix, reason in (("1", r"begin with '1'.*history s"), ("zz", r"no checkpoint 'zz'.*history s")):
         with pytest.raises(CheckpointError, match=reason):
-            await runner.fork("s", "wrong", wrong)
+            await runner.fork("s", "new", prefix)
 
 
 async def test_a_fork_of_a_region_that_waits_also_waits(reopen: OpenStore) -> None:

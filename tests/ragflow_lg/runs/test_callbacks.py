@@ -112,11 +112,11 @@ async def test_a_hanging_callback_gets_no_more_calls_in_its_run(
 
     hanging, other = Listener(hang), Listener()
     runner = runner_of(CHAIN, callbacks=[hanging, other], callback_limits=QUICK)
-    began = time.monotonic()
+    start_s = time.monotonic()
     with caplog.at_level(logging.WARNING):
         for session in ("s", "t"):
             await play_run(runner.start(session, {"query": "q"}))
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - start_s < 1
     assert hanging.calls == CALLS[:4] * 2
     assert other.calls == CALLS * 2
     assert [r.getMessage() for r in caplog.records] == [
@@ -155,7 +155,7 @@ async def test_events_beyond_the_limit_are_dropped_but_not_the_end(caplog: pytes
     assert "is too slow: more than 2 events are queued" in caplog.text
 
 
-async def test_failed_cancelled_and_rejected_runs() -> None:
+async def test_the_end_of_failed_and_cancelled_but_not_of_rejected_runs_is_reported() -> None:
     model = ScriptedModel([Reply(error="down"), Reply("text", hangs=True)])
     listener = Listener()
     ask = {"g": node("LLM", {"prompts": "x"}, ["m"]), "m": node("Message", {"content": "{g@content}"})}

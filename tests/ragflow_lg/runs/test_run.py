@@ -66,10 +66,10 @@ async def test_another_process_can_cancel_a_run_and_the_turn_can_continue(reopen
         runner = runner_of(STREAM, services=fake_services(models=OneModel(model)), store=store)
         run = runner.start("s", {"query": "q"})
         events = await until_message(run)
-        began = time.monotonic()
+        start_s = time.monotonic()
         await other.cancels.request("s")
         rest = [event.event async for event in events]
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - start_s < 2
         assert (run.status, rest[-1]) == ("cancelled", "workflow_finished")
         assert [r.status async for r in store.runs.of_session("s")] == ["cancelled"]
         model.is_released = True
@@ -311,25 +311,25 @@ async def test_steps_run_without_a_store() -> None:
     assert (answer.count("number"), log) == (3, ["call 1", "call 2", "call 3"])
 
 
-async def test_a_redis_that_is_killed_and_comes_back_loses_nothing(tmp_path: Path) -> None:
+async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None:
     model = SlowModel()
     services = fake_services(models=OneModel(model))
     with redis_server(keep=tmp_path) as url:
         port = int(url.rpartition(":")[2])
-        store = open_store(url, SystemClock())
-        opened = await store.__aenter__()
-        run = runner_of(STREAM, services=services, store=opened).start("s", {"query": "q"})
+        opening = open_store(url, SystemClock())
+        store = await opening.__aenter__()
+        run = runner_of(STREAM, services=services, store=store).start("s", {"query": "q"})
         events = await until_message(run)
     model.is_released = True
     async with asyncio.timeout(30):
         with pytest.raises(CheckpointError):
             [event async for event in events]
         with suppress(Exception):
-            await store.__aexit__(None, None, None)
+            await opening.__aexit__(None, None, None)
     assert run.status == "failed"
     with redis_server(keep=tmp_path, port=port) as url:
-        async with open_store(url, SystemClock()) as opened, asyncio.timeout(25):
-            runner = runner_of(STREAM, services=services, store=opened)
+        async with open_store(url, SystemClock()) as store, asyncio.timeout(25):
+            runner = runner_of(STREAM, services=services, store=store)
             while True:  # the lease could not be released; it expires
                 try:
                     answer, node_events = await play_run(runner.continue_("s"))
@@ -353,9 +353,9 @@ async def test_a_canvas_with_another_body_of_a_region_is_rejected(stop: str) -> 
     async for event in run:
         if isinstance(event, WireNodeFinished) and event.component_id == "t":
             runner.drain() if stop == "drain" else None
-    changed = runner_of(components("g"), saver=saver)
+    other = runner_of(components("g"), saver=saver)
     with pytest.raises(CanvasChangedError, match="f is gone"):
-        await play_run(changed.resume("s", {"a": "1"}) if stop == "pause" else changed.continue_("s"))
+        await play_run(other.resume("s", {"a": "1"}) if stop == "pause" else other.continue_("s"))
     rest, _ = await play_run(runner.resume("s", {"a": "1"}) if stop == "pause" else runner.continue_("s"))
     assert rest.startswith("got ")
 
@@ -364,9 +364,9 @@ async def test_an_invalid_answer_leaves_the_pause_open() -> None:
     runner = runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")})
     await play_run(runner.start("s", {"query": "q"}))
     (pause,) = await runner.pauses("s")
-    for wrong in ("text", [["w", "x"]], 5):
+    for answer in ("text", [["w", "x"]], 5):
         with pytest.raises(AnswerError, match="map of its fields"):
-            await play_run(runner.resume("s", {pause.id: wrong}))
+            await play_run(runner.resume("s", {pause.id: answer}))
     assert (await play_run(runner.resume("s", {pause.id: {"w": "x"}})))[0] == "x"
 
 

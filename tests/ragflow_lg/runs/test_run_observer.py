@@ -11,7 +11,7 @@ from tests.fakes.canvas import CATALOG, canvas, node
 PLAN = compile_canvas(canvas({"a": node("LLM", {"prompts": "x"})}), CATALOG).plan
 
 
-def agent_finished(total_s: float, caller: str = "") -> AgentRecord:
+def agent_end(total_s: float, caller: str = "") -> AgentRecord:
     metrics = AgentMetrics(visits=1, total_s=total_s)
     return AgentRecord(NodeId("a"), "a", 1, caller, "agent_finished", 0.0, {}, metrics=metrics)
 
@@ -19,7 +19,7 @@ def agent_finished(total_s: float, caller: str = "") -> AgentRecord:
 async def test_without_callbacks_and_store_only_metrics_are_collected() -> None:
     observer = RunObserver(PLAN, CallbackSet(), RunRecord("r", "s"), None)
     observer.begin(RunRecord("r", "s"), "start", 0.0)
-    for event in (NodeStarted(NodeId("a"), 0.0), agent_finished(1.0), agent_finished(0.5, "0.1")):
+    for event in (NodeStarted(NodeId("a"), 0.0), agent_end(1.0), agent_end(0.5, "0.1")):
         observer.observe(event)
     await observer.flush_trace(is_lost=False)
     await observer.end(RunSummary("succeeded", None, 0.0, NO_USAGE, observer.agents))

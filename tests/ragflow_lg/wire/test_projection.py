@@ -26,7 +26,7 @@ def message(content: str, *downstream: str) -> dict[str, Any]:
     return node("Message", {"content": [content]}, downstream)
 
 
-class Play:
+class WireLog:
     """Feeds a projection and collects its wire events in short form."""
 
     def __init__(self, plan: Plan) -> None:
@@ -51,12 +51,12 @@ def start(id_: str) -> NodeStarted:
     return NodeStarted(NodeId(id_), 0)
 
 
-def done(id_: str, targets: tuple[str, ...] = (), error: str | None = None, **more: Any) -> NodeFinished:
+def end(id_: str, targets: tuple[str, ...] = (), error: str | None = None, **more: Any) -> NodeFinished:
     outputs = {"content": more.pop("content", "")}
     return NodeFinished(NodeId(id_), 0, 0, {}, outputs, error, tuple(map(NodeId, targets)), **more)
 
 
-def say(id_: str, text_: str, mark: Any = "") -> Delta:
+def delta(id_: str, text_: str, mark: Any = "") -> Delta:
     return Delta(NodeId(id_), text_, mark)
 
 
@@ -65,104 +65,113 @@ def piece(id_: str, segment: int, text_: str) -> MessagePiece:
 
 
 def test_a_message_opens_with_the_first_delta_of_its_model() -> None:
-    play = Play(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
-    assert play.feed(start("g")) == ["started g"]
-    assert play.feed(say("g", "1")) == ["started m", "'a'", "'1'"]
-    assert play.feed(say("g", "2")) == ["'2'"]
-    assert play.feed(done("g", ("m",), content="12")) == ["'z'"]
-    assert play.feed(start("m"), piece("m", 0, "a"), piece("m", 1, "12"), piece("m", 2, "z")) == []
-    assert play.feed(done("m")) == ["message_end", "finished g", "finished m"]
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
+    assert log.feed(start("g")) == ["started g"]
+    assert log.feed(delta("g", "1")) == ["started m", "'a'", "'1'"]
+    assert log.feed(delta("g", "2")) == ["'2'"]
+    assert log.feed(end("g", ("m",), content="12")) == ["'z'"]
+    assert log.feed(start("m"), piece("m", 0, "a"), piece("m", 1, "12"), piece("m", 2, "z")) == []
+    assert log.feed(end("m")) == ["message_end", "finished g", "finished m"]
 
 
 def test_two_models_into_one_message_keep_the_order_of_its_text() -> None:
     plan = plan_of(canvas({"a": llm("m"), "b": llm("m"), "m": message("{b@content}|{a@content}")}, ["a", "b"]))
-    play = Play(plan)
-    play.feed(start("a"), start("b"))
-    assert play.feed(say("a", "A1")) == ["started m"]
-    assert play.feed(say("b", "B1")) == ["'B1'"]
-    assert play.feed(done("b", ("m",), content="B1")) == ["'|'", "'A1'"]
-    assert play.feed(say("a", "A2"), done("a", ("m",), content="A1A2")) == ["'A2'"]
-    play.feed(start("m"))
-    assert play.feed(done("m")) == ["message_end", "finished a", "finished b", "finished m"]
+    log = WireLog(plan)
+    log.feed(start("a"), start("b"))
+    assert log.feed(delta("a", "A1")) == ["started m"]
+    assert log.feed(delta("b", "B1")) == ["'B1'"]
+    assert log.feed(end("b", ("m",), content="B1")) == ["'|'", "'A1'"]
+    assert log.feed(delta("a", "A2"), end("a", ("m",), content="A1A2")) == ["'A2'"]
+    log.feed(start("m"))
+    assert log.feed(end("m")) == ["message_end", "finished a", "finished b", "finished m"]
 
 
 def test_one_model_into_two_messages_streams_into_the_first() -> None:
-    play = Play(plan_of(canvas({"g": llm("m", "n"), "m": message("{g@content}"), "n": message("{g@content}")})))
-    play.feed(start("g"))
-    assert play.feed(say("g", "1"), say("g", "2"), done("g", ("m", "n"), content="12")) == ["started m", "'1'", "'2'"]
-    assert play.feed(start("m"), start("n"), piece("n", 0, "12")) == ["started n"]
-    assert play.feed(done("n")) == []
-    assert play.feed(done("m")) == ["message_end", "finished g", "finished m", "'12'", "message_end", "finished n"]
+    log = WireLog(plan_of(canvas({"g": llm("m", "n"), "m": message("{g@content}"), "n": message("{g@content}")})))
+    log.feed(start("g"))
+    assert log.feed(delta("g", "1"), delta("g", "2"), end("g", ("m", "n"), content="12")) == [
+        "started m",
+        "'1'",
+        "'2'",
+    ]
+    assert log.feed(start("m"), start("n"), piece("n", 0, "12")) == ["started n"]
+    assert log.feed(end("n")) == []
+    assert log.feed(end("m")) == ["message_end", "finished g", "finished m", "'12'", "message_end", "finished n"]
 
 
 def test_a_longer_branch_delays_the_message() -> None:
     components = {"g": llm("m"), "t": text(["u"]), "u": text(["m"]), "m": message("{g@content}")}
-    play = Play(plan_of(canvas(components, ["g", "t"])))
-    play.feed(start("g"), start("t"))
-    assert play.feed(say("g", "1"), done("g", ("m",), content="1"), done("t", ("u",))) == ["finished t"]
-    play.feed(start("u"), done("u", ("m",)), start("m"))
-    assert play.feed(piece("m", 0, "1"), done("m")) == ["'1'", "message_end", "finished g", "finished m"]
+    log = WireLog(plan_of(canvas(components, ["g", "t"])))
+    log.feed(start("g"), start("t"))
+    assert log.feed(delta("g", "1"), end("g", ("m",), content="1"), end("t", ("u",))) == ["finished t"]
+    log.feed(start("u"), end("u", ("m",)), start("m"))
+    assert log.feed(piece("m", 0, "1"), end("m")) == ["'1'", "message_end", "finished g", "finished m"]
 
 
 def test_a_dead_branch_does_not_delay_the_message() -> None:
     params = {"query": "sys.query", "exception_method": "goto", "exception_goto": ["h"]}
     components = {"g": llm("m"), "l": node("ListOperations", params, ["m"]), "m": message("{g@content}"), "h": text()}
-    play = Play(plan_of(canvas(components, ["g", "l"])))
-    play.feed(start("g"), start("l"))
-    assert play.feed(say("g", "1")) == []
-    assert play.feed(done("l", ("h",), "boom")) == ["finished l", "started m", "'1'"]
+    log = WireLog(plan_of(canvas(components, ["g", "l"])))
+    log.feed(start("g"), start("l"))
+    assert log.feed(delta("g", "1")) == []
+    assert log.feed(end("l", ("h",), "boom")) == ["finished l", "started m", "'1'"]
 
 
 def test_thinking_is_marked_in_streamed_and_in_stored_text() -> None:
-    play = Play(plan_of(canvas({"g": llm("m"), "m": message("{g@content}{g@content}")})))
-    play.feed(start("g"))
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}{g@content}")})))
+    log.feed(start("g"))
     stored = "<think>t</think>A"
     events = (
-        say("g", "", "start"),
-        say("g", "t"),
-        say("g", "", "end"),
-        say("g", "A"),
-        done("g", ("m",), content=stored),
+        delta("g", "", "start"),
+        delta("g", "t"),
+        delta("g", "", "end"),
+        delta("g", "A"),
+        end("g", ("m",), content=stored),
     )
-    assert play.feed(*events) == ["started m", "<", "'t'", ">", "'A'", "<", "'t'", ">", "'A'"]
+    assert log.feed(*events) == ["started m", "<", "'t'", ">", "'A'", "<", "'t'", ">", "'A'"]
 
 
 def test_a_failure_ends_the_message() -> None:
-    play = Play(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
-    play.feed(start("g"), say("g", "1"))
-    assert play.feed(done("g", (), "cut", is_halting=True)) == ["message_end", "finished g"]
-    assert play.feed(TurnFinished("failed", {}, "cut")) == []
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
+    log.feed(start("g"), delta("g", "1"))
+    assert log.feed(end("g", (), "cut", is_halting=True)) == ["message_end", "finished g"]
+    assert log.feed(TurnFinished("failed", {}, "cut")) == []
 
 
 def test_a_default_text_is_sent_after_a_failure() -> None:
-    play = Play(plan_of(canvas({"t": text()})))
-    play.feed(start("t"))
-    assert play.feed(done("t", (), "boom", fallback="sorry")) == ["'sorry'", "message_end", "finished t"]
+    log = WireLog(plan_of(canvas({"t": text()})))
+    log.feed(start("t"))
+    assert log.feed(end("t", (), "boom", fallback="sorry")) == ["'sorry'", "message_end", "finished t"]
 
 
 def test_a_default_follows_the_streamed_part_of_a_broken_answer() -> None:
-    play = Play(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
-    play.feed(start("g"), say("g", "par"))
-    assert play.feed(done("g", ("m",), content="default")) == ["'default'", "'z'"]
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
+    log.feed(start("g"), delta("g", "par"))
+    assert log.feed(end("g", ("m",), content="default")) == ["'default'", "'z'"]
 
 
 def test_two_messages_are_never_interleaved() -> None:
     components = {"a": llm("m"), "b": llm("n"), "m": message("{a@content}"), "n": message("{b@content}")}
-    play = Play(plan_of(canvas(components, ["a", "b"])))
-    play.feed(start("a"), start("b"))
-    assert play.feed(say("a", "1"), say("b", "x"), say("a", "2")) == ["started m", "'1'", "'2'"]
-    play.feed(done("b", ("n",), content="x"), done("a", ("m",), content="12"), start("m"), start("n"))
-    assert play.feed(piece("n", 0, "x"), done("n")) == []
-    assert play.feed(done("m"))[-4:] == ["'x'", "message_end", "finished b", "finished n"]
+    log = WireLog(plan_of(canvas(components, ["a", "b"])))
+    log.feed(start("a"), start("b"))
+    assert log.feed(delta("a", "1"), delta("b", "x"), delta("a", "2")) == ["started m", "'1'", "'2'"]
+    log.feed(end("b", ("n",), content="x"), end("a", ("m",), content="12"), start("m"), start("n"))
+    assert log.feed(piece("n", 0, "x"), end("n")) == []
+    assert log.feed(end("m"))[-4:] == ["'x'", "message_end", "finished b", "finished n"]
 
 
 def test_a_cancelled_turn_ends_open_messages() -> None:
-    play = Play(plan_of(canvas({"g": llm("m"), "m": message("{g@content}")})))
-    play.feed(start("g"), say("g", "1"))
-    assert play.feed(TurnFinished("cancelled", {}, "x")) == ["message_end", "workflow_finished"]
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}")})))
+    log.feed(start("g"), delta("g", "1"))
+    assert log.feed(TurnFinished("cancelled", {}, "x")) == ["message_end", "workflow_finished"]
 
 
 def test_a_message_in_a_cycle_is_sent_in_every_round() -> None:
-    play = Play(plan_of(canvas({"m": message("x")})))
+    log = WireLog(plan_of(canvas({"m": message("x")})))
     for _ in range(2):
-        assert play.feed(start("m"), piece("m", 0, "x"), done("m")) == ["started m", "'x'", "message_end", "finished m"]
+        assert log.feed(start("m"), piece("m", 0, "x"), end("m")) == [
+            "started m",
+            "'x'",
+            "message_end",
+            "finished m",
+        ]
