@@ -1,10 +1,9 @@
 """The catalog of all components, built-in and installed.
 
-Built-in components are the modules of `ragflow_lg.components` and `ragflow_lg.tools`, named after their component in
-snake case. Others come from installed distributions with an entry point of the group ``ragflow_lg.components`` (a
-`ComponentSpec`) or ``ragflow_lg.tools`` (a plain function).
-Each is imported on first use. Errors of installed packages are not swallowed, but kept as a `BrokenSpec`, which is
-raised only when that component is used.
+Built-in components are the modules in `ragflow_lg.components` and `ragflow_lg.tools`, each named after its component in
+snake case. Others are provided by installed distributions through an entry point in the group ``ragflow_lg.components``
+(a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain function). Each is imported on first use. Errors in installed
+packages are not swallowed: they are kept as a `BrokenSpec`, whose error is raised only when that component is used.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ FUNCTION_GROUP = "ragflow_lg.tools"
 
 
 def load_catalog() -> Registry:
-    """Create a registry of all built-in and installed components."""
+    """Create a registry with all built-in and installed components."""
     sources = {
         file.stem.replace("_", ""): partial(_load_built_in, f"{package.__name__}.{file.stem}")
         for package in (ragflow_lg.components, ragflow_lg.tools)
@@ -68,7 +67,7 @@ def _load_component(entry_point: EntryPoint) -> AnySpec:
     spec = load_entry_point(entry_point, "component")
     if not isinstance(spec, ComponentSpec):
         raise SettingsError(
-            f"{describe_entry_point(entry_point)} is not a component; point it at a function with @component."
+            f"{describe_entry_point(entry_point)} is not a component; point it at a function decorated with @component."
         )
     return cast("AnySpec", spec)
 
@@ -76,7 +75,7 @@ def _load_component(entry_point: EntryPoint) -> AnySpec:
 def _load_function(entry_point: EntryPoint) -> AnySpec:
     function = load_entry_point(entry_point, "tool")
     if isinstance(function, ComponentSpec):
-        raise SettingsError(f"{describe_entry_point(entry_point)} is a component; name it under {ENTRY_POINT_GROUP!r}.")
+        raise SettingsError(f"{describe_entry_point(entry_point)} is a component; put it under {ENTRY_POINT_GROUP!r}.")
     from ragflow_lg.component.function_tool import spec_of_function
 
     try:

@@ -1,4 +1,4 @@
 """Errors, ids, JSON values, diagnostics, limits, tokens and thinking sections.
 
-Imports nothing else of the project.
+Imports nothing else from the project.
 """

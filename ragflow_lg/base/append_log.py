@@ -1,7 +1,8 @@
 """Lists that can be appended to cheaply when every version is stored.
 
-An `AppendLog` gathers entries in blocks. A full block is frozen and never changes again, so a saver stores it once.
-Full rows of blocks are frozen in turn, so the part that changes with an entry stays small for a list of any length.
+An `AppendLog` groups entries into blocks. A full block is frozen and never changes again, so a saver stores it once.
+Full rows of blocks are frozen in turn, so the part that changes when an entry is added stays small however long the
+list gets.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ AppendLog: TypeAlias = list[list[Any]]
 
 
 class FrozenList(list[Any]):
-    """A list that never changes after its creation, so that a saver may store it once. JSON like any other list.
+    """A list that never changes after its creation, so that a saver can store it once. Its JSON is that of any list.
 
     ``digest`` belongs to the saver: the key under which it has stored the list, ``""`` before that.
     """
@@ -45,7 +46,7 @@ def append_entry(log: AppendLog, value: JsonValue) -> AppendLog:
 
 
 def _freeze_blocks(level: list[Any], depth: int) -> list[Any]:
-    """Freeze the blocks of a level that was loaded from a store, which returns plain lists."""
+    """Freeze the blocks in a level that was loaded from a store, because stores return plain lists."""
     if depth == 0 or all(type(block) is FrozenList for block in level):
         return level
     return [FrozenList(_freeze_blocks(block, depth - 1)) for block in level]

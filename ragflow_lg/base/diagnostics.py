@@ -1,6 +1,6 @@
 """Diagnostics about a canvas, and the table of their stable codes.
 
-A diagnostic never changes its code; ``docs/diagnostics.md`` explains each one.
+The code of a diagnostic never changes; ``docs/diagnostics.md`` explains each code.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ CODES: dict[str, str] = {
     "json-invalid": "The file is not JSON.",
     "json-duplicate-key": "An object contains the same key twice; the last value counts.",
     "document-too-large": "The document is larger or deeper than the compiler accepts.",
-    "document-shape": "A value has the wrong type for its place in a DSL v1 document.",
-    "document-empty": "The document contains no component.",
+    "document-shape": "A value has the wrong type for its position in a DSL v1 document.",
+    "document-empty": "The document contains no components.",
     "document-rewritten": "An older or simplified form was converted to the current one.",
     "pipeline-document": "The document is an ingestion pipeline, not an agent canvas.",
     "legacy-component": "The component was removed in RAGFlow 0.20.",
@@ -24,12 +24,12 @@ CODES: dict[str, str] = {
     "component-unknown": "No component has this name.",
     "component-not-yet": "The component is known but cannot run in this version yet.",
     "tool-unknown": "No tool has this name; the agent runs without it.",
-    "tool-forbidden": "A rule forbids the agent to call this tool.",
+    "tool-forbidden": "A rule does not allow the agent to call this tool.",
     "mcp-server-unknown": "The settings define no MCP server with this id.",
     "canvas-unknown": "The canvas to run cannot be found.",
     "canvas-unfit": "The canvas cannot run inside another one.",
     "component-dropped": "A part of the document has no meaning here and was ignored.",
-    "global-undeclared": "A global has a value but no declared variable; the value is dropped.",
+    "global-undeclared": "A global has a value but its variable is not declared; the value is dropped.",
     "params-invalid": "A parameter has a value that the component does not accept.",
     "params-unknown": "An unknown parameter was ignored.",
     "params-unsupported": "A known parameter has no effect in this version.",
@@ -38,11 +38,11 @@ CODES: dict[str, str] = {
     # The flow
     "begin-missing": "The canvas has no Begin component.",
     "begin-multiple": "The canvas has more than one Begin component.",
-    "target-unknown": "An edge leads to a component that does not exist.",
+    "target-unknown": "An edge points to a component that does not exist.",
     "route-empty": "A route has no existing target.",
     "node-unreachable": "The node cannot be reached from Begin.",
     "flow-cycle": "Nodes form a cycle outside a Loop.",
-    "region-invalid": "A Loop or Iteration and its body do not fit together.",
+    "region-invalid": "A Loop or Iteration does not match its body.",
     "region-parallel": "A node in the body prevents rounds from running in parallel.",
     # References
     "reference-unknown-node": "A reference names a component that does not exist.",
@@ -62,7 +62,7 @@ _NOTHING = "No action needed; save the canvas in a current editor to remove this
 ADVICE: dict[str, str] = {
     "json-invalid": _EXPORT,
     "json-duplicate-key": "Remove all but the intended entry.",
-    "document-too-large": "Provide the canvas alone, without run data.",
+    "document-too-large": "Provide only the canvas, without run data.",
     "document-shape": _EXPORT,
     "document-empty": "Provide a file that contains a canvas.",
     "document-rewritten": _NOTHING,
@@ -72,7 +72,7 @@ ADVICE: dict[str, str] = {
     "component-not-yet": "Remove it; `ragflow-lg components` lists what can run.",
     "tool-unknown": "Remove it, or use the name of an existing tool.",
     "mcp-server-unknown": "Add the server to the settings, or correct its id.",
-    "canvas-unknown": "Use the name of a canvas in the settings or the folder.",
+    "canvas-unknown": "Use the name of a canvas in the settings or in the folder.",
     "canvas-unfit": "Fix that canvas, or choose another one.",
     "tool-forbidden": "Remove it, or change the settings.",
     "component-dropped": "Remove it, or rename it to env.… to keep it.",
@@ -101,7 +101,7 @@ ADVICE: dict[str, str] = {
 
 
 class Finding(NamedTuple):
-    """A component's remark about its own parameters, not yet located in the document.
+    """A component's finding about its own parameters, not yet located in the document.
 
     ``path`` leads from the component's params to the value, for example ``("variables", 0, "ref")``.
     """
@@ -114,7 +114,7 @@ class Finding(NamedTuple):
 
 
 class Diagnostic(NamedTuple):
-    """A problem of a canvas, or a note about it.
+    """A problem in a canvas, or a note about it.
 
     ``pointer`` is an RFC 6901 JSON pointer into the document as written; ``line`` and ``column`` count
     from 1 and are 0 if the source text is unknown. ``node`` and ``title`` name the component, if any.

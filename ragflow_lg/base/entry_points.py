@@ -13,7 +13,7 @@ MAX_ERROR_CHARS = 500
 
 
 def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
-    """Load an entry point; ``what`` it is appears in the error text.
+    """Load an entry point; ``what`` describes it in the error message.
 
     Raises:
         SettingsError: if it cannot be loaded.
@@ -29,6 +29,6 @@ def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
 
 
 def describe_entry_point(entry_point: EntryPoint) -> str:
-    """Return the name of an entry point, with its package, for an error text."""
+    """Return the name of an entry point and its package, for an error message."""
     package = entry_point.dist.name if entry_point.dist else "?"
     return f"{entry_point.name!r} of the installed package {package!r} ({entry_point.value}, group {entry_point.group})"

@@ -7,7 +7,7 @@
     ├── RunError                   a run failed; names the node
     │   ├── ComponentError         a component failed; becomes its ``_ERROR`` and never leaves a run
     │   ├── NodeTimeoutError       a node took longer than its limit
-    │   ├── AnswerError            an answer does not fit the form that waits for it
+    │   ├── AnswerError            an answer is not valid for the open form
     │   ├── InputRefusedError      a graph rejects its input
     │   ├── CanvasChangedError     the canvas has changed since the turn started
     │   ├── RunCancelled           the run was cancelled
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from ragflow_lg.base.diagnostics import Diagnostic
 
 CANCELLED_TEXT = "Task has been canceled"
-"""RAGFlow's text for a cancelled run; its clients compare it (source: ``agent/canvas.py``)."""
+"""RAGFlow's text for a cancelled run; its clients check for this exact text (source: ``agent/canvas.py``)."""
 
 
 class RagflowLgError(Exception):
-    """Base of every error that the project raises on purpose."""
+    """The base class of all errors that the project raises deliberately."""
 
     code: ClassVar[str] = "error"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by attributes, so that constructors may take several arguments."""
+        """Pickle the attributes, so that constructors can accept several arguments."""
         return _revive, (type(self), self.args, self.__dict__)
 
 
@@ -100,7 +100,7 @@ class NodeTimeoutError(RunError):
 
 
 class AnswerError(RunError):
-    """An answer does not fit its form, which stays open. ``problems`` describes each problem by field.
+    """An answer is not valid for its form, which stays open. ``problems`` maps fields to descriptions.
 
     A field is ``NAME``, or ``COMPONENT@NAME`` if several forms are open; ``node`` is the first form concerned.
     """
@@ -115,7 +115,7 @@ class AnswerError(RunError):
 class InputRefusedError(RunError, ValueError):
     """A graph rejects its input.
 
-    Also a ValueError, because LangGraph's server shows its clients the text of hardly any other error.
+    It is also a ValueError, because LangGraph's server hides the messages of most other errors from its clients.
     """
 
     code = "input-refused"
@@ -149,7 +149,7 @@ class UndeclaredTargetError(RunError):
 class ServiceError(RagflowLgError):
     """An external service failed.
 
-    ``is_retryable`` says whether another attempt may help, ``retry_after_s`` when (0 if the service does not say).
+    ``is_retryable`` says whether another attempt might succeed, and ``retry_after_s`` how long to wait (0 if unknown).
     """
 
     code = "service"
@@ -167,7 +167,7 @@ class CassetteError(ServiceError):
 
 
 class SettingsError(RagflowLgError):
-    """A setting is missing or wrong. The text names the setting and where it may be set."""
+    """A setting is missing or wrong. The message names the setting and says where it can be set."""
 
     code = "settings"
 
@@ -181,8 +181,8 @@ class DatabaseError(RagflowLgError):
 class RequestError(RagflowLgError):
     """The server rejects a request.
 
-    ``number`` is RAGFlow's error code, ``status`` the HTTP status; ``data`` is sent in RAGFlow's envelope
-    if ``has_data`` is set. ``reason`` is the stable word of the native API, ``""`` for the default of the status.
+    ``number`` is RAGFlow's error code, ``status`` the HTTP status; ``data`` is sent in RAGFlow's envelope if
+    ``has_data`` is set. ``reason`` is the native API's stable error name, or ``""`` for the status's default.
     """
 
     code = "request"
@@ -234,7 +234,7 @@ class RunUnknownError(StreamError):
 
 
 class StreamGapError(StreamError):
-    """Events that a follower still needs were dropped. ``first`` is the number of the oldest stored event."""
+    """Events that a follower still needs were dropped. ``first`` is the oldest stored event's number."""
 
     code = "stream-gap"
 
@@ -256,13 +256,13 @@ class CheckpointError(RagflowLgError):
 
 
 class ConflictError(CheckpointError):
-    """The state of the session does not allow the request: it is running, or does not wait for this input."""
+    """The session's state does not allow the request: it is running, or is not waiting for this input."""
 
     code = "conflict"
 
 
 class SessionBusyError(ConflictError):
-    """Another process runs the session. ``holder`` describes that process for a reader on this machine."""
+    """Another process runs the session. ``holder`` describes that process to a user on this machine."""
 
     code = "session-busy"
 

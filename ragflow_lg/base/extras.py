@@ -1,4 +1,4 @@
-"""The extras of the distribution: packages that only some features need, loaded when a feature is first used."""
+"""The distribution's extras: packages that only some features need, imported when a feature is first used."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     ),
     "studio": ("langgraph_api", "langgraph_cli"),
 }
-"""The top-level modules of each extra of ``pyproject.toml``."""
+"""The top-level modules of each extra in ``pyproject.toml``."""
 
 
 def require(extra: str, purpose: str, error: type[RagflowLgError] = SettingsError) -> None:
-    """Check that the packages of an extra are installed. ``purpose`` begins the message: what needs them.
+    """Check that an extra's packages are installed. ``purpose`` starts the error message: the feature that needs them.
 
     Raises:
-        RagflowLgError: of class ``error``, if a package is missing. The message contains the command to install it.
+        RagflowLgError: an instance of ``error``, if a package is missing. The message contains the install command.
     """
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
@@ -46,7 +46,7 @@ def require(extra: str, purpose: str, error: type[RagflowLgError] = SettingsErro
 
 
 def extra_of(module: str | None) -> str:
-    """Return the extra that brings a module, ``""`` if none does.
+    """Return the extra that provides a module, or ``""`` if there is none.
 
     >>> extra_of("sqlalchemy.orm")
     'server'

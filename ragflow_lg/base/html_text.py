@@ -24,11 +24,11 @@ _BLOCKS = {
 
 
 def html_to_text(page: str) -> str:
-    """Return the text of a page: a line for each block, ``#`` before headings, tables as plain markup on one line.
+    """Return the text of a page: one line per block, ``#`` before headings, and each table as plain markup on one line.
 
-    The format follows RAGFlow's ``deepdoc/parser/html_parser.py``. The page is read as a stream of tags in linear
-    time. A parser that builds HTML5 trees is unsuitable: 90 kB of crossed ``font`` and ``table`` tags become
-    8 million nodes. CPU-bound; call it in a thread.
+    The format follows RAGFlow's ``deepdoc/parser/html_parser.py``. The page is read as a stream of tags in linear time.
+    A parser that builds HTML5 trees is unsuitable: it turns 90 kB of misnested ``font`` and ``table`` tags into eight
+    million nodes. This function is CPU-bound; call it in a thread.
 
     Raises:
         ValueError: if the page is longer than `MAX_HTML_CHARS`.
@@ -36,7 +36,7 @@ def html_to_text(page: str) -> str:
     if len(page) > MAX_HTML_CHARS:
         raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be converted to text.")
     require("html", "Reading web pages")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to import, and has no types
+    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
     builder = _Lines()
     parser = etree.HTMLParser(target=builder, encoding="utf-8", huge_tree=True)
     parser.feed(b"<body>" + page.encode("utf-8", "replace"))
@@ -45,7 +45,7 @@ def html_to_text(page: str) -> str:
 
 
 class _Lines:
-    """Collects lines from the events of lxml's parser, which closes every tag it opens."""
+    """Collects lines from lxml's parser events; the parser closes every tag that it opens."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -7,26 +7,26 @@ import uuid
 from typing import NewType
 
 NodeId = NewType("NodeId", str)
-"""Id of a component exactly as the canvas writes it, for example ``Agent:ThreeWolves``."""
+"""A component id exactly as it appears in the canvas, for example ``Agent:ThreeWolves``."""
 
 SessionId = NewType("SessionId", str)
-"""Id of a conversation in RAGFlow's API: 32 hexadecimal digits, or any text a client chose."""
+"""A conversation id in RAGFlow's API: 32 hexadecimal digits, or any text that a client has chosen."""
 
 ThreadId = NewType("ThreadId", str)
-"""Id of the same conversation in LangGraph: a UUID with dashes."""
+"""The id of the same conversation in LangGraph: a UUID with dashes."""
 
 RunId = NewType("RunId", str)
-"""Id of one turn, 32 hexadecimal digits; RAGFlow's API calls it ``message_id``."""
+"""The id of one turn: 32 hexadecimal digits. RAGFlow's API calls it ``message_id``."""
 
 _HEX32 = re.compile(r"[0-9a-fA-F]{32}")
 _NAMESPACE = uuid.UUID("6f0a0f7e-54a4-5d1c-9d5e-6a1f2b7c3d90")
 
 
 def thread_of_session(session: SessionId | str) -> ThreadId:
-    """Return the thread of a session.
+    """Return the thread id for a session id.
 
-    A 32-digit id keeps its digits and gains dashes; a dashed UUID stays unchanged; any other text maps to a
-    stable UUID version 5.
+    Dashes are added to a 32-digit id, a UUID with dashes is unchanged, and any other text is mapped to a stable version
+    5 UUID.
     """
     if _HEX32.fullmatch(session):
         return ThreadId(str(uuid.UUID(session)))
@@ -45,5 +45,5 @@ def session_of_thread(thread: ThreadId | str) -> SessionId:
 
 
 def _thread_of_name(session: str) -> ThreadId:
-    # A lone surrogate, which a shell produces for undecodable bytes, cannot be encoded.
+    # Lone surrogates, which shells produce for undecodable bytes, cannot be encoded.
     return ThreadId(str(uuid.uuid5(_NAMESPACE, session.encode("utf-8", "backslashreplace").decode())))

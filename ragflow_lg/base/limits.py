@@ -1,6 +1,6 @@
-"""Time limits of the nodes that run in a turn, and their common cancellation.
+"""Time limits for the nodes that run in a turn, and a way to cancel all of them.
 
-One timer serves all limits of a turn: a timer for each visit would cost more time than most visits take.
+All limits in a turn share one timer: a timer for each node would take longer than most nodes run.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 
 class Limits:
-    """The limits of all running nodes. Belongs to one event loop."""
+    """The limits of all running nodes. An instance belongs to one event loop."""
 
     def __init__(self) -> None:
         self._running: set[Limit] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
-        """When the timer fires, on the loop's clock."""
+        """The time at which the timer fires, on the loop's clock."""
 
     def limit(self, seconds: float | None) -> Limit:
-        """Create a limit of ``seconds``; None for no time limit. `end_all` ends both kinds."""
+        """Create a limit of ``seconds``, or without a time limit if None. `end_all` ends both kinds."""
         return Limit(self, seconds)
 
     def end_all(self) -> None:
@@ -65,7 +65,7 @@ class Limits:
 class Limit:
     """A context manager that raises TimeoutError when the time is up or the turn is cancelled.
 
-    As with ``asyncio.timeout``, a cancellation from elsewhere stays a cancellation.
+    As with ``asyncio.timeout``, a cancellation from outside remains a cancellation.
     """
 
     __slots__ = ("_cancels_before", "_limits", "_seconds", "_task", "due", "is_over")
@@ -76,12 +76,12 @@ class Limit:
         self._task: asyncio.Task[Any] | None = None
         self._cancels_before = 0
         self.due = math.inf
-        """When the time is up, on the loop's clock."""
+        """The deadline, on the loop's clock."""
         self.is_over = False
         """Whether the block was ended."""
 
     def __enter__(self) -> Limit:
-        """Start the limit."""
+        """Start the timer for this limit."""
         task = self._task = asyncio.current_task()
         assert task is not None
         self._cancels_before = task.cancelling()
@@ -93,7 +93,7 @@ class Limit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the limit; convert the cancellation by `end` into a TimeoutError."""
+        """Stop the limit. If `end` cancelled the block, raise TimeoutError instead."""
         task, self._task = self._task, None
         self._limits.leave(self)
         if self.is_over and task is not None:
@@ -110,7 +110,7 @@ class Limit:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Exclude the time spent inside from the limit."""
+        """Do not count the time spent inside this block."""
         loop = asyncio.get_running_loop()
         remaining_s, self.due = self.due - loop.time(), math.inf
         try:

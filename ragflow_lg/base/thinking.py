@@ -1,9 +1,8 @@
-"""The thinking section of a model's answer, between ``<think>`` and ``</think>``.
+"""Thinking sections in a model's answer, between ``<think>`` and ``</think>``.
 
-A streamed answer is shown with marks in place of the tags and stored with the tags; a whole answer is stored
-without the section. Source: RAGFlow's ``agent/canvas.py`` and ``rag/llm/chat_model.py``, which miss a tag that is
-split
-between two pieces.
+When an answer is streamed, marks replace the tags, but the stored text keeps them. When an answer is not streamed, it
+is stored without the section. Source: RAGFlow's ``agent/canvas.py`` and ``rag/llm/chat_model.py``, which miss a tag
+that is split between two pieces.
 """
 
 from __future__ import annotations
@@ -16,21 +15,22 @@ CLOSING = "</think>"
 
 
 class AnswerPart(NamedTuple):
-    """A piece of text, or with ``mark`` the border of a thinking section (``text`` is then ``""``)."""
+    """A piece of text or, if ``mark`` is set, the start or end of a thinking section (``text`` is then ``""``)."""
 
     text: str
     mark: Literal["", "start", "end"] = ""
 
     @property
     def source(self) -> str:
-        """The part as stored in the answer, with marks written as tags."""
+        """The part as stored in the answer, with tags in place of marks."""
         return {"": self.text, "start": OPENING, "end": CLOSING}[self.mark]
 
 
 class ThinkingSplitter:
     """Splits an answer that arrives in pieces.
 
-    A possible beginning of a tag is held back until the next piece. A section that is never closed gets no ``end``.
+    Text that might be the beginning of a tag is held back until the next piece. A section that is never closed has no
+    ``end`` mark.
     """
 
     def __init__(self) -> None:
@@ -39,9 +39,9 @@ class ThinkingSplitter:
         self._is_reasoning = False
 
     def feed(self, text: str, *, is_reasoning: bool = False) -> Iterator[AnswerPart]:
-        """Add a piece and yield the parts that are certain.
+        """Add a piece and yield the parts that are complete.
 
-        ``is_reasoning`` marks text of a separate reasoning channel: all of it is thinking, without tags.
+        ``is_reasoning`` marks text from a separate reasoning channel, all of which is thinking, without tags.
         """
         if is_reasoning != self._is_reasoning and text:
             yield from self.finish()
@@ -78,7 +78,7 @@ class ThinkingSplitter:
 
 
 def split_thinking(answer: str) -> list[AnswerPart]:
-    """Return the parts of a whole answer.
+    """Return the parts of a complete answer.
 
     >>> [part.text for part in split_thinking("<think>hm</think>Yes")]
     ['', 'hm', '', 'Yes']
@@ -88,15 +88,15 @@ def split_thinking(answer: str) -> list[AnswerPart]:
 
 
 def _tag_prefix_length(text: str, tag: str) -> int:
-    """Return how many characters at the end of ``text`` may begin ``tag``."""
+    """Return the number of characters at the end of ``text`` that might be the beginning of ``tag``."""
     return next((n for n in range(min(len(tag) - 1, len(text)), 0, -1) if text.endswith(tag[:n])), 0)
 
 
 def strip_thinking(answer: str) -> str:
-    """Return a whole answer without its thinking sections.
+    """Return a complete answer without its thinking sections.
 
-    A section without an opening tag, as some models answer, starts at the beginning of the answer. A section that is
-    never closed is text.
+    A section without an opening tag, which some models omit, starts at the beginning of the answer. A section that is
+    never closed is treated as text.
 
     >>> strip_thinking("<think>hm</think>Yes. <think>well</think>No."), strip_thinking("hm</think>Yes")
     ('Yes. No.', 'Yes')

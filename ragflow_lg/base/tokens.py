@@ -1,4 +1,4 @@
-"""Estimates of the number of tokens in a text. An exact count would need each model's tokenizer."""
+"""Estimates of the number of tokens in a text. An exact count would require each model's tokenizer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _CHARS_PER_TOKEN = 4
 
 @cache
 def _wide() -> re.Pattern[str]:
-    """Compile the pattern on first use, since so large a class takes milliseconds."""
+    """Compile the pattern on first use, because such a large character class takes milliseconds to compile."""
     return re.compile(
         "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
     )
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text: one for each Chinese, Japanese or Korean character, one for every four others.
+    """Estimate a text's tokens: one per Chinese, Japanese or Korean character, and one per four other characters.
 
     >>> estimate_tokens("eight ch"), estimate_tokens("你好吗")
     (2, 3)
@@ -27,7 +27,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def shorten(text: str, tokens: int) -> str:
-    """Return the longest beginning of a text that fits into ``tokens``."""
+    """Return the longest prefix of a text that fits into ``tokens`` tokens."""
     if estimate_tokens(text) <= tokens:
         return text
     low, high = 0, len(text)

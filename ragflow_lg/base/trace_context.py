@@ -10,13 +10,13 @@ _TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 
 def current_traceparent() -> str:
-    """Return the ``traceparent`` header of the current trace, ``""`` if there is none."""
+    """Return the current trace's ``traceparent`` header, or ``""`` outside a trace."""
     return _TRACEPARENT.get()
 
 
 @contextmanager
 def use_traceparent(header: str) -> Generator[None]:
-    """Set the trace of outgoing requests inside the block, and of tasks that start there.
+    """Set the trace for outgoing requests inside the block, including those of tasks started there.
 
     >>> with use_traceparent("00-aa-bb-01"):
     ...     current_traceparent()

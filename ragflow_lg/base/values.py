@@ -1,4 +1,4 @@
-"""JSON values: access by path, conversion to text, normalisation to plain JSON."""
+"""JSON values: access by path, conversion to text, and normalisation to plain JSON."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ragflow_lg.base.errors import ComponentError
 
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
-else:  # msgspec decodes records with such fields and does not support recursive types
+else:  # msgspec decodes records with these fields and does not support recursive types
     JsonValue = Any
-"""None, bool, int, float, str, or a list or a dict with text keys of these."""
+"""None, bool, int, float, str, or a list or a dict (with text keys) of these."""
 
 MAX_DEPTH = 64
-"""Maximum nesting of a stored value."""
+"""Maximum nesting depth of a stored value."""
 
 MAX_NAME_PARTS = 64
-"""Maximum number of dotted parts in the name of a global; further parts are a path into its value."""
+"""Maximum number of dotted parts in a global's name; any further parts are a path into its value."""
 
 MAX_TEXT_CHARS = 8 * 1024 * 1024
 """Maximum length of a text in a stored value, in characters."""
 
 MAX_ITEMS = 200_000
-"""Maximum number of list entries and map keys in one node's outputs together."""
+"""Maximum total number of list entries and map keys in one node's outputs."""
 
 
 def to_text(value: object) -> str:
@@ -58,10 +58,10 @@ def join_texts(pieces: Iterable[str]) -> str:
 
 
 def read_path(value: Any, path: Sequence[str]) -> JsonValue:
-    """Return the value at a dotted path, None if the path leads nowhere.
+    """Return the value at a dotted path, or None if there is no such value.
 
-    Text on the way is parsed as JSON; list indexes may be negative.
-    Source: RAGFlow's ``Graph.get_variable_param_value``.
+    Text along the path is parsed as JSON; list indexes may be negative. Source: RAGFlow's
+    ``Graph.get_variable_param_value``.
     """
     for segment in path:
         if isinstance(value, str):
@@ -86,10 +86,10 @@ def _item(values: list[Any], segment: str) -> JsonValue:
 
 
 def write_path(root: JsonValue, path: Sequence[str], value: JsonValue) -> JsonValue:
-    """Return a copy of ``root`` with ``value`` at ``path``; missing maps on the way are created.
+    """Return a copy of ``root`` with ``value`` at ``path``; missing maps along the path are created.
 
     Raises:
-        ComponentError: if a value on the way is neither missing nor a map.
+        ComponentError: if a value along the path exists but is not a map.
     """
     if not path:
         return value
@@ -112,7 +112,7 @@ def empty_like(value: object) -> JsonValue:
 
 
 def empty_of_type(type_name: str) -> JsonValue:
-    """Return the empty value of a DSL type name (``number``, ``boolean``, ``object``, ``array…``, else text)."""
+    """Return the empty value for a DSL type name (``number``, ``boolean``, ``object``, ``array…``; else text)."""
     name = type_name.lower()
     if name.startswith("array"):
         return []
@@ -123,9 +123,8 @@ def empty_of_type(type_name: str) -> JsonValue:
 def to_json(value: Any) -> JsonValue:
     """Convert a value to plain JSON that every checkpointer stores unchanged.
 
-    Tuples and sets become lists, keys become text, NaN and infinity become null, bytes and foreign objects become
-    text,
-    whole numbers beyond 64 bits become text, lone surrogates become U+FFFD.
+    Tuples and sets become lists, keys become text, NaN and infinity become null, bytes, other objects and integers
+    longer than 64 bits become text, and lone surrogates become U+FFFD.
 
     Raises:
         ComponentError: if the value exceeds the maximum depth or size of a stored value.
@@ -155,16 +154,16 @@ def _text(value: str) -> str:
 def _big(value: int) -> str:
     try:
         return str(value)
-    except ValueError:  # more digits than the interpreter converts
+    except ValueError:  # more digits than the interpreter can convert
         return hex(value)
 
 
 _MAPS = (dict, Mapping)
-"""``dict`` comes first: the check against an abstract class is slower."""
+"""``dict`` is first because the check against an abstract class is slower."""
 
 
 class _Normaliser:
-    """One walk over one value, with a budget of items."""
+    """One traversal of a value, limited to a number of items."""
 
     __slots__ = ("items",)
 
@@ -177,7 +176,7 @@ class _Normaliser:
             return value
         if kind is str:
             return _text(value)
-        if kind is dict:  # the most frequent type first
+        if kind is dict:  # check the most frequent type first
             self._count(len(value), depth)
             return {_text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()}
         if kind is float:

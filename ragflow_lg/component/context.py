@@ -1,4 +1,4 @@
-"""The view that a component has of its run: `RunContext`."""
+"""A component's view of its run: `RunContext`."""
 
 from __future__ import annotations
 
@@ -35,46 +35,46 @@ T = TypeVar("T")
 
 
 class Round(Struct, frozen=True):
-    """One round of a region. ``index`` counts from 0; ``items`` are the items of an Iteration."""
+    """One round of a region. ``index`` starts at 0; ``items`` are the items of an Iteration."""
 
     index: int
     items: Sequence[JsonValue] | None = None
 
     @property
     def item(self) -> JsonValue:
-        """The item of this round, None without items."""
+        """This round's item, or None without items."""
         return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
 
 
 class RunContext:
-    """A component's access to its run: its node, values and services, and the events it emits.
+    """A component's access to its run: the node, its values and services, and the events that it emits.
 
-    Reading a value records it; the record becomes ``node_finished.inputs``.
+    Every value that is read is recorded and appears in ``node_finished.inputs``.
     """
 
-    # Class attributes, because most visits never change them and every visit creates a context.
+    # Class attributes, because every node execution creates a context and most never change them.
     agent_log: object = None
-    """The `ragflow_lg.agents.agent_log.AgentLog` of the agent that runs in this visit, None if there is none."""
+    """The `ragflow_lg.agents.agent_log.AgentLog` of the agent that is running, or None if this is not an agent."""
     caller = ""
-    """For a tool: the positions of the calls that led to it, separated by ``/``."""
+    """For a tool: the positions of the enclosing calls, separated by ``/``."""
     deltas = 0
-    """The number of deltas shown in this visit; an answer that was shown is not requested again."""
+    """The number of deltas shown so far; an answer that was shown is not requested again."""
     end: dict[str, JsonValue] | None = None
-    """Data of ``message_end``, from a Message."""
+    """The data for ``message_end``, set by a Message."""
     limit: Limit | None = None
-    """Ends the component when its time is up."""
+    """Stops the component when its time is up."""
     refusals = 0
-    """The number of unusable answers in this visit; the next attempt asks again instead of using a stored answer."""
+    """The number of unusable answers so far; the next attempt asks again instead of using a stored answer."""
     replayed_steps: frozenset[str] = frozenset()
-    """Positions of the steps whose result was restored."""
+    """The positions of steps whose results were restored."""
     message_text = ""
-    """The text that a Message has shown, with tags, in a canvas that runs inside a node of another canvas."""
+    """The text that a Message has shown, with tags, if its canvas runs inside a node of another canvas."""
     steps = 0
-    """The number of steps in this visit."""
+    """The number of steps so far."""
     usage = NO_USAGE
-    """The model usage of this visit so far."""
+    """The model usage so far."""
     visit = 0
-    """Number of the visit in this run, see `ragflow_lg.component.events.NodeStarted`."""
+    """The number of this node execution within the run; see `ragflow_lg.component.events.NodeStarted`."""
 
     def __init__(
         self,
@@ -96,30 +96,30 @@ class RunContext:
         self._state = state
         self._memory_steps = memory_steps
         self.request: TurnRequest = request or {}
-        """The input of the turn, or the answer to a form; for nodes that accept one."""
+        """The turn's input or the answer to a form, for nodes that accept one."""
         self.round = round or Round(0)
-        """The current round; only for the two components of a region."""
+        """The current round, only for a region's two components."""
         self.task = task
-        """The name of this visit, unique in the session and stable when a run resumes after a crash."""
+        """The name of this node execution, unique in the session and unchanged if a run resumes after a crash."""
         self.place = ".".join(map(str, state.get("place", ()))) if place is None else place
-        """The position of `ragflow_lg.services.services.Caller`, equal in every run that does the same."""
+        """The position for `ragflow_lg.services.services.Caller`. It is the same in every run that does the same."""
         self.write = write
         self.inputs: dict[str, JsonValue] = {}
         self.global_updates: dict[str, JsonValue] = {}
         self.output_updates: dict[str, dict[str, JsonValue]] = {}
         self.partial: dict[str, JsonValue] = {}
-        """Outputs to store if the node is stopped before it returns."""
+        """The outputs to store if the node is stopped before it returns."""
         self.visits: dict[str, int] = {}
         self.new_references: References = {}
-        """The citable sources that this visit has found."""
+        """The citable sources found by this node."""
         self.owner = node.id
-        """The visited component of the canvas; differs from ``node`` for a tool."""
+        """The component of the canvas that is running; for a tool, this differs from ``node``."""
         self.feedback: list[dict[str, str]] = []
-        """Messages of a failed attempt for the next one of this visit: an answer, and what is wrong with it."""
+        """Messages from a failed attempt for the next attempt: an answer and a description of its problems."""
 
     @cached_property
     def budget(self) -> TokenBudget:
-        """The token budget of this visit's models."""
+        """The token budget for this node's models."""
         nested = self._turn.nested
         return TokenBudget(nested.budget if nested is not None else None)
 
@@ -129,7 +129,7 @@ class RunContext:
         return self._services(self.place)
 
     def services_at(self, position: str) -> Services:
-        """Return the services for one of several parallel calls of this node; ``position`` distinguishes the calls."""
+        """Return the services for one of this node's parallel calls; ``position`` distinguishes the calls."""
         return self._services(f"{self.place}/{position}")
 
     def _services(self, place: str) -> Services:
@@ -147,10 +147,10 @@ class RunContext:
     ) -> JsonValue:
         """Run an expensive call once: if the node runs again after a crash, it gets the stored result.
 
-        Returns after the result is stored. ``position`` distinguishes steps that run in parallel; by default steps
-        are numbered. ``name`` and ``arguments`` (JSON) are part of the key, so a result never answers a different
-        call. ``in_memory``: if the session is not stored, keep the result in memory for further attempts of this
-        visit.
+        This method returns after the result is stored. ``position`` distinguishes steps that run in parallel; by
+        default, steps are numbered. ``name`` and ``arguments`` (JSON) are part of the key, so a result is never used
+        for a different call. ``in_memory``: if the session is not stored, keep the result in memory for further
+        attempts to run this node.
         """
         self.steps += 1
         steps, task = self._steps()
@@ -166,18 +166,18 @@ class RunContext:
         return result
 
     async def has_begun(self, name: str, arguments: object, position: str) -> bool:
-        """Return whether `begin` was called with these arguments in this visit, also before a crash."""
+        """Return whether `begin` was called with these arguments by this node, including before a crash."""
         steps, task = self._steps()
         has_begun, _ = await steps.find(step_key(task, f"{position} begun", name, arguments))
         return has_begun
 
     async def begin(self, name: str, arguments: object, position: str) -> None:
-        """Mark the start of something that must not start twice. The mark is stored when this returns."""
+        """Mark the start of something that must not start twice. The mark is stored before this method returns."""
         steps, task = self._steps()
         await steps.put(step_key(task, f"{position} begun", name, arguments), True)
 
     def _steps(self) -> tuple[Steps, str]:
-        """Return the store of this visit's steps, and the name of the visit in it."""
+        """Return the store for this node's steps, and the name of the node execution in that store."""
         steps = self._turn.steps
         return (self._get_memory_steps(), self.place) if steps is None or not self.task else (steps, self.task)
 
@@ -187,7 +187,7 @@ class RunContext:
         return self._memory_steps
 
     def nested_turn(self) -> TurnContext:
-        """Return the turn context of a canvas that runs inside this visit. Its steps belong to this visit."""
+        """Return the turn context for a canvas that runs inside this node. Its steps belong to this node."""
         steps, place = self._steps()
         return TurnContext(self.services, steps=steps, nested=NestedTurn(place, self.budget))
 
@@ -200,7 +200,7 @@ class RunContext:
         return await asyncio.to_thread(work, *arguments)
 
     async def form_value(self, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
-        """Return the value of a form field; files are read, and the text of an object is parsed."""
+        """Return the value of a form field. Files are read, and object text is parsed."""
         value, type_name = unwrap_submission(
             submitted, cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
         )
@@ -214,7 +214,7 @@ class RunContext:
     # Reading
 
     def value(self, reference: Reference) -> JsonValue:
-        """Return the value of a reference; ``""`` if nothing was stored yet.
+        """Return the value of a reference, or ``""`` if nothing has been stored yet.
 
         Raises:
             ComponentError: if the reference names a component that the canvas does not have.
@@ -224,14 +224,14 @@ class RunContext:
         return value
 
     def text(self, template: Template) -> str:
-        """Render a template: each reference by `ragflow_lg.base.values.to_text`, in one pass."""
+        """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""
         return join_texts(s if isinstance(s, str) else to_text(self.value(s)) for s in template.segments)
 
     def resolve(self, template: Template | JsonValue) -> JsonValue:
         """Resolve a parameter that may be a template.
 
-        Return the value, with its type, of a template that is a single reference, the text of any other template, and
-        other values unchanged.
+        If the template is a single reference, return its value with its type. Return other templates as text, and other
+        values unchanged.
         """
         if not isinstance(template, Template):
             return template
@@ -239,30 +239,30 @@ class RunContext:
         return self.text(template) if sole is None else self.value(sole)
 
     def global_value(self, name: str) -> JsonValue:
-        """Return a ``sys.*`` or ``env.*`` value by its whole name, without recording it; None if there is none."""
+        """Return a ``sys.*`` or ``env.*`` value by its full name, without recording it; None if it does not exist."""
         if name in self.global_updates:
             return self.global_updates[name]
         return self._state.get("globals", {}).get(name)
 
     def title_of(self, node: str) -> str:
-        """Return the display name of a node, ``""`` if it has none."""
+        """Return a node's display name, or ``""`` if it has none."""
         plan_node = self.plan.nodes.get(NodeId(node))
         return plan_node.title if plan_node else ""
 
     @property
     def references(self) -> References:
-        """The sources that answers of this turn may cite."""
+        """The sources that answers in this turn may cite."""
         return merge_references(self._state.get("turn", {}).get("references", {}), self.new_references)
 
     def cite(self, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None) -> None:
-        """Add sources that answers may cite, see `ragflow_lg.services.references.add_chunks`."""
+        """Add sources that answers may cite; see `ragflow_lg.services.references.add_chunks`."""
         if chunks or documents:
             self.new_references = add_chunks(self.new_references, chunks, documents)
 
     def child(self, node: PlanNode, position: str) -> RunContext:
-        """Return the context of a tool that this node calls.
+        """Return the context for a tool that this node calls.
 
-        ``position`` distinguishes its steps from those of other calls.
+        ``position`` distinguishes the steps of this call from the steps of other calls.
         """
         task = f"{self.task}/{position}" if self.task else ""
         place = f"{self.place}/{position}"
@@ -283,7 +283,7 @@ class RunContext:
 
     @property
     def redacted_view(self) -> RedactedView:
-        """The view that redacts the secrets of this canvas, its nested canvases and its services."""
+        """A view that redacts secrets from this canvas, its nested canvases and its services."""
         turn = self._turn
         if turn.redacted_view is None:
             redactor = Redactor(turn.services.all_secrets)
@@ -296,7 +296,7 @@ class RunContext:
 
     @property
     def history(self) -> list[list[Any]]:
-        """``[role, payload]`` pairs of the session, this turn's user entry last."""
+        """The session's ``[role, payload]`` pairs, ending with this turn's user entry."""
         return self._state.get("history", [])
 
     def _look_up(self, reference: Reference) -> JsonValue:
@@ -314,10 +314,10 @@ class RunContext:
     # Writing
 
     def assign(self, reference: Reference, value: JsonValue) -> None:
-        """Write a global, or an output of another node; later reads of this node see it.
+        """Write a global or another node's output. Later reads by this node return the new value.
 
         Raises:
-            ComponentError: if the path leads through a value that is not a map.
+            ComponentError: if a value along the path is not a map.
         """
         if reference.kind == "global":
             self._assign_global(reference.key, value)
@@ -347,18 +347,18 @@ class RunContext:
         return bool(self.node.streams_to)
 
     async def delta(self, text: str, mark: Literal["", "start", "end"] = "") -> None:
-        """Emit a piece of the model's answer, or the border of a thinking section."""
+        """Emit a piece of the model's answer, or the start or end of a thinking section."""
         self.deltas += 1
         await self.emit(Delta(self.node.id, text, mark))
 
     async def piece(self, segment: int, text: str) -> None:
-        """Emit a piece of this Message: (part of) the text of segment ``segment``."""
+        """Emit a piece of this Message: all or part of the text of segment ``segment``."""
         if self._turn.nested is not None:
             self.message_text += text
         await self.emit(MessagePiece(self.node.id, segment, text))
 
     def alternative(self) -> MessageAlternative:
-        """Select the text that this Message shows in this visit."""
+        """Select the text that this Message shows."""
         message = self.plan.messages[self.node.id]
         record = self._state.get("turn", {})
         visit = cast("int", record.get("visits", {}).get(self.node.id, 0))
@@ -368,7 +368,7 @@ class RunContext:
         return message.alternatives[index]
 
     async def emit(self, event: EngineEvent, *, even_if_cancelled: bool = False) -> None:
-        """Emit an event; wait while the reader is behind. The wait does not count as time of the node.
+        """Emit an event, waiting while the reader is behind. The wait does not count towards the node's time limit.
 
         Raises:
             RunCancelled: if the run was cancelled meanwhile.

@@ -12,8 +12,8 @@ A component is one file with a params model, an outputs model and one function::
     async def greeter(ctx: RunContext, params: Params) -> Outputs:
         return Outputs(greeting=f"Hello {ctx.text(params.name)}")
 
-The decorator takes the models and all options as typed arguments, so that a type checker compares them with the
-function and reports a misspelt option in its line.
+The decorator accepts the models and all options as typed arguments, so that a type checker compares them with the
+function and reports a misspelt option on the line where it occurs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ O = TypeVar("O", bound=ComponentOutputs, covariant=True)  # noqa: E741 - the usu
 
 
 class SharedOptions(TypedDict, Generic[P], total=False):
-    """Optional fields of `ragflow_lg.component.spec.ComponentSpec` that components and tools share."""
+    """Optional fields of `ragflow_lg.component.spec.ComponentSpec` for both components and tools."""
 
     aliases: tuple[str, ...]
     timeout_s: float | Callable[[P], float | None] | None
@@ -87,10 +87,10 @@ def component(
     source: str = "",
     **options: Unpack[ComponentOptions[P]],
 ) -> Callable[[Callable[[RunContext, P], Awaitable[O]]], ComponentSpec[RunContext, P]]:
-    """Return a decorator that makes a `ComponentSpec` of a ``run`` function.
+    """Return a decorator that turns a ``run`` function into a `ComponentSpec`.
 
-    The catalog finds the spec under any name at module level. ``source`` is the RAGFlow file whose behaviour the
-    component follows.
+    The catalog finds the spec under any module-level name. ``source`` is the RAGFlow file on whose behaviour the
+    component is based.
     """
 
     def decorate(run: Callable[[RunContext, P], Awaitable[O]]) -> ComponentSpec[RunContext, P]:

@@ -1,4 +1,4 @@
-"""The queue of a run's events."""
+"""The queue for a run's events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.component.events import EngineEvent
 class EventSink:
     """A bounded queue from the nodes of one run to its single reader.
 
-    A full sink makes the writer wait; a closed sink drops further events.
+    If the sink is full, writers wait; if it is closed, further events are dropped.
     """
 
     def __init__(self, limit: int = 256) -> None:
@@ -54,7 +54,7 @@ class EventSink:
         return events
 
     def close(self) -> None:
-        """Close the queue: the reader gets the remaining events, writers no longer wait."""
+        """Close the queue: the reader receives the remaining events, and writers no longer wait."""
         self._is_closed = True
         self._release()
         if self._reader is not None and not self._reader.done():

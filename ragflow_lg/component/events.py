@@ -1,7 +1,7 @@
-"""Engine events: what nodes emit while a turn runs.
+"""Engine events, which nodes emit while a turn runs.
 
-They come in chronological order; parallel nodes interleave. ``projection`` converts them to
-RAGFlow's wire events (``wire``), which have a different order.
+They are in chronological order; events from parallel nodes are interleaved. ``projection`` converts them to RAGFlow's
+wire events (``wire``), which have a different order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ragflow_lg.services.chat import Usage
 
 
 class TurnStarted(NamedTuple):
-    """The entry node opened a turn. ``globals`` are all ``sys.*`` and ``env.*`` values at its start."""
+    """The entry node opened a turn. ``globals`` contains all ``sys.*`` and ``env.*`` values at its start."""
 
     globals: dict[str, JsonValue]
     inputs: dict[str, Any]
@@ -24,18 +24,18 @@ class TurnStarted(NamedTuple):
 
 
 class NodeStarted(NamedTuple):
-    """A node starts. ``created_at`` is epoch seconds."""
+    """A node starts. ``created_at`` is in epoch seconds."""
 
     node: NodeId
     created_at: float
     visit: int = 0
-    """Numbers the visits of a run from 1, to distinguish parallel visits of one node; 0 for regions."""
+    """The number of the node execution within the run, starting at 1, to distinguish parallel ones; 0 for regions."""
 
 
 class Delta(NamedTuple):
     """A piece of a model's answer, from a node that streams into a Message.
 
-    ``mark`` is ``start`` or ``end`` at the border of a thinking section (``text`` is then ``""``).
+    ``mark`` is ``start`` or ``end`` where a thinking section starts or ends (``text`` is then ``""``).
     """
 
     node: NodeId
@@ -44,7 +44,7 @@ class Delta(NamedTuple):
 
 
 class MessagePiece(NamedTuple):
-    """A piece of a Message: the text of its segment number ``segment``, counted from 0."""
+    """A piece of a Message: text from segment number ``segment``, starting at 0."""
 
     node: NodeId
     segment: int
@@ -54,9 +54,9 @@ class MessagePiece(NamedTuple):
 class NodeFinished(NamedTuple):
     """A node has finished, successfully or not.
 
-    ``targets`` are the successors it chose; ``globals`` and ``patches`` are its assignments to other places
-    (``patches``: ``{node: {output: value}}``); ``fallback`` is the text that replaces its failure, sent as
-    a separate message; ``end`` is the data of ``message_end``, from a Message only.
+    ``targets`` are the successors that it chose; ``globals`` and ``patches`` are the values that it assigned to globals
+    and to outputs of other nodes (``patches``: ``{node: {output: value}}``); ``fallback`` is the text that is sent as a
+    separate message if it fails; ``end`` is the data for ``message_end``, only for a Message.
     """
 
     node: NodeId
@@ -76,7 +76,7 @@ class NodeFinished(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A node waits for the user. ``fields`` are the form's fields in the format for clients."""
+    """A node is waiting for the user. ``fields`` are the form's fields, as sent to clients."""
 
     node: NodeId
     tips: str
@@ -86,7 +86,7 @@ class Waiting(NamedTuple):
 class TurnFinished(NamedTuple):
     """The closing node ended the turn.
 
-    ``outputs`` are those of the last node; ``error`` is the error that stopped the turn.
+    ``outputs`` are the last node's outputs; ``error`` is the error that stopped the turn.
     """
 
     status: Literal["succeeded", "failed", "cancelled"]
@@ -108,15 +108,15 @@ AgentRecordKind: TypeAlias = Literal[
 
 
 class AgentRecord(NamedTuple):
-    """An action of an agent. All strategies emit the same records; RAGFlow's clients do not get them.
+    """An action of an agent. All strategies emit the same records, which are not sent to RAGFlow's clients.
 
-    Texts in ``details`` are redacted and bounded. The details by kind:
+    Texts in ``details`` are redacted and bounded. The contents depend on the kind:
 
-    - all but ``note`` and ``agent_finished``: ``iteration``, the number of the model's round, from 1;
+    - all but ``note`` and ``agent_finished``: ``iteration``, the number of the model round, starting at 1;
     - ``iteration_*``: ``model``, ``step``; finished ``seconds``, ``usage``, ``calls`` (names); failed ``error``;
-    - ``tool_*``: ``tool`` (the name shown to the model), ``title``, ``arguments``, ``position`` in the round from 0,
-      ``step``, ``call_id``; finished ``result`` and ``seconds``; failed ``error``, ``seconds`` and ``was_called``,
-      which is false if no tool was called;
+    - ``tool_*``: ``tool`` (the name shown to the model), ``title``, ``arguments``, ``position`` in the round, starting
+      at 0, ``step``, ``call_id``; finished ``result`` and ``seconds``; failed ``error``, ``seconds`` and
+      ``was_called``, which is false if no tool was called;
     - ``thought``: ``text``;
     - ``note``: ``title``, ``result``, ``seconds``: work outside the rounds, such as rewriting the question;
     - ``agent_finished``: all of `ragflow_lg.services.agent_metrics.AgentMetrics`.
@@ -125,12 +125,11 @@ class AgentRecord(NamedTuple):
     node: NodeId
     """The component of the canvas that is running."""
     path: str
-    """That component, or ``component-->tool`` for an agent that is a tool of it, to any depth."""
+    """That component, or ``component-->tool`` for an agent called as its tool, to any depth."""
     visit: int
-    """The visit of the component, as in `NodeStarted`."""
+    """The number of the component's execution, as in `NodeStarted`."""
     caller: str
-    """The tool call that the agent works for: the ``step`` of each enclosing call, separated by ``/``; ``""`` at the
-    top."""
+    """The tool call that started the agent: the ``step`` of each enclosing call, separated by ``/``, or ``""``."""
     kind: AgentRecordKind
     created_at: float
     """Epoch seconds."""
@@ -138,7 +137,7 @@ class AgentRecord(NamedTuple):
     is_replayed: bool = False
     """Whether the result was restored after a crash or a retry."""
     metrics: AgentMetrics | None = None
-    """With ``agent_finished``."""
+    """Only with ``agent_finished``."""
 
     event = "agent_record"
 

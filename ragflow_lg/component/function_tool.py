@@ -55,7 +55,7 @@ _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonThreads:
-    """Up to ``limit`` daemon threads, started on demand. Further work is queued."""
+    """Up to ``limit`` daemon threads, started on demand. Additional work is queued."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit = limit
@@ -64,7 +64,7 @@ class DaemonThreads:
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
-        """Start with no threads; after a fork the parent's threads do not exist in the child."""
+        """Start with no threads: after a fork, the parent's threads do not exist in the child."""
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
@@ -73,7 +73,7 @@ class DaemonThreads:
     async def run(self, work: Callable[[], T]) -> T:
         """Run ``work`` in a thread and return its result.
 
-        If the caller is cancelled, work that has started continues and its result is dropped.
+        If the caller is cancelled, work that has started continues, and its result is discarded.
         """
         future: Future[T] = Future()
         context = copy_context()
@@ -99,14 +99,14 @@ class DaemonThreads:
                 future.set_exception(error)
             else:
                 future.set_result(result)
-            del future, work  # a waiting thread keeps no references
+            del future, work  # a waiting thread must not keep references
 
 
 logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_THREADS = 32
-"""Maximum number of functions without ``async`` that run in parallel; others wait within their time limit."""
+"""Maximum number of non-``async`` functions that run in parallel; others wait, within their time limit."""
 
 MAX_ERROR_CHARS = 500
 _THREADS = DaemonThreads(MAX_THREADS, "ragflow-lg-tool")
@@ -122,10 +122,10 @@ class _Options(Struct, frozen=True):
 
 
 class Params(ComponentParams):
-    """Parameters of a function."""
+    """Parameters of a function tool."""
 
     arguments: dict[str, TemplateOrValue] = Field(default_factory=dict[str, Any])
-    """The arguments if the function is a node. For a tool call the model provides them."""
+    """The arguments if the function is used as a node. In a tool call, the model provides them."""
 
 
 class Outputs(ComponentOutputs):
@@ -135,10 +135,10 @@ class Outputs(ComponentOutputs):
 
 
 def function_tool(*, runs_once: bool = False, timeout_s: float = 60.0, description: str = "") -> Callable[[F], F]:
-    """Set options of a function that its signature cannot express. The function itself stays unchanged.
+    """Set options that a function's signature cannot express. The function itself is unchanged.
 
     ``runs_once``: a call must never start twice. ``timeout_s``: maximum duration of a call. ``description``: the
-    description for the model, in place of the docstring.
+    description for the model, instead of the docstring.
     """
 
     def decorate(function: F) -> F:
@@ -149,10 +149,10 @@ def function_tool(*, runs_once: bool = False, timeout_s: float = 60.0, descripti
 
 
 def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[RunContext, Params]:
-    """Build the component of a function.
+    """Build a component from a function.
 
     Raises:
-        SettingsError: if the function cannot be a tool; the text says why.
+        SettingsError: if the function cannot be a tool; the message says why.
     """
     options: _Options = getattr(function, _MARK, _Options())
     summary, descriptions = _docstring(function)
@@ -170,7 +170,7 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
         return ToolResult("" if value is None else value, {"result": value})
 
     async def run(ctx: RunContext, params: Params) -> Outputs:
-        """Call the function with the arguments of the canvas."""
+        """Call the function with the arguments from the canvas."""
         resolved = {key: ctx.resolve(value) for key, value in params.arguments.items()}
         try:
             values = arguments.model_validate({key: value for key, value in resolved.items() if value is not None})
@@ -196,9 +196,9 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
 
 
 def _arguments(name: str, function: Callable[..., Any], descriptions: Mapping[str, str]) -> type[BaseModel]:
-    """Build the model of a function's arguments.
+    """Build the model for a function's arguments.
 
-    Fields are numbered, so that no argument name conflicts with a name of pydantic.
+    Fields are numbered, so that argument names cannot conflict with pydantic's names.
     """
     if not callable(function) or inspect.isclass(function):
         raise SettingsError(f"The tool {name!r} is not a function.")
@@ -211,7 +211,7 @@ def _arguments(name: str, function: Callable[..., Any], descriptions: Mapping[st
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(signature.parameters.values()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise SettingsError(f"The tool {name!r} takes {parameter}; only named arguments are supported.")
+            raise SettingsError(f"The tool {name!r} accepts {parameter}; only named arguments are supported.")
         if parameter.name not in hints:
             raise SettingsError(f"The argument {parameter.name!r} of the tool {name!r} has no type.")
         default: Any = ... if parameter.default is parameter.empty else parameter.default
@@ -227,7 +227,7 @@ def _arguments(name: str, function: Callable[..., Any], descriptions: Mapping[st
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Return the first paragraph of a docstring and its descriptions of arguments (Google style)."""
+    """Return a docstring's first paragraph and its argument descriptions (Google style)."""
     text = inspect.getdoc(function) or ""
     summary = " ".join(text.partition("\n\n")[0].split())
     section = _SECTION.search(text)
@@ -251,7 +251,7 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 async def _call_function(name: str, function: Callable[..., Any], values: BaseModel) -> JsonValue:
-    """Call a function; any failure becomes an error with a text of one line."""
+    """Call a function, converting any failure to an error with a one-line message."""
     fields = type(values).model_fields
     arguments = {
         field.alias or key: getattr(values, key) for key, field in fields.items() if key in values.model_fields_set

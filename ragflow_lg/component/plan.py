@@ -1,8 +1,8 @@
 """The plan: a canvas prepared for execution, as a plain value.
 
-``dsl_compiler`` builds it; lowering converts it to a LangGraph graph; runner, projection and drawings read it.
-It does not depend on LangGraph. Equal canvases have equal plans: ``as_json`` is the complete plan, and its hash
-is the *canvas hash* that runs store.
+``dsl_compiler`` builds it, lowering converts it to a LangGraph graph, and the runner, the projection and drawings read
+it. It does not depend on LangGraph. Equal canvases have equal plans: ``as_json`` returns the complete plan, and its
+hash is the *canvas hash* stored with runs.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from ragflow_lg.component.turn_context import TurnContext
 
 STREAMED_OUTPUT = "content"
-"""The output of a model that a Message may stream."""
+"""The model output that a Message may stream."""
 
 NEXT = "_next"
-"""The output in which a ``route`` component names the chosen successors (RAGFlow's name)."""
+"""The output in which a ``route`` component names its chosen successors (RAGFlow's name)."""
 
 ERROR = "_ERROR"
-"""The output with the text of a node's error (RAGFlow's name)."""
+"""The output that contains a node's error message (RAGFlow's name)."""
 
 
 class ExceptionPolicy(NamedTuple):
-    """The reaction to a node's error: ``goto``, else ``default``, else stop; stop without ``method``."""
+    """The reaction to a node's error: ``goto``, else ``default``, else stop. Without ``method``, always stop."""
 
     method: str = ""
     default: JsonValue = None
@@ -45,16 +45,16 @@ class ExceptionPolicy(NamedTuple):
 
     @property
     def jumps(self) -> bool:
-        """Whether an error leads to other nodes."""
+        """Whether the flow continues with other nodes after an error."""
         return bool(self.method and self.goto)
 
 
 STOPS = ExceptionPolicy()
-"""The policy by which a failure of the node fails the turn."""
+"""The policy under which a node's failure fails the turn."""
 
 
 class Edge(NamedTuple):
-    """An edge of the flow. ``label`` says when it is taken, ``is_conditional`` that it may not be taken."""
+    """An edge of the flow. ``label`` says when it is taken; ``is_conditional`` means that it may not be taken."""
 
     source: NodeId
     target: NodeId
@@ -77,7 +77,7 @@ class NestedCanvas(Struct, frozen=True):
     """Its name in the enclosing canvas."""
     plan: Plan
     compiled: PlayableCanvas | None = None
-    """Its graph, after the enclosing canvas was lowered."""
+    """Its graph, once the enclosing canvas has been lowered."""
 
 
 class PlanNode(Struct, frozen=True):
@@ -87,36 +87,35 @@ class PlanNode(Struct, frozen=True):
     spec: AnySpec
     params: ComponentParams
     title: str
-    """Display name in the editor, or ``""``."""
+    """The display name in the editor, or ``""``."""
     rank: int
-    """Position in breadth-first order from Begin; breaks ties between parallel nodes."""
+    """The position in breadth-first order from Begin, which breaks ties between parallel nodes."""
     pointer: str
-    """JSON pointer of the component in the document."""
+    """The JSON pointer to the component in the document."""
     downstream: tuple[NodeId, ...] = ()
-    """Successors of a node that does not choose."""
+    """The successors of a node that does not choose."""
     routes: tuple[Route, ...] = ()
-    """Exits of a node that chooses; only existing targets."""
+    """The exits of a node that chooses, with existing targets only."""
     on_error: ExceptionPolicy = STOPS
     parent: NodeId | None = None
     """The region whose body contains the node."""
     exits: tuple[NodeId, ...] = ()
-    """For a region: nodes outside it to which its body may jump; the region then ends without running its own
-    successors."""
+    """For a region: nodes outside it to which its body may jump. The region then ends without its successors."""
     references: tuple[tuple[Reference, tuple[str | int, ...]], ...] = ()
-    """Every reference in the params, with its path from there."""
+    """Every reference in the params, with its path within them."""
     outputs: tuple[str, ...] = ()
-    """Declared output keys; null until the node has succeeded."""
+    """The declared output keys; their values are null until the node has succeeded."""
     extra_attempts: int = 0
     retry_delay_s: float = 0.0
     timeout_s: float | None = None
     streams_to: tuple[NodeId, ...] = ()
-    """Messages that stream this model's answer."""
+    """The Messages that stream this model's answer."""
     reports_to: tuple[NodeId, ...] = ()
-    """Joins whose gate needs the choice of this node."""
+    """The joins whose gate depends on this node's choice."""
     tools: tuple[PlanNode, ...] = ()
-    """The tools of its model, in order; each is a node outside the graph."""
+    """The tools for its model, in order; each is a node outside the graph."""
     canvas: NestedCanvas | None = None
-    """The canvas that its component runs, if any."""
+    """The canvas that the component runs, if any."""
     runs_alone: bool = False
     """Whether no other node can ever run at the same time."""
 
@@ -128,20 +127,20 @@ class PlanNode(Struct, frozen=True):
 
     @property
     def targets(self) -> tuple[NodeId, ...]:
-        """Every declared successor, errors included, without duplicates, in order."""
+        """All declared successors, including those after errors, in order and without duplicates."""
         routed = (NodeId(t) for route in self.routes for t in route.targets)
         jumps = self.on_error.goto if self.on_error.jumps else ()
         return tuple(dict.fromkeys((*self.downstream, *routed, *jumps, *self.exits)))
 
     @property
     def permit_names(self) -> tuple[str, ...]:
-        """The names of a tool for `ragflow_lg.services.tool_policies.ToolPermits`."""
+        """The tool's names, as used by `ragflow_lg.services.tool_policies.ToolPermits`."""
         names = (self.spec.name, *self.spec.aliases)
         return (*names, f"canvas:{self.spec.plays(self.params)}") if self.spec.plays else names
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """Every edge out of the node, for drawings."""
+        """All outgoing edges of the node, for drawings."""
         plain = [Edge(self.id, target) for target in self.downstream]
         routed = [Edge(self.id, NodeId(t), route.label, True) for route in self.routes for t in route.targets]
         on_error = [Edge(self.id, t, "on error", True) for t in self.on_error.goto] if self.on_error.jumps else []
@@ -155,14 +154,14 @@ class PlanNode(Struct, frozen=True):
 
 
 class Region(Struct, frozen=True):
-    """A Loop or Iteration: the owning node, its item node, the body in document order, the first body nodes."""
+    """A Loop or Iteration: the owning node, its item node, the body in document order, and the first body nodes."""
 
     owner: NodeId
     item: NodeId | None
     body: tuple[NodeId, ...]
     start: tuple[NodeId, ...]
     closers: frozenset[NodeId] = frozenset()
-    """Body nodes that can end a round by themselves: no other node is ever active when they are the last."""
+    """Body nodes that can end a round by themselves, because no other node is active when they are last."""
 
     @property
     def needs_closing(self) -> bool:
@@ -176,7 +175,7 @@ class Region(Struct, frozen=True):
 
 
 class MessagePlan(NamedTuple):
-    """The alternatives of a Message. ``ancestors`` are the nodes that can run before it; ``models`` stream into it."""
+    """A Message's alternatives. ``ancestors`` are the nodes that can run before it; ``models`` can stream into it."""
 
     node: NodeId
     alternatives: tuple[MessageAlternative, ...]
@@ -184,9 +183,9 @@ class MessagePlan(NamedTuple):
     models: frozenset[NodeId] = frozenset()
 
     def choose(self, ran: Collection[str], seed: int, visit: int) -> int:
-        """Select an alternative: among those whose references all ran if there are any, else among all.
+        """Select one of the alternatives whose referenced nodes have all run, or any alternative if there are none.
 
-        Equal arguments select the same alternative in every process. Seed 0 selects the first.
+        Equal arguments select the same alternative in every process. Seed 0 selects the first one.
         """
         fit = [i for i, alternative in enumerate(self.alternatives) if self._fits(alternative, ran)]
         among = fit or list(range(len(self.alternatives)))
@@ -208,13 +207,13 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
     nodes: Mapping[NodeId, PlanNode]
     """In document order."""
     globals: Mapping[str, JsonValue]
-    """``sys.*`` and ``env.*`` at the start of a new session."""
+    """The values of ``sys.*`` and ``env.*`` at the start of a new session."""
     joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
-    """In topological order."""
+    """The nodes in topological order."""
     messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])
     regions: Mapping[NodeId, Region] = field(default_factory=dict[NodeId, Region])
     cyclic: frozenset[NodeId] = frozenset()
-    """Nodes on a cycle outside any Loop."""
+    """The nodes on a cycle outside any Loop."""
     form: tuple[FormField, ...] = ()
     """Begin's fields."""
 
@@ -234,7 +233,7 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
         }
 
     def with_canvases(self) -> Iterator[Plan]:
-        """Yield the plan and those of all canvases that its nodes and tools run, recursively."""
+        """Yield this plan and, recursively, the plans of all canvases that its nodes and tools run."""
         yield self
         for node in self.nodes.values():
             for part in node.with_tools():
@@ -243,7 +242,7 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def region_shapes(self) -> Mapping[NodeId, str]:
-        """How each region repeats: a run can only resume in a region that still repeats in the same way."""
+        """How each region repeats. A run can only resume in a region that still repeats in the same way."""
         shapes: dict[NodeId, str] = {}
         for owner in self.regions:
             node = self.nodes[owner]
@@ -254,7 +253,7 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def canvas_hash(self) -> str:
-        """SHA-256 of the plan as canonical JSON, in hexadecimal."""
+        """The SHA-256 hash of the plan as canonical JSON, in hexadecimal."""
         text = json.dumps(self.as_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokenSpec(Struct, frozen=True, eq=False):
-    """A component that an installed package should provide but cannot; a lookup of its name raises the error."""
+    """A component that an installed package should provide but cannot. Looking up its name raises the error."""
 
     name: str
     error: SettingsError
@@ -28,13 +28,14 @@ Source = Callable[[], Iterable[AnySpec | BrokenSpec]]
 class Registry:
     """Component specs by name and alias, ignoring case.
 
-    It is passed as an argument, never a global, so that tests and embedding programs can use their own.
+    It is always passed as an argument and never global, so that tests and embedding programs can use their own
+    registry.
     """
 
     def __init__(self, sources: Mapping[str, Source] | None = None) -> None:
-        """``sources`` load specs on first use: each by the lower-case name of its main component.
+        """Create a registry. ``sources`` load specs on first use, each under the lower-case name of its main component.
 
-        A name without a source loads all of them.
+        Looking up a name without a source loads all of them.
         """
         self._sources = dict(sources or {})
         self._by_name: dict[str, AnySpec] = {}
@@ -51,7 +52,7 @@ class Registry:
         self._put(spec, replace=replace)
 
     def get(self, name: str) -> AnySpec | None:
-        """Return the spec with a name or alias in any case, or None.
+        """Return the spec with a name or alias, ignoring case, or None.
 
         Raises:
             SettingsError: if an installed package should provide it but cannot.
@@ -70,7 +71,7 @@ class Registry:
         return list(self._broken.values())
 
     def near(self, name: str, *, is_tool: bool = False) -> list[str]:
-        """Return up to three registered names similar to ``name``; with ``is_tool`` only names of tools."""
+        """Return up to three registered names similar to ``name``; with ``is_tool``, only tool names."""
         self._load(*self._sources)
         spelled = {key: spec.name for key, spec in self._by_name.items() if spec.tool is not None or not is_tool}
         return list(dict.fromkeys(spelled[m] for m in get_close_matches(name.lower(), spelled, n=3)))
@@ -81,7 +82,7 @@ class Registry:
         return iter(sorted({id(s): s for s in self._by_name.values()}.values(), key=lambda s: s.name.lower()))
 
     def _load(self, *keys: str) -> None:
-        # Canvases are compiled in threads: a lookup waits until all sources of its name are loaded.
+        # Canvases are compiled in threads, so a lookup waits until all sources for its name are loaded.
         with self._loading:
             for key in keys:
                 if (source := self._sources.pop(key, None)) is not None:

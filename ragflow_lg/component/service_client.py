@@ -1,7 +1,7 @@
-"""A client for the services of tools, which reads their answers as untrusted text.
+"""A client for the services that tools use, which treats responses as untrusted text.
 
-An answer may have any shape. An unexpected one becomes a `ragflow_lg.base.errors.ServiceError` that names the
-service; a key that a service repeats in its answer is redacted in every text.
+A response may have any shape. An unexpected one raises a `ragflow_lg.base.errors.ServiceError` that names the service.
+If a service repeats its key in a response, the key is redacted.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 MAX_ROWS = 1000
-"""Maximum number of results read from one answer."""
+"""Maximum number of results read from one response."""
 
 MAX_LABEL_CHARS = 2000
-"""Maximum length of a title or address of a result."""
+"""Maximum length of a result's title or address."""
 
 _MAX_EXCERPT_CHARS = 200
 _MAX_REDIRECTS = 3
@@ -38,7 +38,7 @@ _REDACTED = "***"
 class Service:
     """A service that a tool calls. ``name`` appears in errors, ``secret`` is its key.
 
-    ``error_field`` is the field of its answers with an error text.
+    ``error_field`` is the response field that contains an error message.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Service:
     error_field: str = ""
 
     async def ask(self, ctx: RunContext, request: HttpRequest) -> HttpResponse:
-        """Send a request. Redirects are followed only without a key; each hop is checked like the first.
+        """Send a request. Redirects are followed only if there is no key; each hop is checked like the first.
 
         Raises:
             ServiceError: if the service is unreachable or rejects the request.
@@ -63,18 +63,18 @@ class Service:
         return response
 
     async def ask_json(self, ctx: RunContext, request: HttpRequest) -> dict[str, Any]:
-        """Send a request and return the JSON object of the answer.
+        """Send a request and return the JSON object in the response.
 
         Raises:
-            ServiceError: if the service is unreachable, rejects the request, or does not answer with a JSON object.
+            ServiceError: if the service is unreachable, rejects the request, or does not return a JSON object.
         """
         return self.read_json(await self.ask(ctx, request))
 
     def read_json(self, response: HttpResponse) -> dict[str, Any]:
-        """Return the JSON object of an answer.
+        """Return the JSON object in a response.
 
         Raises:
-            ServiceError: if the answer is an error or not a JSON object.
+            ServiceError: if the response is an error or not a JSON object.
         """
         if not 200 <= response.status < 300:
             raise self._build_error(response)
@@ -86,12 +86,11 @@ class Service:
         return cast("dict[str, Any]", value)
 
     def rows(self, answer: Mapping[str, Any], name: str, limit: int = MAX_ROWS) -> list[dict[str, Any]]:
-        """Return the first objects of a list in an answer, as plain JSON; empty if there is no list.
+        """Return the first objects in a response's list, as plain JSON; empty if there is no list.
 
         Raises:
-            ServiceError: if the field is not a list of objects, or is too deep or too large; and if it is missing in
-                the
-                answer of a service with an ``error_field``, with the text of that field.
+            ServiceError: if the field is not a list of objects, or is too deep or too large. Also if it is missing and
+            the service has an ``error_field``; the message then contains the text of that field.
         """
         value = answer.get(name)
         if value is None:
@@ -99,12 +98,12 @@ class Service:
                 raise ServiceError(self.error_of(answer) or f"{self.name} answered without {name!r}.")
             return []
         if not isinstance(value, list):
-            raise ServiceError(f"{self.name} answered with {name!r} that is not a list but {_describe_type(value)}.")
+            raise ServiceError(f"{self.name} answered with {_describe_type(value)} instead of a list in {name!r}.")
         rows = cast("list[Any]", value)[: min(limit, MAX_ROWS)]
         wrong_type = next((_describe_type(row) for row in rows if not isinstance(row, dict)), "")
         if wrong_type:
             raise ServiceError(
-                f"{self.name} answered with {name!r} that is not a list of objects but contains {wrong_type}."
+                f"{self.name} answered with {wrong_type} in {name!r}, which should contain only objects."
             )
         try:
             return cast("list[dict[str, Any]]", to_json(rows))
@@ -112,7 +111,7 @@ class Service:
             raise ServiceError(f"{self.name} answered with an unusable {name!r}: {error}") from None
 
     def error_of(self, answer: Mapping[str, Any]) -> str:
-        """Return the text of an answer's ``error_field``, ``""`` if there is none."""
+        """Return the text in a response's ``error_field``, or ``""`` if there is none."""
         value: Any = answer.get(self.error_field) if self.error_field else None
         return self.redact(value)[:MAX_LABEL_CHARS] if isinstance(value, str) else ""
 
@@ -134,17 +133,17 @@ class Service:
 
 
 def read_text(row: Mapping[str, Any], *path: str) -> str:
-    """Return the text at a path of a result, ``""`` if there is none; other values as JSON."""
+    """Return the text at a path in a result, or ``""`` if there is none. Other values are returned as JSON."""
     return to_text(read_path(row, path))
 
 
 def read_label(row: Mapping[str, Any], *path: str) -> str:
-    """Return the title or the address at a path of a result, truncated to `MAX_LABEL_CHARS`."""
+    """Return the title or address at a path in a result, truncated to `MAX_LABEL_CHARS`."""
     return read_text(row, *path)[:MAX_LABEL_CHARS]
 
 
 def read_number(value: JsonValue, default: float) -> float:
-    """Return a finite number, also from text; else ``default``."""
+    """Return a finite number, which may be given as text; otherwise ``default``."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return default
     try:

@@ -1,8 +1,8 @@
-"""The compiler's and the engine's view of a component: `ComponentSpec`, and the types of its parameters.
+"""A component as seen by the compiler and the engine: `ComponentSpec`, and the types of its parameters.
 
 Authors do not build a spec themselves; they use `ragflow_lg.component.decorator.component` and
 `ragflow_lg.component.tool.tool`. The type of the context is a type parameter of the spec, because the context depends
-on the plan, and the plan on specs.
+on the plan, which in turn depends on specs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _blank_as_none(value: Any) -> Any:
 
 T = TypeVar("T")
 OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_as_list)]
-"""A list; a single value becomes a list of one, null and ``""`` the empty list."""
+"""A list. A single value becomes a list with one item; null and ``""`` become an empty list."""
 
 
 def _entry(value: Any) -> Any:
@@ -84,14 +84,14 @@ TemplateOrValue: TypeAlias = Annotated[
 ArgumentOrValue: TypeAlias = Annotated[
     Any, BeforeValidator(_argument_if_text), PlainSerializer(_text_if_template, when_used="json")
 ]
-"""Like `TemplateOrValue`, but also accepts a bare reference (``sys.query``): a tool argument that a canvas sets."""
+"""Like `TemplateOrValue`, but also accepts a bare reference (``sys.query``), for tool arguments in a canvas."""
 
 OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
-"""A reference, or None if the canvas leaves it blank."""
+"""A reference, or None if it is blank in the canvas."""
 
 
 class ComponentParams(BaseModel):
-    """The parameters of every component. Unknown keys are preserved: editors add keys of their own.
+    """The parameters of every component. Unknown keys are preserved, because editors add their own keys.
 
     Source of the defaults: RAGFlow's ``agent/component/base.py``.
     """
@@ -101,24 +101,24 @@ class ComponentParams(BaseModel):
     description: str | None = ""
     """A note in the editor."""
     inputs: Any = Field(default_factory=dict)
-    """The inputs in the editor; the form of a component with a form."""
+    """The inputs in the editor, or the form's fields if the component has a form."""
     outputs: Any = Field(default_factory=dict)
-    """The outputs by name, as the editor declares them."""
+    """The outputs by name, as declared in the editor."""
     max_retries: Annotated[int, Field(ge=0, le=100)] | None = 0
-    """The number of further attempts of a component that calls a model or a server after an error."""
+    """The number of retries after an error, for components that call a model or a server."""
     delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 2.0
     """Seconds before the next attempt."""
     exception_method: str | None = Field(default=None, examples=["goto", "comment"])
-    """The reaction to an error. With any method, exception_goto takes precedence over exception_default_value;
-    without one the turn fails."""
+    """The reaction to an error. If it is set, exception_goto takes precedence over exception_default_value; otherwise
+    the turn fails."""
     exception_default_value: Any = None
     """Replaces the outputs after an error."""
     exception_goto: OneOrMany[str] = Field(default_factory=list[str])
-    """Ids of the components that run after an error."""
+    """The ids of the components that run after an error."""
 
 
 class ComponentOutputs(BaseModel):
-    """The outputs of a component. Fields with defaults always exist; others may be added."""
+    """The outputs of a component. Fields with defaults are always present; others may be added."""
 
     model_config = ConfigDict(extra="allow", defer_build=True, arbitrary_types_allowed=True)
 
@@ -128,22 +128,22 @@ P = TypeVar("P", bound=ComponentParams)
 
 
 class Route(NamedTuple):
-    """One exit of a ``route`` component. ``label`` is shown at the edge in a drawing."""
+    """One exit of a ``route`` component. ``label`` is shown next to the edge in drawings."""
 
     label: str
     targets: tuple[str, ...]
     path: tuple[str | int, ...] = ()
-    """Location of the targets in the component's params, for diagnostics."""
+    """The location of the targets in the component's params, for diagnostics."""
 
 
 class MessageAlternative(NamedTuple):
-    """One alternative text of a ``message`` component. ``is_live``: its pieces are sent as soon as they are known."""
+    """One alternative text for a ``message`` component. ``is_live``: its pieces are sent as soon as they are known."""
 
     template: Template
     is_live: bool
 
 
-# The defaults of optional callables
+# Defaults for optional callables
 
 
 def _empty(*_: Any) -> tuple[()]:
@@ -196,16 +196,17 @@ class ServerTool(NamedTuple):
     server: str
     tool: str
     path: tuple[str | int, ...]
-    """Location of the tool in the component's params, for diagnostics."""
+    """The tool's location in the component's params, for diagnostics."""
     server_path: tuple[str | int, ...]
-    """Location of the server's id."""
+    """The location of the server's id."""
 
 
 class ToolResult(Struct, frozen=True):
     """The result of a tool: ``value`` for the model that called it, ``outputs`` for the canvas, ``chunks`` to cite.
 
-    ``artifacts`` are files that it created, ``{name, url, mime_type, size}`` each; an agent lists them below its
-    answer. ``documents`` are those of all matches, ``{doc_name, doc_id, count}`` each; None for those of ``chunks``.
+    ``artifacts`` are the files that it created, as ``{name, url, mime_type, size}`` maps; an agent lists them below its
+    answer. ``documents`` are the documents of all matches, as ``{doc_name, doc_id, count}`` maps; None means the
+    documents of ``chunks``.
     """
 
     value: JsonValue
@@ -219,29 +220,29 @@ class ToolRules(Generic[C, P], Struct, frozen=True):
     """How a model calls a component."""
 
     function: str
-    """Name of the function; ``""`` for the name that the canvas gives the tool."""
+    """The function name; ``""`` to use the tool's name in the canvas."""
     arguments: type[BaseModel]
-    """The arguments for the model, who sees their JSON schema."""
+    """The arguments that the model provides; it sees their JSON schema."""
     call: Callable[[C, P, Any], Awaitable[ToolResult]]
     needs: str = ""
-    """The required argument; the model's schema marks it as required."""
+    """The required argument, which the model's schema marks as required."""
     canvas_arguments: tuple[str, ...] = ()
     """Arguments that the canvas sets if the model omits them."""
     label: str = ""
     """A prefix of error messages for the model; ``""`` for none."""
     read_name: Callable[[P], str] = _no_text
-    """Returns the name of the function that the canvas sets, ``""`` for none."""
+    """Returns the function name that the canvas sets, or ``""`` if it sets none."""
 
 
 class RegionRules(Generic[C, P], Struct, frozen=True):
-    """How a component of kind ``region`` repeats its body. Its ``run`` returns its outputs at entry."""
+    """How a component of kind ``region`` repeats its body. Its ``run`` function returns its outputs on entry."""
 
     items: Callable[[C, P], Sequence[JsonValue] | None]
-    """The items of the rounds, or None; pure, because it is called again when a run resumes.
+    """Returns the items for the rounds, or None. It must be pure, because it is called again when a run resumes.
 
     Raises ComponentError if the value is not a list."""
     has_next_round: Callable[[C, P], bool]
-    """Whether another round starts; ``ctx.round`` is that round."""
+    """Returns whether another round starts; ``ctx.round`` is that round."""
     collects: Callable[[P], Mapping[str, Reference]] = _no_fields
     """Outputs that become lists: the value of each reference at the end of each round, by output name."""
     max_rounds: Callable[[P], int | None] = _none
@@ -249,46 +250,46 @@ class RegionRules(Generic[C, P], Struct, frozen=True):
     max_concurrency: Callable[[P], int] = _one
     """Maximum number of rounds that run in parallel."""
     list_reference: Callable[[P], Reference | None] = _none
-    """A value that must be a list, else the node fails; the compiler reports values that cannot be one."""
+    """A value that must be a list, otherwise the node fails. The compiler reports values that cannot be lists."""
     accepts_single: Callable[[P], bool] = _false
-    """Whether any value other than an empty one counts there as a list of one."""
+    """Whether any non-empty value that is not a list is treated as a list with one item."""
     leaves_at_exit: bool = False
-    """Whether an ExitLoop leaves the region; else it only ends the round."""
+    """Whether an ExitLoop leaves the region; otherwise it only ends the round."""
 
 
 class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
-    """All facts about a component for the compiler and the engine."""
+    """All the information about a component that the compiler and the engine need."""
 
     name: str
-    """Name in the DSL, in RAGFlow's spelling; lookup ignores case."""
+    """The name in the DSL, in RAGFlow's spelling; lookup ignores case."""
     kind: Kind
     params: type[P]
     outputs: type[ComponentOutputs]
     run: Callable[[C, P], Awaitable[ComponentOutputs]]
     description: str
     source: str
-    """The RAGFlow file whose behaviour the component follows."""
+    """The RAGFlow file on whose behaviour the component is based."""
     aliases: tuple[str, ...] = ()
     timeout_s: float | Callable[[P], float | None] | None = 600.0
-    """Time limit of a node in seconds; None for no limit."""
+    """The time limit for a node in seconds; None for no limit."""
     shows_default: bool = False
-    """Whether a failure shows ``exception_default_value`` as a message, also with the method ``comment``."""
+    """Whether ``exception_default_value`` is shown as a message after a failure, even if the method is ``comment``."""
     retries: bool = False
-    """Whether ``max_retries`` repeats ``run`` after an error (never after a delta was shown)."""
+    """Whether ``run`` is repeated up to ``max_retries`` times after an error (but never after a delta was shown)."""
     routes: Callable[[P], Iterable[Route]] = _empty
-    """Declared exits, for kind ``route``."""
+    """The declared exits, for kind ``route``."""
     lint: Callable[[P], Iterable[Finding]] = _empty
-    """Checks beyond the params model."""
+    """Additional checks that the params model does not cover."""
     output_names: Callable[[P], Iterable[str] | None] = _empty
-    """Outputs that depend on the params, in addition to the outputs model and the DSL's own list; None for any."""
+    """Outputs that depend on the params, in addition to the outputs model and the DSL's list; None for any output."""
     writes: Callable[[P], Iterable[Reference]] = _empty
-    """Globals, and outputs of other nodes, that the component assigns."""
+    """Globals and outputs of other nodes that the component assigns."""
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
-    """Converts params from an older or simplified form to the current one; pure."""
+    """A pure function that converts params from an older or simplified form to the current one."""
     streams: Callable[[P], bool] = _false
     """For kind ``model``: whether its output ``content`` may stream into a Message with these params."""
     shows: Callable[[P], Iterable[MessageAlternative]] = _empty
-    """For kind ``message``: the alternative texts, one of which it shows in each visit."""
+    """For kind ``message``: the alternative texts, one of which is shown each time it runs."""
     runs_once: bool = False
     """Whether the node must never start twice: if a run resumes after it was interrupted, the user is asked."""
     region: RegionRules[C, P] | None = None
@@ -296,22 +297,22 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     tool: ToolRules[C, P] | None = None
     """How a model calls it, if it can."""
     tools: Callable[[P], Sequence[ToolEntry]] = _empty
-    """The tools of its own model."""
+    """The tools for its own model."""
     allowed_tools: Callable[[P], Sequence[str] | None] = _none
-    """Names and patterns of the tools that its own model may call; None for all."""
+    """The names and patterns of tools that its own model may call; None for all."""
     server_tools: Callable[[P], Iterable[ServerTool]] = _empty
-    """The server tools of its own model."""
+    """The server tools for its own model."""
     plays: Callable[[P], CanvasName] | None = None
     """The canvas that it runs, if any."""
     asks: Callable[[C, P], Form | None] = _none
-    """For kind ``interrupt``: the form for the user before ``run``; None to continue without one. Pure."""
+    """For kind ``interrupt``: a pure function that returns the form to show before ``run``, or None for no form."""
     is_ready: bool = True
-    """False if the compiler knows the component but it cannot run yet."""
+    """False if the compiler knows the component, but it cannot run yet."""
 
     def limit_s(self, params: P) -> float | None:
-        """Return the time limit of a node with these params, in seconds."""
+        """Return the time limit for a node with these params, in seconds."""
         return self.timeout_s(params) if callable(self.timeout_s) else self.timeout_s
 
 
 AnySpec: TypeAlias = ComponentSpec[Any, Any]
-"""The spec of any component."""
+"""A spec for any component."""

@@ -3,10 +3,10 @@
 Everything is plain JSON, so that any checkpointer can store it and Studio can show it.
 
 - ``globals``: ``{"sys.query": …, "env.name": …}``, keys with the dot.
-- ``outputs``: ``{component id: {output: value}}``, of this turn only.
-- ``history``: ``[role, payload]`` pairs of all turns; the payload of an assistant entry is an outputs map.
-- ``messages``: the conversation as message maps, see `ragflow_lg.dsl.chat_messages`.
-- ``turn``: the engine's record of the running turn, see `TurnRecord`.
+- ``outputs``: ``{component id: {output: value}}``, for this turn only.
+- ``history``: ``[role, payload]`` pairs from all turns; an assistant entry's payload is an outputs map.
+- ``messages``: the conversation as message maps; see `ragflow_lg.dsl.chat_messages`.
+- ``turn``: the engine's record of the running turn; see `TurnRecord`.
 - ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``, ``message_id``, ``earlier``:
   the
   request, removed after the first step.
@@ -24,11 +24,11 @@ from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.references import merge_references
 
 _REPLACE = "__replace__"
-"""Key that marks an update of a growing list as its replacement. LangGraph's own mark is an object, which a saver
+"""The key that marks an update as a replacement for a growing list. LangGraph's own mark is an object, which a saver
 would have to revive."""
 
 OPERATIONS = "__operations__"
-"""Key that marks an update of ``outputs`` as operations. The compiler rejects a component with this id."""
+"""The key that marks an update of ``outputs`` as operations. The compiler rejects components with this id."""
 
 
 class TurnRequest(TypedDict, total=False):
@@ -41,44 +41,44 @@ class TurnRequest(TypedDict, total=False):
     files: list[Any]
     user_id: str
     payload: dict[str, Any]
-    """A webhook's request: ``query``, ``headers``, ``body``, ``input``."""
+    """A webhook request: ``query``, ``headers``, ``body`` and ``input``."""
     chat_template_kwargs: Any
     message_id: str
-    """Id of the message with the query, if a chat page has set one."""
+    """The id of the message that contains the query, if a chat UI has set one."""
     earlier: list[list[str]]
-    """``[role, text]`` pairs of previous messages; only a session without a history uses them."""
+    """``[role, text]`` pairs of earlier messages, used only if the session has no history."""
 
 
 class TurnRecord(TypedDict, total=False):
     """The engine's record of one turn."""
 
     number: int
-    """Counts the turns of the session from 1."""
+    """The number of the turn within the session, starting at 1."""
     seed: int
-    """Selects the alternative of a Message."""
+    """The seed that selects a Message's alternative."""
     inputs: dict[str, Any]
     status: str
     """``running``, ``succeeded``, ``failed`` or ``cancelled``."""
     canvas_hash: str
-    """Hash of the canvas at the start of the turn."""
+    """The hash of the canvas at the start of the turn."""
     regions: dict[str, str]
-    """How each region of that canvas repeats, see `Plan.region_shapes`; omitted without regions."""
+    """How each region of that canvas repeats (see `Plan.region_shapes`); omitted if there are no regions."""
     last: list[Any]
     """``[superstep, rank, node id]`` of the last node without a successor."""
     error: list[Any]
     """``[superstep, rank, node id, text]`` of the error that stopped the turn."""
     visits: dict[str, int]
-    """The number of runs of each Message with alternatives."""
+    """How often each Message with alternatives has run."""
     settled: int
-    """The number of gates after cycles that have settled, because nothing else can run."""
+    """The number of gates after cycles that have settled because no other node can run."""
     references: dict[str, dict[str, Any]]
-    """The sources that this turn's answers may cite, see `ragflow_lg.services.references`."""
+    """The sources that this turn's answers may cite; see `ragflow_lg.services.references`."""
     answers: dict[str, Any]
     """Answers to forms by pause id. A run that resumes after a crash submits them again."""
 
 
 def replace_list(entries: list[Any]) -> dict[str, Any]:
-    """Return an update that replaces the whole of a growing list.
+    """Return an update that replaces an entire growing list.
 
     >>> read_replacement(replace_list([1]))
     [1]
@@ -87,7 +87,7 @@ def replace_list(entries: list[Any]) -> dict[str, Any]:
 
 
 def read_replacement(update: Any) -> list[Any] | None:
-    """Return the new list if an update replaces the whole list, else None."""
+    """Return the new list if an update replaces the entire list, otherwise None."""
     if not isinstance(update, Mapping) or _REPLACE not in update:
         return None
     return list(cast("Mapping[str, list[Any]]", update)[_REPLACE])
@@ -99,13 +99,13 @@ def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue])
 
 
 def append(current: list[JsonValue] | None, update: Any) -> list[JsonValue]:
-    """Append new entries, or replace the whole list, see `replace_list`."""
+    """Append new entries or replace the entire list; see `replace_list`."""
     whole = read_replacement(update)
     return [*(current or []), *update] if whole is None else whole
 
 
 def merge_messages(current: list[Any] | None, update: Any) -> list[Any]:
-    """Append new messages; a message with an existing id replaces the old one in its place."""
+    """Append new messages; a message with an existing id replaces the old one at the same position."""
     whole = read_replacement(update)
     if whole is not None:
         return whole
@@ -121,7 +121,7 @@ def merge_messages(current: list[Any] | None, update: Any) -> list[Any]:
 
 
 def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace whole entries; with `output_patch` also clear all, or change single outputs of an entry."""
+    """Replace entire entries. With `output_patch`, also clear all entries or change single outputs."""
     if OPERATIONS not in update:
         return {**(current or {}), **update}
     operations = update[OPERATIONS]
@@ -157,7 +157,7 @@ def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
 
 
 def find_replaced_nodes(update: Mapping[str, Any]) -> Collection[str]:
-    """Return the nodes whose whole entry an update of ``outputs`` replaces."""
+    """Return the nodes whose entire entry is replaced by an update of ``outputs``."""
     return _operations(update)["set"].keys()
 
 
@@ -166,7 +166,7 @@ def _operations(update: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
-    """Replace the record when a new turn opens (``number`` is set); else keep the latest value of each field."""
+    """Replace the record when a new turn starts (``number`` is set); otherwise keep the latest value of each field."""
     if "number" in update or not current:
         return update
     merged: TurnRecord = {**current, **update}
@@ -184,7 +184,7 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
 
 
 class RegionState(TypedDict, total=False):
-    """The channels of one entry into a region. Outer values are read from the enclosing state, never copied.
+    """The channels for one entry into a region. Outer values are read from the enclosing state and never copied.
 
     ``outputs`` and ``globals`` contain only what the body has written.
     """
@@ -196,42 +196,42 @@ class RegionState(TypedDict, total=False):
 
 
 class CollectingState(RegionState, total=False):
-    """The channels of an entry into a region that collects values of its body."""
+    """The channels for an entry into a region that collects values from its body."""
 
     ran: Annotated[dict[str, int], merge]
     """The last round in which each collected node ran."""
 
 
 class ParallelState(RegionState, total=False):
-    """The channels of an entry into a region with parallel rounds."""
+    """The channels for an entry into a region with parallel rounds."""
 
     rounds: Annotated[dict[str, Any], merge]
-    """The values of each round for each declared output, by the number of the round."""
+    """The values from each round for each declared output, by round number."""
 
 
 class ScopeRecord(TypedDict, total=False):
     """The engine's record of one entry into a region."""
 
     round: int
-    """The current round, counted from 0."""
+    """The current round, starting at 0."""
     exit: bool
     """Whether an ExitLoop has been reached in this round."""
     leave: list[str]
     """Nodes outside the region to which its body has jumped."""
     failure: str
-    """Why the region cannot continue."""
+    """The reason why the region cannot continue."""
     collected: dict[str, Any]
     """The values collected so far for each declared output, as a `ragflow_lg.base.append_log.AppendLog`."""
     items: list[Any]
-    """The items, if they could change while the region runs."""
+    """The items, stored only if they could change while the region runs."""
     began: list[float]
-    """Time of entry: wall clock and monotonic clock, in seconds."""
+    """The time of entry: wall clock and monotonic clock, in seconds."""
     settled: int
-    """The number of gates after cycles that have settled in this round, because nothing else can run."""
+    """The number of gates after cycles that have settled in this round because no other node can run."""
 
 
 class CanvasState(TypedDict, total=False):
-    """The channels of every canvas; the compiler adds one gate for each join."""
+    """The channels that every canvas has; the compiler adds one gate for each join."""
 
     globals: Annotated[dict[str, Any], merge]
     outputs: Annotated[dict[str, Any], merge_outputs]
@@ -241,9 +241,9 @@ class CanvasState(TypedDict, total=False):
 
 
 def look_up(reference: Reference, globals_: Mapping[str, JsonValue], outputs: Mapping[str, Any]) -> JsonValue:
-    """Return the value of a reference; ``""`` if nothing was stored, None if a path leads nowhere.
+    """Return the value of a reference: ``""`` if nothing was stored, and None if the path does not exist.
 
-    A global is looked up by its whole name first, then by the longest name that is a prefix of it.
+    A global is looked up by its full name first, and then by its longest prefix that is a name.
     """
     if reference.kind == "output":
         value = outputs.get(reference.node, {}).get(reference.key, "")

@@ -1,7 +1,7 @@
-"""The decorator for tools: components that a canvas uses as nodes, and models as functions.
+"""The decorator for tools: components that canvases use as nodes and models call as functions.
 
 A tool is one file with a params model (set by the canvas), an arguments model (set by the model, or by the canvas
-in parameters of the same names), and one function::
+through parameters with the same names), and one function::
 
     class Arguments(BaseModel):
         query: QueryText = Field("", description="What to look for.")
@@ -11,7 +11,7 @@ in parameters of the same names), and one function::
     async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
         ...
 
-The function is not called without a query. `ragflow_lg.component.service_client` reads the answers of its service.
+The function is not called without a query. `ragflow_lg.component.service_client` reads the responses from its service.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ QueryText: TypeAlias = Annotated[str, BeforeValidator(_number_as_text)]
 
 
 class SearchOutputs(ComponentOutputs):
-    """The outputs of a search: its results as shown to a model; as ``json`` also in their original form."""
+    """The outputs of a search: its results as shown to a model, and in their original form as ``json``."""
 
     formalized_content: str = ""
 
@@ -68,14 +68,14 @@ def _with_json(params: Any) -> tuple[str, ...]:
 
 
 def build_search_result(chunks: Sequence[Chunk], rows: Sequence[Mapping[str, Any]] | None = None) -> ToolResult:
-    """Build the result of a search: the text of its chunks, and its rows as the output ``json``."""
+    """Build a search result: the text of its chunks, and its rows as the output ``json``."""
     text = knowledge_text(chunks)
     json = {} if rows is None else {"json": cast("JsonValue", rows)}
     return ToolResult(text, {"formalized_content": text, **json}, chunks)
 
 
 def find_api_key(ctx: RunContext, canvas_key: str | None, service: str) -> str:
-    """Return the key of a service: from the canvas, else from the settings.
+    """Return a service's key from the canvas or, if it is not set there, from the settings.
 
     Raises:
         SettingsError: if there is none.
@@ -84,7 +84,7 @@ def find_api_key(ctx: RunContext, canvas_key: str | None, service: str) -> str:
     if not key:
         raise SettingsError(
             f"{ctx.node.spec.name} has no API key: set [tools.{service}] api_key_env in the settings to the name "
-            "of the variable with the key, or api_key in the canvas."
+            "of the variable that contains the key, or api_key in the canvas."
         )
     return key
 
@@ -105,12 +105,11 @@ def tool(
     source: str = "",
     **options: Unpack[SharedOptions[P]],
 ) -> Callable[[Callable[[RunContext, P, A], Awaitable[ToolResult]]], ComponentSpec[RunContext, P]]:
-    """Return a decorator that builds a tool. As a node, its arguments are parameters with the given ``defaults``.
+    """Return a decorator that builds a tool. In a node, its arguments are parameters with the given ``defaults``.
 
-    Without the argument ``needs``, or if it is blank, the function is not called and ``blank`` is the result.
-    ``read_name`` returns the name of the function if the canvas sets one. ``label`` is a prefix of error messages for
-    the model. ``options`` are further fields of `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once`` no call
-    ever starts twice.
+    If the argument ``needs`` is missing or blank, the function is not called and ``blank`` is the result. ``read_name``
+    returns the function name if the canvas sets one. ``label`` is a prefix of error messages for the model. ``options``
+    are additional fields of `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once``, no call ever starts twice.
     """
     options.setdefault("shows_default", True)
     options.setdefault("retries", not options.get("runs_once"))
@@ -155,7 +154,7 @@ def _node_arguments(ctx: RunContext, rules: ToolRules[RunContext, P], params: P)
     """Return the arguments of a node's call.
 
     Raises:
-        ComponentError: if the params do not fit.
+        ComponentError: if the params are invalid.
     """
     try:
         given = {rules.needs: ctx.resolve(getattr(params, rules.needs))} if rules.needs else {}
@@ -167,10 +166,10 @@ def _node_arguments(ctx: RunContext, rules: ToolRules[RunContext, P], params: P)
 def build_arguments(
     ctx: RunContext, rules: ToolRules[RunContext, P], params: P, given: Mapping[str, JsonValue]
 ) -> BaseModel:
-    """Build the arguments of a call from the given values; the canvas's values replace missing ones.
+    """Build the arguments for a call from the given values; the canvas's values replace missing ones.
 
     Raises:
-        ValidationError: if they do not fit.
+        ValidationError: if they are invalid.
     """
     present = {name: value for name, value in given.items() if value is not None}
     values = {name: ctx.resolve(getattr(params, name, None)) for name in rules.canvas_arguments if name not in present}
@@ -181,7 +180,7 @@ def build_arguments(
 def _with_arguments(
     name: str, params: type[P], arguments: type[BaseModel], defaults: Mapping[str, JsonValue]
 ) -> type[P]:
-    """Return the params of a node: the tool's own, and its arguments, which may be references."""
+    """Return the params of a node: the tool's own params and its arguments, which may be references."""
 
     def default_of(field: str) -> Any:
         value = defaults.get(field)
@@ -203,6 +202,6 @@ def _is_blank(value: JsonValue) -> bool:
 
 
 def describe_validation_error(error: ValidationError) -> str:
-    """Describe what is wrong with arguments."""
+    """Describe the problems with a call's arguments."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)[:5]
     return " ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}." for p in problems)

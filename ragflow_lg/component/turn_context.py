@@ -1,9 +1,9 @@
-"""The context of a whole turn, and its parts for nested canvases. It is LangGraph's runtime context.
+"""The context of an entire turn, including the parts for nested canvases. It is LangGraph's runtime context.
 
-A turn that runs inside a node of another canvas has no session of its own. Its finished visits are steps of the outer
-node: if that node runs again after a crash, they are not repeated but return their stored updates. For this purpose
-each visit has a name that is the same in every process: the path to its node through the enclosing regions, the
-numbers of parallel rounds, and the number of earlier visits of the place.
+A turn that runs inside a node of another canvas does not have a session. Its finished node executions (*visits*) are
+steps of the outer node: if that node runs again after a crash, they are not repeated but return their stored updates.
+Each visit therefore has a name that is the same in every process: the path to its node through the enclosing regions,
+the numbers of parallel rounds, and the number of earlier visits to the same place.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class MemorySteps:
-    """The `ragflow_lg.services.sessions.Steps` of a visit in a session that is not stored; its attempts share them."""
+    """The `ragflow_lg.services.sessions.Steps` for a visit in a session that is not stored, shared by its attempts."""
 
     def __init__(self) -> None:
         self._results: dict[str, JsonValue] = {}
@@ -39,7 +39,7 @@ class MemorySteps:
         self._results[key] = value
 
     async def find(self, key: str) -> tuple[bool, JsonValue]:
-        """Return whether there is a result, and the result."""
+        """Return whether there is a stored result, and the result."""
         return key in self._results, self._results.get(key)
 
 
@@ -64,7 +64,7 @@ class NestedTurn:
         """The texts of Messages, in order."""
 
     def number_round(self, namespace: str, index: int) -> None:
-        """Record which of several parallel rounds runs under a task namespace of LangGraph."""
+        """Record which of several parallel rounds runs under a LangGraph task namespace."""
         self._rounds[namespace] = index
 
     def name_visit(self, namespace: str) -> str:
@@ -91,34 +91,33 @@ class NestedTurn:
 
 
 class TurnContext(Struct, eq=False):
-    """Everything that one turn needs and that is never stored.
+    """All the data that a turn needs and that is never stored.
 
-    ``write`` accepts events if there is no sink: a graph that runs in Studio or as a library passes
-    LangGraph's stream writer.
+    ``write`` receives events if there is no sink: in Studio or in a library, this is LangGraph's stream writer.
     """
 
     services: Services
     sink: EventSink | None = None
     steps: Steps | None = None
-    """The store of step results, if the session is stored."""
+    """The store for step results, if the session is stored."""
     is_cancelled: bool = False
     limits: Limits = field(default_factory=Limits)
     nested: NestedTurn | None = None
     """For the turn of a canvas that runs inside a node of another canvas."""
     visits: int = 0
-    """The number of started node visits."""
+    """The number of node executions that have started."""
     redacted_view: RedactedView | None = None
     """Created on first use."""
     render_event: Callable[[EngineEvent], Iterable[Any]] | None = None
     """Converts an event for LangGraph's stream writer; by default the event itself is written."""
 
     def cancel(self) -> None:
-        """Stop all running nodes at once; nodes that would start next do not."""
+        """Stop all running nodes at once, and prevent further nodes from starting."""
         self.is_cancelled = True
         self.limits.end_all()
 
     async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
-        """Emit an event that belongs to no running component; ``write`` accepts it if there is no sink."""
+        """Emit an event that does not belong to a running component; ``write`` receives it if there is no sink."""
         if self.sink is None:
             self.write(event, write)
             return

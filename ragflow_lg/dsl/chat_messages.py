@@ -1,6 +1,6 @@
-"""The conversation as plain message maps, as chat pages of LangGraph send and show it.
+"""The conversation as plain message maps, in the format that LangGraph chat UIs send and show.
 
-A message is ``{"type": "human" | "ai", "content": text, "id": text}``: plain data, never a message object.
+A message is ``{"type": "human" | "ai", "content": text, "id": text}``: always plain data, never a message object.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ _HUMAN = ("human", "user")
 
 
 def question_message(text: str, seed: int, position: int) -> dict[str, JsonValue]:
-    """Return the user's message; ``seed`` is the turn's, ``position`` the place in the history."""
+    """Return the user's message, given the turn's ``seed`` and the ``position`` in the history."""
     return {"type": "human", "content": text, "id": f"question-{seed:x}-{position}"}
 
 
 def answer_id(seed: int, number: int) -> str:
-    """Return the id of the last message of a turn; ``seed`` and ``number`` are the turn's."""
+    """Return the id of a turn's last message, given the turn's ``seed`` and ``number``."""
     return f"answer-{seed:x}-{number}"
 
 
 def answer_message(text: str, seed: int, number: int) -> dict[str, JsonValue]:
-    """Return the last message of a turn; ``seed`` and ``number`` are the turn's."""
+    """Return a turn's last message, given the turn's ``seed`` and ``number``."""
     return {"type": "ai", "content": text, "id": answer_id(seed, number)}
 
 
 def parse_question(messages: Any) -> dict[str, JsonValue]:
-    """Return the last message of a request, which must be the user's.
+    """Return the last message in a request, which must be a user message.
 
-    Earlier messages are ignored, because the session has them. Accepts message maps of LangChain (``type``) and
-    OpenAI (``role``), with a text or a list of text parts, and a plain text.
+    Earlier messages are ignored, because the session already contains them. Accepts LangChain (``type``) and OpenAI
+    (``role``) message maps, with text or a list of text parts, and plain text.
 
     Raises:
-        InputRefusedError: if there is no such message, or it is not text.
+        InputRefusedError: if there is no user message, or it is not text.
     """
     if isinstance(messages, Mapping | str):
         messages = [messages]
     if not isinstance(messages, Sequence) or not messages or len(cast("Sequence[Any]", messages)) > MAX_MESSAGES:
-        raise InputRefusedError(f'"messages" should be 1 to {MAX_MESSAGES:,} messages, the last one a user message.')
+        raise InputRefusedError(f'"messages" should contain 1 to {MAX_MESSAGES:,} messages, the last from the user.')
     last = _as_map(cast("Sequence[Any]", messages)[-1])
     kind = last.get("type") if last.get("type") not in (None, "message") else last.get("role")
     if kind not in _HUMAN:
@@ -64,7 +64,7 @@ def _as_map(message: Any) -> Mapping[str, Any]:
     if isinstance(message, list | tuple):
         role, content, *_ = (*cast("Sequence[Any]", message), None, None)
         return {"role": role, "content": content}
-    return {key: getattr(message, key, None) for key in ("type", "content", "id")}  # a message object of LangChain
+    return {key: getattr(message, key, None) for key in ("type", "content", "id")}  # a LangChain message object
 
 
 def _text_of(content: Any) -> str:

@@ -1,8 +1,8 @@
-"""Operators of Switch and of filters, defined for every pair of JSON values.
+"""Switch and filter operators, defined for every pair of JSON values.
 
-Source: RAGFlow's ``agent/component/switch.py``. Differences (``docs/fidelity.md``): a literal is read as a
-number only where numbers are compared, booleans compare with ``true`` and ``false``, and incomparable values
-are false.
+Source: RAGFlow's ``agent/component/switch.py``. Differences (``docs/fidelity.md``): a literal is only read as a number
+when numbers are compared, booleans are compared with ``true`` and ``false``, and comparing incomparable values returns
+false.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _folded(value: JsonValue) -> str:
 
 
 def _number(value: JsonValue) -> int | float | None:
-    """Return a number, or the number that a text represents. Whole numbers stay exact."""
+    """Return a number, or the number that a text represents. Integers remain exact."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if not isinstance(value, str):
@@ -44,7 +44,7 @@ def _is_equal(left: JsonValue, right: JsonValue) -> bool:
 
 
 def _contains(whole: JsonValue, part: JsonValue) -> bool:
-    """Return whether ``whole`` contains the text of ``part``, or, for a list, an equal item."""
+    """Return whether ``whole`` contains ``part`` as text or, for a list, as an item."""
     items = cast("list[Any]", whole) if isinstance(whole, list) else []
     return any(_folded(item) == _folded(part) for item in items) or _folded(part) in _folded(whole)
 
@@ -73,7 +73,7 @@ OPERATORS: Mapping[str, Callable[[JsonValue, JsonValue], bool]] = {
     "≥": _ordered(operator.ge),
     "≤": _ordered(operator.le),
 }
-"""Switch's operators by RAGFlow's name, each a test of a value and a literal. None of them raises."""
+"""Switch's operators by RAGFlow's name. Each compares a value with a literal and never raises an exception."""
 
 FILTERS: Mapping[str, Callable[[str, str], bool]] = {
     "=": operator.eq,
@@ -85,7 +85,7 @@ FILTERS: Mapping[str, Callable[[str, str], bool]] = {
     "empty": lambda text, literal: not text,
     "not empty": lambda text, literal: bool(text),
 }
-"""Operators of filters on lists and maps, by RAGFlow's name: they compare texts, case-sensitively."""
+"""Filter operators for lists and maps, by RAGFlow's name. They compare text and are case-sensitive."""
 
 _SYNONYMS = {
     "==": "=",
@@ -101,7 +101,7 @@ _SYNONYMS = {
 
 
 def operator_name(name: str) -> str:
-    """Return RAGFlow's name of a Switch operator or of a synonym.
+    """Return RAGFlow's name for a Switch operator, which may be given by a synonym.
 
     Raises:
         ValueError: if there is no such operator.
@@ -113,7 +113,7 @@ def operator_name(name: str) -> str:
 
 
 def filter_name(name: str | None) -> str:
-    """Return RAGFlow's name of a filter operator; ``=`` for None and ``""``.
+    """Return RAGFlow's name for a filter operator; None and ``""`` mean ``=``.
 
     Raises:
         ValueError: if there is no such operator.
@@ -130,7 +130,7 @@ def _name(name: object, table: Mapping[str, object]) -> str:
 
 
 def filter_text(value: JsonValue) -> str:
-    """Return the text that filters compare; booleans as Python writes them, as in stored canvases."""
+    """Return the text that filters compare. Booleans are written as in Python, because stored canvases do so."""
     return str(value) if isinstance(value, bool) else to_text(value)
 
 
@@ -147,9 +147,8 @@ _JOINERS = {"and": "and", "&&": "and", "or": "or", "||": "or"}
 def parse_condition(text: str) -> tuple[str, list[tuple[str, str, JsonValue]]] | None:
     """Parse ``{a@x} > 5 and {b@y} == "no"`` into a logical operator and ``(reference, operator, literal)`` items.
 
-    ``and`` and ``or`` do not mix, there are no parentheses, and nothing is evaluated as code. Return None for any
-    other
-    text.
+    ``and`` and ``or`` cannot be mixed, parentheses are not supported, and nothing is evaluated as code. Return None for
+    any other text.
 
     >>> parse_condition("{a@x} >= 5")
     ('and', [('{a@x}', '≥', '5')])
@@ -173,7 +172,7 @@ def parse_condition(text: str) -> tuple[str, list[tuple[str, str, JsonValue]]] |
 
 
 def _literal(text: str) -> JsonValue:
-    """Remove quotes. Numbers and booleans stay text, because the operators read them from text."""
+    """Remove quotes. Numbers and booleans remain text, because the operators parse text."""
     if text[0] in "\"'":
         return text[1:-1]
     return None if text.lower() in ("null", "none") else text

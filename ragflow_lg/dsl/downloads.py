@@ -1,8 +1,8 @@
-"""Values in a Message: as text, or as files to download.
+"""Values in a Message, shown as text or offered as downloads.
 
 *Download info* is a map with ``doc_id``, ``filename`` and ``mime_type``, a list of such maps, or either as JSON text.
-It becomes part of the Message's ``downloads`` and prints as nothing, unless it asks to be printed as well.
-Source: RAGFlow's ``agent/component/message.py``.
+It is added to the Message's ``downloads`` and does not appear in the text unless it says so. Source: RAGFlow's
+``agent/component/message.py``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Forms as JSON Schema: for clients of the API that check forms themselves, and for chat pages of LangGraph."""
+"""Forms as JSON Schema, for API clients that validate forms themselves and for LangGraph chat UIs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FILE: dict[str, Any] = {
     "properties": {"name": {"type": "string"}, "content": {"type": "string"}},
 }
 _TYPES: Mapping[str, str] = {"integer": "integer", "number": "number", "boolean": "boolean", "object": "object"}
-"""JSON types of form fields; all others are texts."""
+"""The JSON types of form fields; all other fields are text."""
 
 
 def field_type(field: FormField) -> dict[str, Any]:
-    """Return the JSON type of a field other than a file field, and its options.
+    """Return the JSON type and the options of a field that is not a file field.
 
     >>> field_type(FormField("size", "Size", "options", options=("S", "L")))
     {'type': 'string', 'enum': ['S', 'L']}
@@ -32,9 +32,9 @@ def field_type(field: FormField) -> dict[str, Any]:
 
 
 def form_schema(declared: Any) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of the answers to a form, each field a plain value.
+    """Return the JSON Schema (2020-12) for answers to a form, in which each field is a plain value.
 
-    Every valid answer is accepted. Some other answers are accepted as well, for example numbers as text.
+    The schema accepts every valid answer. It also accepts some invalid ones, such as numbers as text.
     """
     fields = list(form_fields(declared))
     return {
@@ -62,11 +62,11 @@ def _property(field: FormField) -> dict[str, Any]:
     return schema
 
 
-# Chat pages of LangGraph
+# LangGraph chat UIs
 
 
 def response_schema(declared: Any, tips: str = "") -> dict[str, Any]:
-    """Return the schema from which a chat page of LangGraph renders the fields of an ``inputs`` parameter.
+    """Return the schema from which a LangGraph chat UI renders the fields of an ``inputs`` parameter.
 
     ``tips`` is the text of the form.
 
@@ -83,7 +83,7 @@ def response_schema(declared: Any, tips: str = "") -> dict[str, Any]:
 
 
 def field_schema(field: FormField) -> dict[str, Any]:
-    """Return the schema of one field; text is the default type."""
+    """Return the schema for one field; the default type is text."""
     kind = field.type.lower()
     title_schema: dict[str, Any] = {"title": field.label}
     if is_file(kind):

@@ -1,4 +1,4 @@
-"""Forms: the fields that Begin and UserFillUp declare, submitted values, and their validation.
+"""Forms: the fields that Begin and UserFillUp declare, and the validation of submitted values.
 
 Source: RAGFlow's ``agent/component/begin.py`` and ``fillup.py``. RAGFlow accepts any answer; here an answer is
 validated before it resumes a run (``docs/fidelity.md``).
@@ -28,19 +28,19 @@ class FormField(NamedTuple):
 
     @property
     def display_name(self) -> str:
-        """The label of the field, and the name to answer it by."""
+        """The field's label, and its name for use in an answer."""
         return f"{self.label!r} ({self.name})" if self.label != self.name else repr(self.name)
 
 
 class Form(NamedTuple):
-    """A form for the user. ``fields`` maps each name to its declaration, in the format for clients."""
+    """A form for the user. ``fields`` maps each name to its declaration, as sent to clients."""
 
     tips: str
     fields: Mapping[str, Mapping[str, JsonValue]]
 
 
 def form_fields(declared: Any) -> Iterator[FormField]:
-    """Yield the fields of an ``inputs`` parameter; an entry that is not a map is a field without a declaration."""
+    """Yield the fields of an ``inputs`` parameter; an entry that is not a map yields an undeclared field."""
     if not isinstance(declared, Mapping):
         return
     for name, value in cast("Mapping[str, Any]", declared).items():
@@ -62,9 +62,9 @@ def is_file(type_name: str) -> bool:
 
 
 def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the submitted value of a field, unwrapped from RAGFlow's ``{"value", "type"}``, and its type.
+    """Return a field's submitted value, unwrapped from RAGFlow's ``{"value", "type"}``, and its type.
 
-    The canvas declares the type; a client's type only counts for a field that the canvas does not declare.
+    The type is the one declared in the canvas; a client's type is used only for undeclared fields.
     """
     wrapper = _as_map(submitted)
     is_wrapper = "value" in wrapper or "type" in wrapper
@@ -73,7 +73,7 @@ def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any,
 
 
 def read_value(value: Any, type_name: str) -> JsonValue:
-    """Return the meaning of a submitted value. Text of an ``object`` field is parsed as JSON if it is valid JSON."""
+    """Return the value that was submitted. Text in an ``object`` field is parsed if it is valid JSON."""
     if type_name == "object" and isinstance(value, str) and value.strip():
         try:
             return json.loads(value)
@@ -83,9 +83,9 @@ def read_value(value: Any, type_name: str) -> JsonValue:
 
 
 def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is wrong with an answer, by field name; an empty dict if it fits.
+    """Return an answer's problems by field name; an empty dict if the answer is valid.
 
-    A required field must be present and not null; ``""`` is a value.
+    A required field must be present and not null; ``""`` counts as a value.
     """
     problems: dict[str, str] = {}
     for field in form_fields(declared):
@@ -117,14 +117,14 @@ def _plain_text(value: Any) -> str:
 
 
 def _describe(value: Any) -> str:
-    """Describe a value; a map or list, which may be deep, only by its type."""
+    """Describe a value. A map or list, which may be deeply nested, is described only by its type."""
     if isinstance(value, Mapping):
         return "a map"
     return "a list" if isinstance(value, list) else f"{value!r:.80}"
 
 
 def option_texts(options: Iterable[JsonValue]) -> list[str]:
-    """Return the texts that select the options."""
+    """Return the texts by which options are selected."""
     return [to_text(_as_map(o).get("value", _as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
 
 
@@ -148,7 +148,7 @@ def _as_map(value: Any) -> Mapping[str, Any]:
 
 
 def parse_answers(declared: Any, answer: Any) -> dict[str, Any]:
-    """Return the answer by field name: ``{"inputs": {…}}``, the fields themselves, or the value of the only field."""
+    """Return an answer by field name. It may be ``{"inputs": {…}}``, the fields, or the value of the only field."""
     if isinstance(answer, Mapping):
         fields = cast("Mapping[str, Any]", answer)
         inner = fields.get("inputs")

@@ -1,9 +1,8 @@
-"""Readiness of joins: dead-path elimination over the part of the graph between a join's dominator and the join.
+"""Readiness of joins: dead-path elimination in the part of the graph between a join and its dominator.
 
-A join waits for every predecessor that can still arrive and runs once. The progress of the turn is a map of
-*tokens*: a finished node maps to the successors it chose, or to None if it never chooses. A node is
-dead if it has no token and every edge into it is dead; an edge is dead if its source has a token
-and chose otherwise, or is dead itself.
+A join waits for every predecessor that may still run, and then runs once. The turn's progress is a map of *tokens*:
+each finished node is mapped to the successors it chose, or to None if it has no choice. A node is dead if it has no
+token and every edge into it is dead; an edge is dead if its source is dead, or has a token and chose other successors.
 """
 
 from __future__ import annotations
@@ -14,28 +13,28 @@ from typing import NamedTuple, TypeAlias
 from ragflow_lg.base.ids import NodeId
 
 Tokens: TypeAlias = Mapping[str, Sequence[str] | None]
-"""The choice of each finished node. JSON, since a checkpointer may restore it."""
+"""The choice of each finished node. It is JSON, because a checkpointer may restore it."""
 
 
 class JoinRegion(NamedTuple):
     """The static part of one join's gate.
 
-    ``nodes`` are the nodes strictly between dominator and join in topological order, each with its
-    predecessors. ``looping`` are those on a cycle, their predecessors listed without the cycle's own nodes: a
-    cycle that was entered may still send something, until the gate settles.
+    ``nodes`` are the nodes strictly between the dominator and the join in topological order, each with its
+    predecessors. ``looping`` lists the nodes on a cycle; their predecessors exclude the nodes of the cycle itself,
+    because a cycle that was entered may still send something until the gate settles.
     """
 
     join: NodeId
     predecessors: tuple[NodeId, ...]
     nodes: tuple[tuple[NodeId, tuple[NodeId, ...]], ...]
     watched: frozenset[NodeId]
-    """Nodes that must report to this gate."""
+    """The nodes that must report to this gate."""
     looping: frozenset[NodeId] = frozenset()
 
     def is_ready(self, seen: Tokens, *, settle: bool = False) -> bool:
         """Return whether the join may run: every edge into it is decided, and at least one is alive.
 
-        ``settle`` means that nothing else can run any more, so missing tokens will never come.
+        ``settle`` means that no other node can run, so missing tokens will never arrive.
         """
         dead: set[str] = set()
         for node, predecessors in self.nodes:

@@ -1,7 +1,7 @@
 """Conditions that end a Loop. Their operators depend on the type of the value and are case-sensitive.
 
-Source: RAGFlow's ``agent/component/loopitem.py``. Differences (``docs/fidelity.md``): the literal is read as the type
-of the value, every operator works on every type where it has a meaning, and nothing raises.
+Source: RAGFlow's ``agent/component/loopitem.py``. Differences (``docs/fidelity.md``): the literal is converted to the
+value's type, every operator works on every type for which it is meaningful, and no condition raises an exception.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _SYNONYMS = {
     "ends with": "end with",
 }
 NAMES = ("contains", "not contains", "start with", "end with", "empty", "not empty", "=", "≠", *_ORDER)
-"""Names of the operators."""
+"""The operator names."""
 
 OPERATORS = frozenset({*NAMES, *_SYNONYMS})
-"""Names that a condition may use, including synonyms."""
+"""The names that a condition may use, including synonyms."""
 
 
 def holds(left: JsonValue, name: str, right: JsonValue) -> bool:
-    """Return whether ``left name right`` holds. For null only ``empty`` holds.
+    """Return whether ``left name right`` holds. For null, only ``empty`` holds.
 
     >>> holds(3, "≥", "2"), holds("aB", "contains", "b"), holds(True, "is", "true")
     (True, False, True)
@@ -73,7 +73,7 @@ def _ordered(test: Callable[[Any, Any], bool], left: JsonValue, right: JsonValue
 
 
 def _like(left: JsonValue, right: JsonValue) -> JsonValue:
-    """Read a literal as the type of the value it is compared with."""
+    """Convert a literal to the type of the value that it is compared with."""
     if not isinstance(right, str):
         return right if isinstance(right, bool) == isinstance(left, bool) else None
     if isinstance(left, bool):

@@ -1,4 +1,4 @@
-"""Views of values for logs, traces and clients: without secrets, and of bounded size."""
+"""Views of values for logs, traces and clients, without secrets and with a bounded size."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
 
 MAX_CHARS = 20_000
-"""Maximum number of characters in all texts and keys of a view together."""
+"""Maximum total number of characters in a view's texts and keys."""
 
 MAX_ENTRIES = 2_000
 MAX_DEPTH = 12
 MAX_NAME_CHARS = 1_000
 MIN_MARGIN = 2_048
-"""Characters read after a cut, so that a secret across the cut is recognised; more if secrets are longer."""
+"""Characters read beyond the cut, so that a secret that spans it is recognised; more if secrets are longer."""
 
 MAX_MARGIN = 16_384
 _CUT = "…"
@@ -24,7 +24,7 @@ _END_OF_INTS = 2**63
 
 
 class RedactedView:
-    """Converts values to small JSON without secrets. The redactor knows the secrets."""
+    """Converts values to short JSON without secrets. The redactor knows the secrets."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         self._redactor = redactor or Redactor()
@@ -36,18 +36,18 @@ class RedactedView:
         view = ""
         if limit > 0:
             margin = min(max(self._redactor.longest, MIN_MARGIN), MAX_MARGIN)
-            # Two pieces, because replacing a secret must not pull in text from after the cut.
+            # Two pieces, because replacing a secret must not reveal text beyond the cut.
             pieces = _encodable(text[:limit]), _encodable(text[limit : limit + margin])
             view = self._redactor.pieces(pieces)[0]
         return f"{view}{_CUT} ({len(text):,} characters)"
 
     def value(self, value: object, limit: int = MAX_CHARS) -> JsonValue:
-        """Return any value as JSON, without secrets, shortened where it is long, deep or wide."""
+        """Return any value as JSON, without secrets. Long, deep or wide parts are shortened."""
         return _Walk(self, limit).walk(value, 0, "", is_hidden=False)
 
 
 class _Walk:
-    """One walk over one value, with a budget."""
+    """One traversal of a value, with a budget."""
 
     def __init__(self, view: RedactedView, chars: int) -> None:
         self._view = view
@@ -55,7 +55,7 @@ class _Walk:
         self._entries = MAX_ENTRIES
 
     def walk(self, value: object, depth: int, name: str, *, is_hidden: bool) -> JsonValue:
-        """Return the view of a value; ``name`` is that of the enclosing field, ``is_hidden`` redacts everything."""
+        """Return the view of a value. ``name`` is the enclosing field's name; ``is_hidden`` redacts everything."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, Mapping | list | tuple):

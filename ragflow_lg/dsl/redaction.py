@@ -1,8 +1,8 @@
 """Redaction of secrets in everything that is written or shown: recordings, logs and records.
 
-Secrets are known values (keys of settings, secrets of a canvas), values of fields, headers
-and query parameters with telling names, passwords in URLs, and texts in the format of a key. A text may be the
-beginning of a longer one: a truncated secret at its end counts as well.
+Secrets are known values (keys from the settings, secrets from a canvas), values of fields, headers and query parameters
+whose names indicate a secret, passwords in URLs, and text in the format of a key. Because a text may have been cut off,
+a truncated secret at its end is also redacted.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ REDACTED = "***"
 
 MAX_NAME_CHARS = 80
 MIN_SECRET_CHARS = 6
-"""Shorter values are redacted only in fields with telling names: elsewhere this would garble texts."""
+"""Shorter values are redacted only in fields with secret names; elsewhere this would garble texts."""
 
 MIN_WORD_CHARS = 8
-"""The same for a field's value of letters only: ``{"token": "string"}`` is often a type."""
+"""The same limit for values that contain only letters: ``{"token": "string"}`` is often a type."""
 
 MAX_DEPTH = 100
 """Maximum depth of the search for secrets."""
@@ -61,9 +61,9 @@ _ALWAYS = frozenset(
         "secrets",
     )
 )
-"""Words that make a name secret at any position."""
+"""Words that make a name secret wherever they appear in it."""
 _AT_END = frozenset(["auth", "key", "pass", "sessionid", "sig", "signature", "token"])
-"""Words that make a name secret at its end: ``api_key``, but not ``key_count``; ``access_token``, but not
+"""Words that make a name secret if it ends with them: ``api_key``, but not ``key_count``; ``access_token``, but not
 ``max_tokens``."""
 _HARMLESS_ENDS = frozenset(
     ["count", "env", "expires", "expiry", "field", "header", "hint", "length", "name", "required", "type"]
@@ -78,7 +78,7 @@ _NAME = re.compile(r"[\w.%-]{1,80}")
 _VALUE_AFTER = re.compile(r"[^&#;\s\"'<>\\]+")
 _URL_PASSWORD = re.compile(r"://[^/\s:@\"'<>]{0,200}:(?P<text>[^/\s@\"'<>]{1,500})@")
 _AFTER_SCHEME = r"\s{1,5}(?P<text>(?=[A-Za-z.-]*(?:[0-9_~+/=]|\.\w|[a-z][A-Z]))[A-Za-z0-9._~+/=-]{8,})"
-"""The credentials after the name of a scheme, excluding plain words: ``Basic knowledge``."""
+"""The credentials after a scheme name, excluding ordinary words as in ``Basic knowledge``."""
 _KEY_FORMS = tuple(
     (mark, re.compile(pattern))
     for mark, pattern in (
@@ -101,7 +101,7 @@ _KEY_FORMS = tuple(
         ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{1,20000}(?:-----END|-{0,4}\Z)"),
     )
 )
-"""Formats of keys, each with a text that every match contains."""
+"""Key formats, each with a text that every match contains."""
 
 Span: TypeAlias = tuple[int, int, str]
 """Start, end, and replacement."""
@@ -130,17 +130,17 @@ def is_secret_name(name: str) -> bool:
 
 
 def hides_all(name: str) -> bool:
-    """Return whether everything in an object with this name is secret: ``credentials``, but not ``key``."""
+    """Return whether everything in an object with this name is secret, as in ``credentials`` but not ``key``."""
     return _is_always_secret(name)
 
 
 def _is_learnable(name: str) -> bool:
-    """Return whether a value with this name is secret everywhere; a bare ``key`` is often a table key."""
+    """Return whether a value with this name is secret everywhere. A plain ``key`` is often a table key."""
     return _is_always_secret(name) or (is_secret_name(name) and name.lower() not in ("key", "auth", "pass", "sig"))
 
 
 class Redactor:
-    """Removes secrets from texts and values: known secrets, and those learned from fields of a request."""
+    """Removes secrets from texts and values: known secrets, and those learned from request fields."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: dict[str, None] = {}
@@ -150,13 +150,13 @@ class Redactor:
 
     @property
     def longest(self) -> int:
-        """Length of the longest spelling of a known secret, in characters."""
+        """The length of the longest spelling of a known secret, in characters."""
         return self._longest
 
     def learn(self, secret: str) -> None:
         """Redact a value in every text from now on, including its spellings in JSON and in URLs.
 
-        Values that are too short, and templates of a canvas, are ignored.
+        Values that are too short and canvas templates are ignored.
         """
         secret = secret.strip()
         scheme, _, rest = secret.partition(" ")
@@ -179,7 +179,7 @@ class Redactor:
     def learn_from(self, value: object, depth: int = 0) -> None:
         """Learn the values of all fields and query parameters with secret names, and passwords in URLs.
 
-        ``value`` is JSON, or params of components.
+        ``value`` is JSON or component params.
         """
         if depth > MAX_DEPTH:
             return
@@ -218,7 +218,7 @@ class Redactor:
         return text if not spans else "".join(_remove_spans(text, 0, spans))
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
-        """Return the pieces of a text without secrets, including those that cross a border between pieces."""
+        """Return the pieces of a text without secrets, including secrets that span several pieces."""
         whole = "".join(pieces)
         spans = self._spans(whole)
         if not spans:
@@ -268,7 +268,7 @@ class Redactor:
 
 
 def _literal_text(value: object) -> str:
-    """Return the literal text of a template without its references, a text unchanged, ``""`` for other values."""
+    """Return a template's literal text without references, a text unchanged, and ``""`` for other values."""
     if isinstance(value, Template):
         return "".join(part for part in value.segments if isinstance(part, str))
     return value if isinstance(value, str) else ""
@@ -290,7 +290,7 @@ def _find_json_secrets(text: str, pair: re.Pattern[str]) -> Iterator[Span]:
 
 
 def _find_assigned_secrets(text: str) -> Iterator[Span]:
-    """Yield the values after ``name=``: in a query string any secret name counts, elsewhere only unambiguous ones."""
+    """Yield the values after ``name=``. In a query string every secret name counts, elsewhere only unambiguous ones."""
     at = text.find("=")
     while at >= 0:
         before = text[max(0, at - MAX_NAME_CHARS - 1) : at][::-1]
@@ -306,9 +306,9 @@ def _find_assigned_secrets(text: str) -> Iterator[Span]:
 
 
 def _remove_spans(piece: str, start: int, spans: Sequence[Span]) -> Iterator[str]:
-    """Yield a piece of the whole text without the spans; the mark is put at the beginning of each span.
+    """Yield a piece of the whole text without the spans, with the mark at the start of each span.
 
-    The piece begins at ``start`` of the whole text.
+    The piece begins at position ``start`` in the whole text.
     """
     at = 0
     for first, last, mark in spans:

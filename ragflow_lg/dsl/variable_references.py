@@ -1,15 +1,15 @@
 """The grammar of references.
 
-A canvas refers to values in two ways: *bare*, where a parameter is a reference and nothing else
-(``LLM:0@content``), and *in text*, between braces (``Dear {begin@name}, …``). Both accept
+A canvas refers to values in two ways: *bare*, if a parameter consists only of a reference (``LLM:0@content``), and *in
+text*, between braces (``Dear {begin@name}, …``). Both accept
 
 - ``<component id>@<output>[.<path>]``, the output of a component,
 - ``sys.<name>[.<path>]`` and ``env.<name>[.<path>]``, globals,
 - ``item``, ``index`` and ``result``, in text only and only inside an Iteration.
 
-Any number of balanced braces, with blanks between and inside them, is one reference; surplus braces
-on one side and the blanks around a reference are text. Source: RAGFlow's ``agent/component/base.py``,
-whose pattern drops blanks and leaves a pair of braces; see ``docs/fidelity.md``.
+Any number of balanced braces, with spaces between and inside them, forms one reference. Extra braces on one side and
+the spaces around a reference are text. Source: RAGFlow's ``agent/component/base.py``, whose pattern drops spaces and
+leaves a pair of braces; see ``docs/fidelity.md``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _OUTPUT = r"[\w:\-]+@[\w.\-]+"
 _GLOBAL = r"(?i:sys|env)\.[\w.]+"
 _ALIAS = r"(?i:item|index|result)"
-# The counts are bounded, so that a hostile text of braces takes linear time.
+# Repetitions are bounded, so that malicious text full of braces takes linear time.
 _IN_TEXT = re.compile(rf"((?:\{{\s{{0,8}}){{1,8}})({_OUTPUT}|{_GLOBAL}|{_ALIAS})((?:\s{{0,8}}\}}){{1,8}})")
 _BARE = re.compile(rf"(?:{_OUTPUT}|{_GLOBAL})")
 _CLASSIC_ID = re.compile(r"[A-Za-z0-9_:]+")
@@ -39,8 +39,8 @@ _CLASSIC_ID = re.compile(r"[A-Za-z0-9_:]+")
 class Reference:
     """A parsed reference.
 
-    ``kind`` decides which fields count: ``output`` has ``node``, ``key`` and ``path``; ``global`` has
-    ``key`` (the whole dotted name, prefix in lower case); ``alias`` has ``key``.
+    ``kind`` determines which fields are used: ``output`` has ``node``, ``key`` and ``path``; ``global`` has ``key``
+    (the whole dotted name, prefix in lower case); ``alias`` has ``key``.
     """
 
     kind: Literal["output", "global", "alias"]
@@ -70,10 +70,10 @@ class Reference:
 
 
 class ReferenceScope(NamedTuple):
-    """The references that a text may contain; passed to pydantic as validation context under ``"scope"``.
+    """The references that a text may contain. Passed to pydantic in the validation context as ``"scope"``.
 
-    Text that only looks like a reference stays text: an alias outside an Iteration, or an id outside
-    RAGFlow's grammar that no component has.
+    Text that only looks like a reference remains text, such as an alias outside an Iteration, or an id that is not
+    covered by RAGFlow's grammar and that no component has.
     """
 
     nodes: frozenset[str]
@@ -88,7 +88,7 @@ class ReferenceScope(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Text with references: literal pieces and references in their order."""
+    """Text with references: literal pieces and references, in order."""
 
     source: str
     segments: tuple[str | Reference, ...]
@@ -100,7 +100,7 @@ class Template:
 
     @property
     def sole_reference(self) -> Reference | None:
-        """The reference if the text is a single reference, ignoring blanks; else None."""
+        """The reference if the text is a single reference, ignoring surrounding spaces; otherwise None."""
         references = self.references
         is_rest_blank = all(isinstance(s, Reference) or not s.strip() for s in self.segments)
         return references[0] if len(references) == 1 and is_rest_blank else None
@@ -123,7 +123,7 @@ class Template:
 
 
 def parse_reference(text: str) -> Reference | None:
-    """Parse a bare reference, ignoring braces and blanks around it. Return None for any other text.
+    """Parse a bare reference, ignoring braces and spaces around it. Return None for any other text.
 
     >>> parse_reference("{{ LLM:0@content.title }}").path
     ('title',)
@@ -145,7 +145,7 @@ def parse_template(text: str, scope: ReferenceScope | None = None) -> Template:
 def parse_argument(text: str, scope: ReferenceScope | None = None) -> Template:
     """Parse a text as `parse_template` does, but accept a bare reference without braces.
 
-    A bare output must name a component of the canvas, because an e-mail address looks the same.
+    A bare output reference must name a component of the canvas, because email addresses look the same.
 
     >>> parse_argument("sys.query").sole_reference.text
     'sys.query'
@@ -191,14 +191,14 @@ def _build_reference(text: str) -> Reference:
         return Reference("output", text, key, node, tuple(path))
     if "." in text:
         prefix, _, name = text.partition(".")
-        # RAGFlow's pattern ignores case but its lookup does not; every sys.* name is lower case.
+        # RAGFlow's pattern ignores case, but its lookup does not; all sys.* names are in lower case.
         key = f"sys.{name.lower()}" if prefix.lower() == "sys" else f"env.{name}"
         return Reference("global", key, key)
     return Reference("alias", text.lower(), text.lower())
 
 
 def scope_of(info: core_schema.ValidationInfo[Any]) -> ReferenceScope | None:
-    """Return the scope of a validation, None outside a compilation."""
+    """Return the scope of a validation, or None outside a compilation."""
     context: Any = info.context
     return cast("dict[str, Any]", context).get("scope") if isinstance(context, dict) else None
 

@@ -1,4 +1,4 @@
-"""Calls of chat models: parameters, prompts, citations, classification, structured answers.
+"""Chat model calls: parameters, prompts, citations, classification and structured answers.
 
 Imports `ragflow_lg.component` and the rooms below it.
 """

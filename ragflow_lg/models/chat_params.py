@@ -1,4 +1,4 @@
-"""Parameters of every component with a chat model."""
+"""Parameters for all components with a chat model."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def _blank_as_zero(value: Any) -> Any:
 
 
 Number = Annotated[float, BeforeValidator(_blank_as_zero)]
-"""A number or its text; null and blank text are 0."""
+"""A number, or text that contains one; null and blank text mean 0."""
 
 WholeNumber = Annotated[int, BeforeValidator(_blank_as_zero), Field(ge=0)]
-"""A whole number from 0, or its text; null and blank text are 0."""
+"""A non-negative integer, or text that contains one; null and blank text mean 0."""
 
 
 class ChatParams(ComponentParams):
     """The model and its sampling.
 
-    A sampling value only counts if its ``…Enabled`` flag is set; otherwise the provider's default applies.
-    Source: RAGFlow's ``agent/component/llm.py``.
+    A sampling value is only used if its ``…Enabled`` flag is set; otherwise the provider's default applies. Source:
+    RAGFlow's ``agent/component/llm.py``.
     """
 
     llm_id: str | None = ""
     """``model@Provider``, ``model@instance@Provider``, or ``""`` for the default model."""
     temperature: Number = 0.0
-    """Like the next four, only used if its flag (temperatureEnabled and so on) is true."""
+    """Like the next four fields, only used if its flag (temperatureEnabled and so on) is true."""
     top_p: Number = 0.0
     presence_penalty: Number = 0.0
     frequency_penalty: Number = 0.0
@@ -53,17 +53,17 @@ class ChatParams(ComponentParams):
     frequencyPenaltyEnabled: Any = None
     maxTokensEnabled: Any = None
     thinking: str | None = ""
-    """``enabled`` or ``disabled``, if the endpoint supports it; blank and ``default`` leave it to the model."""
+    """``enabled`` or ``disabled``, if the endpoint supports it. If it is blank or ``default``, the model decides."""
 
     @property
     def sampling(self) -> dict[str, float | int]:
-        """The values sent to the model: a temperature from 0, other values above 0."""
+        """The values sent to the model: a temperature of at least 0, and other values above 0."""
         sent = {name: getattr(self, name) for name, flag in _FLAGS.items() if getattr(self, flag)}
         return {name: value for name, value in sent.items() if value > 0 or (name == "temperature" and value == 0)}
 
     @property
     def thinking_mode(self) -> str:
-        """``thinking``, or ``""`` if it is left to the model."""
+        """The value of ``thinking``, or ``""`` if the model decides."""
         return "" if self.thinking in (None, "default") else self.thinking
 
 
@@ -73,7 +73,7 @@ GO_NAMES = {
     "user_prompt": "prompts",
     "visual_files": "visual_files_var",
 }
-"""Parameter names of RAGFlow's Go port."""
+"""The parameter names in RAGFlow's Go port."""
 
 
 def _lower(value: Any) -> Any:
@@ -81,7 +81,7 @@ def _lower(value: Any) -> Any:
 
 
 def _as_prompts(value: Any) -> Any:
-    """Convert a text to one user message, a map to one message."""
+    """Convert a text to one user message, and a map to one message."""
     if isinstance(value, str) and value:
         return [{"role": "user", "content": value}]
     return [value] if isinstance(value, Mapping) else value or []
@@ -101,7 +101,7 @@ def _default_prompts() -> list[Prompt]:
 
 
 class PromptedParams(ChatParams):
-    """Parameters of the components that send a canvas's prompts to a chat model: LLM and Agent."""
+    """Parameters for the components that send a canvas's prompts to a chat model: LLM and Agent."""
 
     sys_prompt: Template = Template("", ())
     """The system prompt."""
@@ -110,13 +110,13 @@ class PromptedParams(ChatParams):
     )
     """Messages after the history; a text becomes one user message."""
     message_history_window_size: WholeNumber = 13
-    """The number of history pairs in the request: the last 2N-1 entries before this turn; 0 for none."""
+    """The number N of history pairs in the request (the last 2N-1 entries before this turn); 0 for none."""
     visual_files_var: OptionalReference = None
     """A value whose images are sent to the model."""
     cite: bool | None = True
-    """Whether the model gets citation guidelines once there are sources to cite."""
+    """Whether the model is given citation guidelines once there are sources to cite."""
     requires_evidence: bool | None = False
-    """Whether an answer without citations is requested once more, and is an error after that. The answer is shown
+    """Whether an answer without citations is requested a second time, and then causes an error. The answer is shown
     when it is complete."""
 
     @field_validator("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -144,8 +144,8 @@ def lint_schema(params: PromptedParams) -> Iterable[Finding]:
             "params-invalid",
             "warning",
             ("outputs", "structured"),
-            f"This is not a valid JSON schema: {problem}. The model gets it unchanged, and its answer is only checked "
-            "for being an object.",
+            f"This is not a valid JSON schema: {problem}. It is sent to the model unchanged, "
+            "and the only check is that the answer is an object.",
             "Fix the schema.",
         )
 

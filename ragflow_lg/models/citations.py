@@ -1,8 +1,8 @@
-"""Citations in an answer: the instructions for the model, and removal of citations without a source.
+"""Citations in an answer: instructions for the model, and the removal of citations without a source.
 
-A citation is ``[ID:n]``, where ``n`` is the number under which `knowledge_text` shows a chunk.
-A citation with an unknown number is removed, in a streamed answer as well: a possible beginning of a citation
-is held back until it is certain.
+A citation is ``[ID:n]``, where ``n`` is the number under which `knowledge_text` shows a chunk. Citations with unknown
+numbers are removed, even from a streamed answer: text that might be the beginning of a citation is held back until this
+is certain.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ CITING_HEAD = (
     "below but does not cite them yet. Return the same answer, word for word and in the same language, with citations "
     "inserted. Do not change or add anything else."
 )
-"""The beginning of the instructions for adding citations to an answer; the guidelines and the passages follow."""
+"""The beginning of the instructions for adding citations to an answer. The guidelines and passages follow."""
 
 MAX_SHOWN_TOKENS = 8_000
 _MARKER = re.compile(r"\[ID:\s?([0-9]{1,9})\]")
-# Counts are bounded, so that every text takes linear time.
+# Repetitions are bounded, so that every text is processed in linear time.
 _WITH_BLANKS = re.compile(r" {0,8}\[ID:\s?([0-9]{1,9})\]")
 _BEGINNING = re.compile(r" {0,8}\[(?:I(?:D(?::\s?[0-9]{0,9})?)?)?$| {1,8}$")
 _LONGEST = 24
 
 
 def find_known_citations(answer: str, references: References) -> list[str]:
-    """Return the numbers that an answer cites and that the references contain, without duplicates.
+    """Return the numbers that an answer cites and the references contain, without duplicates.
 
     >>> find_known_citations("Rice [ID:61] and tea [ID:7].", {"chunks": {"61": {}}})
     ['61']
@@ -56,7 +56,7 @@ def find_known_citations(answer: str, references: References) -> list[str]:
 
 
 def strip_unknown_citations(answer: str, is_known: Callable[[str], bool]) -> str:
-    """Remove the citations with unknown numbers, and the blanks before them.
+    """Remove citations with unknown numbers, and the spaces before them.
 
     >>> strip_unknown_citations("Rice [ID:61] and tea [ID:7].", lambda number: number == "61")
     'Rice [ID:61] and tea.'
@@ -65,14 +65,14 @@ def strip_unknown_citations(answer: str, is_known: Callable[[str], bool]) -> str
 
 
 class CitationFilter:
-    """Removes unknown citations from an answer that arrives in pieces; the result does not depend on the pieces."""
+    """Removes unknown citations from an answer that arrives in pieces, regardless of how the answer is split."""
 
     def __init__(self, is_known: Callable[[str], bool]) -> None:
         self._is_known = is_known
         self._pending = ""
 
     def feed(self, text: str) -> str:
-        """Add a piece; return the text that is certain."""
+        """Add a piece; return the text that is ready."""
         text = self._pending + text
         beginning = _BEGINNING.search(text, max(0, len(text) - _LONGEST))
         end = beginning.start() if beginning else len(text)
@@ -92,7 +92,7 @@ def build_citation_prompt(references: References, guidelines: str, max_tokens: i
 
 
 def build_citation_request(references: References, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
-    """Return the user message that requests the same answer with citations, and contains the sources."""
+    """Return the user message that contains the sources and requests the same answer with citations."""
     passages = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
     return (
         "Your answer does not cite any source. Rewrite it, and after every sentence that one of the passages below "
@@ -107,12 +107,12 @@ async def require_citations(
     answer: str,
     ask_again: Callable[[ChatRequest], Awaitable[str]],
 ) -> str:
-    """Return an answer with a citation; an answer without one is requested once more.
+    """Return an answer with a citation. If an answer has none, it is requested a second time.
 
     Without sources, any answer is accepted.
 
     Raises:
-        ComponentError: if the second answer has no citation either.
+        ComponentError: if the second answer does not have a citation either.
     """
     references = ctx.references
     if not references.get("chunks") or find_known_citations(strip_thinking(answer), references):
@@ -127,4 +127,4 @@ async def require_citations(
     if find_known_citations(strip_thinking(second), references):
         return second
     ctx.refusals += 1
-    raise ComponentError("The answer cites none of the sources, although this node requires evidence.")
+    raise ComponentError("The answer does not cite any of the sources, although this node requires evidence.")

@@ -1,4 +1,4 @@
-"""Classification of a message into one of several categories, and parsing of the model's answer.
+"""Classifying a message into one of several categories, and parsing the model's answer.
 
 `INSTRUCTIONS_HEAD` begins the system prompt and `CONVERSATION_HEAD` the user message, followed by the conversation.
 The demo model and tests recognise a classification by them.
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 INSTRUCTIONS_HEAD = "You classify messages into predefined categories."
-"""First sentence of the system prompt."""
+"""The first sentence of the system prompt."""
 
 CONVERSATION_HEAD = "Classify the last message of this conversation: "
-"""Beginning of the user message; the conversation follows."""
+"""The beginning of the user message; the conversation follows."""
 
 _RULES = """
 Each line after these rules describes one category as JSON: its name, a description, and example messages.
@@ -48,7 +48,7 @@ def _as_json(category: NamedCategory) -> dict[str, Any]:
 
 
 def parse_categories(system: str) -> list[NamedCategory]:
-    """Return the categories in a system prompt by `build_instructions`; an empty list for other texts."""
+    """Return the categories in a system prompt built by `build_instructions`; an empty list for other texts."""
     if not system.startswith(INSTRUCTIONS_HEAD):
         return []
     lines = [json.loads(line) for line in system.split("\n") if line.startswith('{"name": ')]
@@ -56,17 +56,17 @@ def parse_categories(system: str) -> list[NamedCategory]:
 
 
 def format_conversation(messages: Sequence[Mapping[str, str]]) -> str:
-    """Format a conversation in one line: ``USER: "…" | ASSISTANT: "…"``."""
+    """Format a conversation on one line: ``USER: "…" | ASSISTANT: "…"``."""
     return " | ".join(f'{m["role"].upper()}: "{" ".join(m["content"].splitlines())}"' for m in messages)
 
 
 def match_category(answer: str, names: Sequence[str]) -> str:
     """Return the category that an answer names, ignoring case.
 
-    If the whole answer is a category, return it; else the category that occurs most often; the first listed of
-    several equally frequent ones; the last listed if none occurs. A long name is counted before the names that it
-    contains. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside ``order status`` as
-    well.
+    If the entire answer is a category, return it. Otherwise return the category that occurs most often: the first in
+    the list if several are equally frequent, or the last in the list if none occurs. Long names are counted before the
+    names that they contain. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside ``order
+    status`` as well.
     """
     reply = answer.strip().strip("\"'`.*").strip().casefold()
     for name in names:

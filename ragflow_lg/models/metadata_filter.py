@@ -1,4 +1,4 @@
-"""Filters of documents by conditions on their metadata.
+"""Filtering documents by conditions on their metadata.
 
 Source: RAGFlow's ``common/metadata_utils.py``.
 """
@@ -30,7 +30,7 @@ FILTER_OPERATORS = (
     "empty",
     "not empty",
 )
-"""The operators, as RAGFlow's editor writes them."""
+"""The operators, as written by RAGFlow's editor."""
 
 _OTHER_SPELLINGS = {"is": "=", "==": "=", "not is": "≠", "is not": "≠", "!=": "≠", "<>": "≠", ">=": "≥", "<=": "≤"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -48,7 +48,7 @@ class FilterCondition(NamedTuple):
 
 
 def metadata_operator(text: str) -> str | None:
-    """Return the operator with this name or synonym, None if there is none.
+    """Return the operator with this name or synonym, or None.
 
     >>> metadata_operator("!="), metadata_operator("Starts With"), metadata_operator("like")
     ('≠', 'start with', None)
@@ -61,10 +61,10 @@ def metadata_operator(text: str) -> str | None:
 def filter_documents(
     metadata: Metadata, conditions: Iterable[FilterCondition], *, any_of: bool = False
 ) -> tuple[str, ...]:
-    """Return the ids of the documents that satisfy all conditions, or with ``any_of`` at least one.
+    """Return the ids of documents that satisfy all conditions or, with ``any_of``, at least one.
 
-    A document without a key satisfies no condition on it. Of several values of a key, one is enough. CPU-bound; call
-    it in a thread.
+    A document without a key does not satisfy any condition on that key. If a key has several values, one match is
+    enough. This function is CPU-bound; call it in a thread.
     """
     matches: dict[str, None] | None = None
     for condition in conditions:
@@ -81,7 +81,7 @@ def filter_documents(
 
 
 def _prepare(condition: FilterCondition) -> Any:
-    """Prepare a condition's value once for all comparisons: texts in lower case, unless compared as literals."""
+    """Prepare a condition's value once for all comparisons. Text is converted to lower case, literals are not."""
     value = condition.value
     if condition.operator in _COMPARISONS:
         return value
@@ -103,7 +103,7 @@ def _compare_literals(test: Callable[[Any, Any], bool]) -> Callable[[str, Any], 
 
 
 def _read_alike(stored: str, expected: Any) -> tuple[Any, Any]:
-    """Read both sides as literals if both are literals; texts are compared in lower case."""
+    """Convert both sides if both are literals; otherwise compare them as text in lower case."""
     other = _literal(expected) if isinstance(expected, str) else (expected,)
     one = _literal(stored) if other else None
     if one and other:
@@ -113,7 +113,7 @@ def _read_alike(stored: str, expected: Any) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=65536)
 def _literal(text: str) -> tuple[Any] | None:
-    """Return the value of a literal, in a tuple; None for plain text."""
+    """Return the value of a literal in a tuple, or None for plain text."""
     text = text.strip()
     if len(text) > _MAX_LITERAL_CHARS:
         return None

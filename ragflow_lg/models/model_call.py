@@ -1,4 +1,4 @@
-"""Calls of a chat model by a node: the request, and the answer as a whole, structured or streamed."""
+"""A node's calls to a chat model: the request, and complete, structured or streamed answers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def build_request(
     guidelines: str = "",
     reserved_tokens: int = 0,
 ) -> ChatRequest:
-    """Render the prompts of the params, and fit them into the model's context.
+    """Render the prompts from the params, and fit them into the model's context.
 
-    ``prompts`` replace those of the params; ``guidelines`` follow the system prompt;
-    ``reserved_tokens`` of the context stay free.
+    ``prompts`` replace the prompts in the params; ``guidelines`` are appended to the system prompt; ``reserved_tokens``
+    tokens of the context are not used.
     """
     renderer = PromptRenderer(ctx)
     system = renderer.text(_split_sections(params.sys_prompt)[0])
@@ -71,15 +71,15 @@ def build_request(
 
 
 def read_sections(ctx: RunContext, params: PromptedParams) -> dict[str, str]:
-    """Return the sections of the system prompt that replace prompts of the engine, by name in capitals."""
+    """Return the sections of the system prompt that replace the engine's prompts, by name in capitals."""
     return {name: PromptRenderer(ctx).text(section) for name, section in _split_sections(params.sys_prompt)[1].items()}
 
 
 @lru_cache(maxsize=256)
 def _split_sections(system: Template) -> tuple[Template, Mapping[str, Template]]:
-    """Split the sections from a system prompt before its references are filled in.
+    """Separate the sections from a system prompt before its references are filled in.
 
-    So a value cannot inject a section.
+    Values therefore cannot inject sections.
     """
     marks = [s.replace("\0", "") if isinstance(s, str) else f"\0{at}\0" for at, s in enumerate(system.segments)]
     rest, sections = extract_sections("".join(marks))
@@ -92,12 +92,12 @@ def _split_sections(system: Template) -> tuple[Template, Mapping[str, Template]]
 
 
 def find_guidelines(ctx: RunContext, params: PromptedParams) -> str:
-    """Return the citation guidelines for the model, used once there are sources; ``""`` if citations are off."""
+    """Return the citation guidelines for the model, used once there are sources; ``""`` if citations are disabled."""
     return read_sections(ctx, params).get("CITATION_GUIDELINES", CITATION_GUIDELINES) if params.cite else ""
 
 
 def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
-    """Return whether ``[ID:n]`` is a citation: citations are on, and the canvas has search tools or sources."""
+    """Return whether ``[ID:n]`` is a citation: citations are enabled, and the canvas has search tools or sources."""
     searches = any(n.tools or (n.spec.tool and n.spec.kind == "plain") for n in ctx.plan.nodes.values())
     return bool(params.cite) and (searches or bool(ctx.references["chunks"]))
 
@@ -111,11 +111,11 @@ def keep_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -
 
 
 class AnswerSink(Protocol):
-    """Consumes the answers of a model while they arrive, to show a part of them."""
+    """Consumes a model's answers as they arrive, to show some of the text."""
 
     @property
     def text(self) -> str:
-        """The text that the node has shown so far, with tags."""
+        """The text that the node has shown so far, including tags."""
         ...
 
     def begin(self) -> None:
@@ -127,14 +127,14 @@ class AnswerSink(Protocol):
         ...
 
     async def replay(self, text: str) -> None:
-        """Consume a complete answer, with tags, from before a crash."""
+        """Consume a complete answer, including tags, from before a crash."""
         ...
 
 
 class AnswerStream:
-    """Streams an answer to the Message that waits for it. ``text`` is everything shown, with tags.
+    """Streams an answer to the Message that is waiting for it. ``text`` is everything shown, including tags.
 
-    With ``cites``, unknown citations are removed.
+    If ``cites`` is set, unknown citations are removed.
     """
 
     def __init__(self, ctx: RunContext, *, cites: bool = False) -> None:
@@ -151,7 +151,7 @@ class AnswerStream:
         return "".join(self._pieces)
 
     async def write_parts(self, parts: Iterable[AnswerPart]) -> None:
-        """Show parts without changes."""
+        """Show parts unchanged."""
         for part in parts:
             self._chars += len(part.source)
             if self._chars > MAX_TEXT_CHARS:
@@ -162,7 +162,7 @@ class AnswerStream:
             await self._ctx.delta(part.text, part.mark)
 
     async def write(self, parts: Iterable[AnswerPart]) -> None:
-        """Show parts of a model's answer; its thoughts continue an open thinking section."""
+        """Show parts of a model's answer; its thinking continues an open thinking section."""
         for part in parts:
             if part.mark:
                 await self.finish_text()
@@ -182,12 +182,12 @@ class AnswerStream:
             await self.write_parts([visible])
 
     async def finish_text(self) -> None:
-        """Show text that was held back, at the end of a text."""
+        """Show the text that was held back, at the end of an answer."""
         if self._citations is not None and (pending := self._citations.finish()):
             await self.write_parts([AnswerPart(pending)])
 
     async def replay(self, text: str) -> None:
-        """Show an answer, with tags, from before a crash."""
+        """Show an answer, including tags, from before a crash."""
         self.begin()
         await self.write(split_thinking(text))
 
@@ -196,7 +196,7 @@ class AnswerStream:
         self._model_thinks = False
 
     async def write_thought(self, text: str) -> None:
-        """Show a thought of the engine; consecutive thoughts share a section."""
+        """Show a thought from the engine; consecutive thoughts share a section."""
         await self.finish_text()
         if not self._is_thinking:
             await self.write_parts([AnswerPart("", "start")])
@@ -209,9 +209,9 @@ class AnswerStream:
 
 
 async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None = None) -> ChatAnswer:
-    """Call the model once, and count its usage.
+    """Call the model once, and record its usage.
 
-    With ``show`` the answer is streamed there; its text is then the complete text, with tags.
+    If ``show`` is set, the answer is streamed to it, and the returned text is the complete text, including tags.
 
     Raises:
         ServiceError: if the call fails.
@@ -258,7 +258,7 @@ async def read_structured(
 ) -> dict[str, JsonValue]:
     """Parse and validate a structured answer.
 
-    The problems are part of the next attempt's request. RAGFlow repeats the same request and accepts any answer.
+    The problems are included in the next attempt's request. RAGFlow repeats the same request and accepts any answer.
 
     Raises:
         ComponentError: if the answer does not match; ``ctx.feedback`` then describes the problems for the next

@@ -1,4 +1,4 @@
-"""The content of a model request: history, prompts and images, fitted into the model's context.
+"""The contents of a model request: history, prompts and images, fitted into the model's context.
 
 Source of the rules: RAGFlow's ``agent/component/llm.py`` and ``rag/prompts/generator.py``.
 """
@@ -28,7 +28,7 @@ ChatMessage: TypeAlias = dict[str, str]
 """``{"role": "user"|"assistant", "content": text}``."""
 
 CONTEXT_SHARE = 0.97
-"""The share of the model's context that a request may fill, by an estimate of its tokens."""
+"""The share of the model's context that a request may fill, by estimated token count."""
 
 _SECTIONS = "TASK_ANALYSIS|PLAN_GENERATION|REFLECTION|CONTEXT_SUMMARY|CONTEXT_RANKING|CITATION_GUIDELINES"
 _SECTION_TAG = re.compile(rf"<(/?)({_SECTIONS})>", re.IGNORECASE)
@@ -40,9 +40,9 @@ _MAX_DEPTH = 64
 
 
 def read_history(history: Sequence[Sequence[Any]], window: int) -> list[ChatMessage]:
-    """Return the last ``2 * window`` entries as messages, this turn's user entry last; empty for a window of 0.
+    """Return the last ``2 * window`` entries as messages, ending with this turn's user entry; empty for a window of 0.
 
-    The text of an outputs map is its ``content``, or ``""`` if it has none.
+    The text for an outputs map is its ``content``, or ``""`` if there is none.
     """
     if window <= 0:
         return []
@@ -56,7 +56,7 @@ def _message_text(payload: JsonValue) -> str:
 def join_prompts(earlier: Sequence[ChatMessage], prompts: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Append the prompts to the earlier messages.
 
-    If the last earlier message has the same role as the first prompt, it is dropped: roles alternate.
+    If the last earlier message has the same role as the first prompt, it is dropped, because roles must alternate.
     """
     if earlier and prompts and earlier[-1]["role"] == prompts[0]["role"]:
         earlier = earlier[:-1]
@@ -67,19 +67,19 @@ def join_prompts(earlier: Sequence[ChatMessage], prompts: Sequence[ChatMessage])
 
 
 class PromptRenderer(Struct):
-    """Renders prompts and collects the images in their values, without duplicates."""
+    """Renders prompts and collects the images from their values, without duplicates."""
 
     ctx: RunContext
     images: list[str] = field(default_factory=list[str])
 
     def text(self, template: Template) -> str:
-        """Render a template in one pass, without the ``data:image/…`` values in it."""
+        """Render a template in one pass, omitting the ``data:image/…`` values in it."""
         return "".join(
             s if isinstance(s, str) else to_text(self.extract_images(self.ctx.value(s))) for s in template.segments
         )
 
     def extract_images(self, value: JsonValue, depth: int = 0) -> JsonValue:
-        """Return the value without its images: a single image becomes ``""``, one in a list or map is dropped."""
+        """Return the value without its images. A single image becomes ``""``; images in lists and maps are dropped."""
         if isinstance(value, str) and _is_image(value):
             if value not in self.images:
                 self.images.append(value)
@@ -97,7 +97,7 @@ class PromptRenderer(Struct):
         return value
 
     def attach_files(self, templates: Iterable[Template], messages: list[ChatMessage]) -> list[ChatMessage]:
-        """Append the turn's files to the last user message, unless a template contains them already."""
+        """Append the turn's files to the last user message, unless a template already contains them."""
         if any(reference.key == _FILES for template in templates for reference in template.references):
             return messages
         files = self.extract_images(self.ctx.global_value(_FILES) or [])
@@ -114,7 +114,7 @@ def _is_image(value: JsonValue) -> bool:
 
 
 def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
-    """Return ``sys.chat_template_kwargs``, a map or its JSON text; anything else is ignored with a warning."""
+    """Return ``sys.chat_template_kwargs`` if it is a map or its JSON text; other values are ignored with a warning."""
     value = ctx.global_value("sys.chat_template_kwargs")
     if isinstance(value, str) and value.strip():
         with suppress(ValueError, RecursionError):
@@ -130,9 +130,9 @@ def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
 
 
 def extract_sections(system: str) -> tuple[str, dict[str, str]]:
-    """Split the sections in tags such as ``<CITATION_GUIDELINES>`` from a system prompt.
+    """Separate sections in tags such as ``<CITATION_GUIDELINES>`` from a system prompt.
 
-    Return the rest and the text of each section by its name in capitals. Unpaired tags stay.
+    Return the remaining text and each section's text, by its name in capitals. Unpaired tags are kept.
     """
     overrides: dict[str, str] = {}
     rest: list[str] = []
@@ -152,13 +152,13 @@ def extract_sections(system: str) -> tuple[str, dict[str, str]]:
 
 
 def fit_context(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:
-    """Fit a request into 97 % of the model's context.
+    """Fit a request into 97% of the model's context.
 
-    A request that is too long keeps only its system prompt and last message. If it is still too long, the message is
-    shortened to no less than a fifth of the limit, then the system prompt.
+    If a request is too long, only its system prompt and last message are kept. If it is still too long, the message is
+    shortened to no less than a fifth of the limit, and then the system prompt is shortened.
 
     Raises:
-        ComponentError: if no user message with a text is left.
+        ComponentError: if no user message with text remains.
     """
     limit = int(context_tokens * CONTEXT_SHARE)
     remaining = list(messages)

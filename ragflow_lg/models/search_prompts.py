@@ -1,7 +1,7 @@
-"""Model calls before a search: translations of the question, and conditions on metadata.
+"""Model calls before a search: translating the question and choosing metadata conditions.
 
-Both are optional: if the model fails or its answer is unreadable, the search continues without them.
-Source: RAGFlow's ``rag/prompts/generator.py``.
+Both are optional: if the model fails or its answer is unreadable, the search proceeds without them. Source: RAGFlow's
+``rag/prompts/generator.py``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRANSLATION_HEAD = (
     "is the question. Reply with a JSON array of strings and nothing else: one translation per language, in the order "
     "listed. Keep names and numbers unchanged."
 )
-"""The instructions for a translation. The user message has the question and, in its last line, the languages."""
+"""The instructions for a translation. The user message contains the question and, on its last line, the languages."""
 
 CONDITIONS_HEAD = (
     "You turn a question into metadata filters for a document search. Below you find, as JSON, the metadata fields of "
@@ -42,7 +42,7 @@ CONDITIONS_HEAD = (
     "≠ for values that the question excludes. Leave out fields that the question does not restrict; the list of "
     "conditions may be empty."
 )
-"""The instructions for metadata conditions."""
+"""The instructions for choosing metadata conditions."""
 
 CONDITIONS_TAIL = "Conditions:"
 
@@ -56,7 +56,7 @@ _OUTPUT_LABEL = re.compile(r"^\s*output\s*:", re.IGNORECASE)
 
 
 async def translate_question(ctx: RunContext, question: str, languages: Sequence[str]) -> str:
-    """Return a question with its translations, one per line; unchanged without translations."""
+    """Return a question followed by its translations, one per line; unchanged if there are none."""
     content = f"{question[:_MAX_QUESTION_CHARS]}\n{','.join(languages[:MAX_LANGUAGES])}"
     request = ChatRequest(TRANSLATION_HEAD, ({"role": "user", "content": content},), {"temperature": 0.2})
     answer = strip_thinking(await _answer(ctx, "translation", request)).strip()
@@ -65,7 +65,7 @@ async def translate_question(ctx: RunContext, question: str, languages: Sequence
 
 
 def _parse_translations(question: str, answer: str) -> str:
-    """Parse the answer: a JSON list; or, as RAGFlow's prompt requests it, texts separated by ``===``."""
+    """Parse the answer: a JSON list or, as RAGFlow's prompt requests, texts separated by ``===``."""
     text = answer.removeprefix("```json").removesuffix("```").strip()
     if text.startswith("["):
         try:
@@ -81,7 +81,7 @@ def _parse_translations(question: str, answer: str) -> str:
 async def choose_conditions(
     ctx: RunContext, question: str, metadata: Metadata, forced: Mapping[str, str]
 ) -> tuple[list[FilterCondition], bool]:
-    """Let the model choose conditions; also return whether any one of them is enough.
+    """Let the model choose conditions. Also return whether meeting one of them is enough.
 
     ``forced`` are the operators that certain fields must use. Conditions without a known field or operator are
     dropped.
@@ -115,7 +115,7 @@ def _parse_condition(row: Any, metadata: Metadata, forced: Mapping[str, str]) ->
 
 
 async def _answer(ctx: RunContext, step: str, request: ChatRequest) -> str:
-    """Call the default model, once in a visit; return ``""`` if it fails.
+    """Call the default model once per node execution; return ``""`` if it fails.
 
     Raises:
         SettingsError: if there is no default model.
@@ -126,7 +126,7 @@ async def _answer(ctx: RunContext, step: str, request: ChatRequest) -> str:
         try:
             return (await ask(ctx, model, request)).text
         except ServiceError as error:
-            logger.warning("The %s for the search of %s failed: %s", step, ctx.node.id, error)
+            logger.warning("The %s before the search in %s failed: %s", step, ctx.node.id, error)
             return ""
 
     return str(await ctx.step(step, [request.system, list(request.messages)], call, position=step))

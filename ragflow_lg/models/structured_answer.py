@@ -1,7 +1,7 @@
 """Answers that follow a JSON schema: requested in the prompt, parsed leniently, validated strictly.
 
 `SCHEMA_HEAD` begins the text that `append_schema` appends to a system prompt, so that a demo model or a test can find
-it: everything from there to the end.
+that text, which extends to the end of the prompt.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _MAX_APPLIED = 100_000
 _MAX_APPLIED_DEPTH = 60
 _MAX_REPAIRED_CHARS = 50_000
 _UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
-"""Keywords that run the schema's regular expressions, or resolve its references in their own way."""
+"""Keywords that run the schema's regular expressions or need special reference resolution."""
 _MAX_SHOWN_CHARS = 300
 
 
 def find_schema(outputs: Any) -> dict[str, Any] | None:
-    """Return the JSON schema that a component's ``outputs`` declare, or None.
+    """Return the JSON schema that a component's ``outputs`` declares, or None.
 
-    It is in ``structured``, directly or under ``schema``, ``structured`` or ``value``. A schema without
-    properties does not count. Source: RAGFlow's ``agent/component/llm.py`` and ``agent_with_tools.py``.
+    It is in ``structured``, directly or under ``schema``, ``structured`` or ``value``. Schemas without properties are
+    ignored. Source: RAGFlow's ``agent/component/llm.py`` and ``agent_with_tools.py``.
     """
     declared = _as_map(_as_map(outputs).get("structured"))
     candidates = (declared, *(_as_map(declared.get(name)) for name in ("schema", "structured", "value")))
@@ -49,7 +49,7 @@ def _as_map(value: Any) -> dict[str, Any]:
 
 
 def append_schema(system: str, schema: Mapping[str, Any]) -> str:
-    """Append the request for an answer with this schema to a system prompt."""
+    """Append a request for an answer with this schema to a system prompt."""
     return f"{system}\n{SCHEMA_HEAD}\n{json.dumps(schema, ensure_ascii=False)}"
 
 
@@ -71,9 +71,9 @@ def build_correction(problems: list[str]) -> str:
 
 
 def read_answer(answer: str) -> JsonValue:
-    """Parse an answer as JSON and repair it if possible: thinking, code fences, missing quotes and brackets.
+    """Parse an answer as JSON, repairing it if possible: thinking, code fences, missing quotes and missing brackets.
 
-    A repair may take seconds: call this in a thread. A very long answer is not repaired.
+    Repairs may take seconds, so call this in a thread. Very long answers are not repaired.
     """
     from json_repair import loads
 
@@ -88,7 +88,7 @@ def read_answer(answer: str) -> JsonValue:
 
 
 def find_schema_problem(schema: Mapping[str, Any]) -> str:
-    """Return what is wrong with a schema itself, or ``""``."""
+    """Return the problem with the schema itself, or ``""``."""
     require("schemas", "A structured answer")
     from jsonschema import Draft202012Validator, SchemaError
 
@@ -117,13 +117,13 @@ def _children(value: object) -> Iterable[object]:
 def find_problems(
     value: JsonValue, schema: Mapping[str, Any], where: str = "The schema in outputs.structured"
 ) -> list[str]:
-    """Return how a value differs from a schema; an empty list means that it matches. ``where`` begins error texts.
+    """Return how a value differs from a schema; an empty list means that it matches. ``where`` starts error messages.
 
-    If the schema itself is invalid, the value is only checked for being an object. Patterns are not
-    checked: a regular expression may run forever.
+    If the schema itself is invalid, the only check is that the value is an object. Patterns are not checked, because a
+    regular expression may run forever.
 
     Raises:
-        ComponentError: if the schema refers to something outside itself, or to itself endlessly.
+        ComponentError: if the schema refers to something outside itself, or refers to itself endlessly.
     """
     require("schemas", "A structured answer")
     from referencing.exceptions import Unresolvable
@@ -137,11 +137,11 @@ def find_problems(
     except Unresolvable as error:
         raise ComponentError(f"{where} refers to something outside itself: {error}") from None
     except (AttributeError, TypeError):
-        raise ComponentError(f"{where} refers to a part of itself that is not a schema.") from None
+        raise ComponentError(f"{where} refers to one of its parts that is not a schema.") from None
 
 
 def _checker(schema: Mapping[str, Any], where: str) -> Any:
-    """Return a validator with bounded work for any schema."""
+    """Return a validator that does a bounded amount of work for any schema."""
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 
@@ -151,12 +151,12 @@ def _checker(schema: Mapping[str, Any], where: str) -> Any:
     rules.update(dict.fromkeys(_UNCHECKED, _skip))
     extend = cast("Any", validators).extend
     checker = extend(Draft202012Validator, {name: budget.bound(rule) for name, rule in rules.items()})
-    # An empty registry: a reference to another document is an error, never a request.
+    # With an empty registry, a reference to another document is an error, never a request.
     return checker(schema, registry=cast("Any", Registry)())
 
 
 class _Budget:
-    """Counts the applications of a schema's keywords, in total and nested."""
+    """Counts how often a schema's keywords are applied, both overall and nested."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -167,7 +167,7 @@ class _Budget:
         def checked(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
             self.applied += 1
             self.depth += 1
-            # Well before Python's own limit of recursion, which the native parts of jsonschema do not survive.
+            # Well below Python's recursion limit; reaching it would crash the native parts of jsonschema.
             if self.applied > _MAX_APPLIED or self.depth > _MAX_APPLIED_DEPTH:
                 raise ComponentError(f"{self.where} is too deep, or refers to itself endlessly.")
             try:
@@ -179,7 +179,7 @@ class _Budget:
 
 
 def _without_patterns(rule: Any) -> Any:
-    """Skip ``additionalProperties`` next to ``patternProperties``, whose patterns it would run."""
+    """Skip ``additionalProperties`` next to ``patternProperties``, because it would run their patterns."""
 
     def checked(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
         if "patternProperties" not in schema:

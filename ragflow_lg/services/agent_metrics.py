@@ -1,4 +1,4 @@
-"""Metrics of agents: rounds, calls, seconds and tokens."""
+"""Agent metrics: rounds, calls, seconds and tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolMetrics(NamedTuple):
 
     @property
     def success_rate(self) -> float:
-        """The share of successful calls, from 0 to 1; 1 without calls."""
+        """The share of successful calls, from 0 to 1; 1 if there were no calls."""
         return (self.calls - self.failures) / self.calls if self.calls else 1.0
 
     def plus(self, other: ToolMetrics) -> ToolMetrics:
@@ -32,28 +32,27 @@ _NO_TOOLS: Mapping[str, ToolMetrics] = {}
 
 
 class AgentMetrics(Struct, frozen=True):
-    """The work of one visit of an agent, or of all visits of a run.
+    """The work done by one execution of an agent, or by all agents in a run.
 
-    Steps whose results were restored after a crash or a retry count in ``replayed`` only, so the runs of a session
-    add up
-    to the requests and calls that really happened.
+    Steps whose results were restored after a crash or a retry are only counted in ``replayed``, so the sum over a
+    session's runs is the number of requests and calls that were really made.
     """
 
     visits: int = 0
     total_s: float = 0.0
-    """For a run: the time of the agents on the canvas; agents that are tools work within it."""
+    """For a run: the time spent in the canvas's agents, including agents that they call as tools."""
     model_s: float = 0.0
     tool_s: float = 0.0
-    """The sum over all calls, even if they ran in parallel."""
+    """The total over all calls, even if they ran in parallel."""
     iterations: int = 0
-    """Rounds of the model."""
+    """The number of model rounds."""
     failed_iterations: int = 0
     tools: Mapping[str, ToolMetrics] = field(default_factory=lambda: _NO_TOOLS)
-    """By the names that the models see."""
+    """The tool metrics, by the names that models see."""
     usage: Usage = NO_USAGE
-    """Of the agent's own model; agents that are its tools have their own metrics."""
+    """The usage of the agent's own model; agents that it calls as tools have their own metrics."""
     replayed: int = 0
-    """Rounds and calls that were not repeated."""
+    """The number of restored rounds and calls, which were not repeated."""
     replayed_usage: Usage = NO_USAGE
     """The usage of those rounds."""
 
@@ -69,11 +68,11 @@ class AgentMetrics(Struct, frozen=True):
 
     @property
     def success_rate(self) -> float:
-        """The share of successful calls, from 0 to 1; 1 without calls."""
+        """The share of successful calls, from 0 to 1; 1 if there were no calls."""
         return ToolMetrics(self.calls, self.failures).success_rate
 
     def plus(self, other: AgentMetrics, *, is_nested: bool = False) -> AgentMetrics:
-        """Return the sum. The time of a nested agent is already part of its caller's time."""
+        """Return the sum. A nested agent's time is already included in its caller's time."""
         tools = dict(self.tools)
         for name, tool in other.tools.items():
             tools[name] = tools.get(name, ToolMetrics()).plus(tool)
@@ -82,7 +81,7 @@ class AgentMetrics(Struct, frozen=True):
             self.visits + other.visits,
             self.total_s + other.total_s - nested_s,
             self.model_s + other.model_s,
-            # The time of an agent that is a tool is in its own model and tool times.
+            # The time of an agent called as a tool is part of its own model and tool times.
             self.tool_s + other.tool_s - nested_s,
             self.iterations + other.iterations,
             self.failed_iterations + other.failed_iterations,
@@ -120,7 +119,7 @@ class AgentMetrics(Struct, frozen=True):
 
 
 def usage_json(usage: Usage) -> dict[str, JsonValue]:
-    """Return a usage as JSON."""
+    """Return token usage as JSON."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,

@@ -1,4 +1,4 @@
-"""Chat models: requests, answers, and the Protocols that adapters implement."""
+"""Chat models: requests, answers and the Protocols that adapters implement."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ragflow_lg.base.values import to_text
 
 
 class TokenBudget:
-    """A counter of used tokens with a limit. Usage also counts in the outer budget."""
+    """A counter of used tokens, with a limit. Usage also counts towards the outer budget."""
 
     def __init__(self, outer: TokenBudget | None = None) -> None:
         self.limit = 0
-        """The number of tokens after which the agent has to answer; 0 for no limit."""
+        """The number of tokens after which the agent must answer; 0 for no limit."""
         self.spent = 0
         self._outer = outer
         self._steps: set[str] = set()
@@ -40,7 +40,7 @@ class TokenBudget:
 
     @property
     def is_shared(self) -> bool:
-        """Whether an outer budget has a limit, which others use at the same time."""
+        """Whether an outer budget, which others use at the same time, has a limit."""
         return self._outer is not None and self._outer.is_limited
 
     @property
@@ -50,7 +50,7 @@ class TokenBudget:
 
 
 def count_tokens(request: ChatRequest, answer: ChatAnswer) -> int:
-    """Return the tokens of a model call, an estimate if the endpoint does not count them."""
+    """Return the number of tokens used by a model call, estimated if the endpoint does not report it."""
     counted = answer.usage.prompt_tokens + answer.usage.completion_tokens
     if counted:
         return counted
@@ -59,7 +59,7 @@ def count_tokens(request: ChatRequest, answer: ChatAnswer) -> int:
 
 
 class ToolCall(NamedTuple):
-    """A tool call that a model requests. ``arguments`` is the JSON text of the model, unchecked."""
+    """A tool call that a model requests. ``arguments`` is the model's JSON text, not validated."""
 
     id: str
     name: str
@@ -73,7 +73,7 @@ class Usage(NamedTuple):
     completion_tokens: int = 0
     calls: int = 0
     cost: float = 0.0
-    """By the prices in the settings, 0 without prices."""
+    """The cost according to the prices in the settings; 0 without prices."""
 
     def plus(self, other: Usage) -> Usage:
         """Return the sum."""
@@ -89,7 +89,7 @@ NO_USAGE, ONE_CALL = Usage(), Usage(calls=1)
 
 
 class ToolSchema(NamedTuple):
-    """A tool as presented to a model. ``parameters`` is the JSON schema of its arguments, an object."""
+    """A tool as presented to a model. ``parameters`` is the JSON schema of its arguments, which is always an object."""
 
     name: str
     description: str
@@ -99,13 +99,12 @@ class ToolSchema(NamedTuple):
 class ChatRequest(Struct, frozen=True):
     """One call of a chat model.
 
-    ``messages`` follow the system message: ``{"role": "user"|"assistant", "content": text}``, an assistant message
-    with
+    ``messages`` follow the system message: ``{"role": "user"|"assistant", "content": text}``, an assistant message with
     ``tool_calls`` (maps with the fields of `ToolCall`), and ``{"role": "tool", "tool_call_id", "content"}``.
     ``sampling`` has only the parameters that the canvas enables (``temperature``, ``top_p``, ``presence_penalty``,
-    ``frequency_penalty``, ``max_tokens``); ``images`` are ``data:`` URIs for the last user message;
+    ``frequency_penalty``, ``max_tokens``); ``images`` are ``data:`` URIs that belong to the last user message;
     ``template_kwargs`` is sent to the endpoint as ``chat_template_kwargs``; ``schema`` requests a structured answer
-    from models that support it; the answer ends at any text of ``stop``.
+    from models that support it; the answer ends at any of the ``stop`` texts.
     """
 
     system: str
@@ -120,7 +119,7 @@ class ChatRequest(Struct, frozen=True):
 
 
 class ChatDelta(NamedTuple):
-    """A piece of a streamed answer. ``is_thinking`` marks a provider's separate reasoning text.
+    """A piece of a streamed answer. ``is_thinking`` marks text from a provider's separate reasoning channel.
 
     ``calls`` are complete; they and ``usage`` arrive with the last pieces.
     """
@@ -132,7 +131,7 @@ class ChatDelta(NamedTuple):
 
 
 class ChatAnswer(NamedTuple):
-    """A complete answer, without a separate reasoning text."""
+    """A complete answer, without separate reasoning text."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -142,12 +141,12 @@ class ChatAnswer(NamedTuple):
 class ChatModel(Protocol):
     """A chat model, ready to be called.
 
-    Both methods raise `ragflow_lg.base.errors.ServiceError` if the call fails, also in the middle of a stream.
+    Both methods raise `ragflow_lg.base.errors.ServiceError` if the call fails, even in the middle of a stream.
     """
 
     @property
     def context_tokens(self) -> int:
-        """The maximum number of tokens of a request and its answer together."""
+        """The maximum total number of tokens in a request and its answer."""
         ...
 
     @property
@@ -162,7 +161,7 @@ class ChatModel(Protocol):
 
     @property
     def has_schemas(self) -> bool:
-        """Whether the model supports answers by JSON schema."""
+        """Whether the model supports answers that follow a JSON schema."""
         ...
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
@@ -170,7 +169,7 @@ class ChatModel(Protocol):
         ...
 
     def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        """Stream the answer; thinking is marked, or enclosed in ``<think>`` tags in the text."""
+        """Stream the answer. Thinking is either marked or enclosed in ``<think>`` tags in the text."""
         ...
 
 
@@ -178,5 +177,5 @@ class ChatModels(Protocol):
     """Chat models by the ``llm_id`` of a canvas; ``""`` is the default model."""
 
     def model(self, llm_id: str) -> ChatModel:
-        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` with the missing setting."""
+        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` naming the missing setting."""
         ...

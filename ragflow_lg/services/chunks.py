@@ -1,4 +1,4 @@
-"""Sanitized chunks and documents of a knowledge store, which may return anything."""
+"""Sanitizing the chunks and documents that a knowledge store returns, which may contain anything."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TEXTS = ("chunk_id", "id", "doc_id", "document_id", "docnm_kwd", "document_name
           "img_id", "url", "mom_id", "doc_type_kwd", "doc_type")  # fmt: skip
 _NUMBERS = ("similarity", "vector_similarity", "term_similarity")
 _DROPPED = ("vector", "content_ltks")
-"""Fields that only the search itself needs."""
+"""Fields that are needed only during the search."""
 
 
 def readable_chunks(rows: Sequence[Any]) -> list[dict[str, JsonValue]]:
-    """Return the readable chunks in order: typed fields, bounded texts, each with an id.
+    """Return the readable chunks in order, each with an id, typed fields and bounded texts.
 
     Raises:
         ServiceError: if there are rows and none is readable.
@@ -39,7 +39,7 @@ def readable_chunks(rows: Sequence[Any]) -> list[dict[str, JsonValue]]:
         size += sum(len(value) for value in chunk.values() if isinstance(value, str))
         if size > MAX_ALL_CHARS and chunks:
             logger.warning(
-                "Only the first %d of %d chunks are used: the rest exceeds the size limit.", len(chunks), len(rows)
+                "Only the first %d of %d chunks are used: the others exceed the size limit.", len(chunks), len(rows)
             )
             return chunks
         chunks.append(chunk)
@@ -51,7 +51,7 @@ def readable_chunks(rows: Sequence[Any]) -> list[dict[str, JsonValue]]:
 
 
 def readable_documents(documents: Iterable[tuple[Any, Any, Any]]) -> list[dict[str, JsonValue]]:
-    """Return documents in the format of references: ``{doc_name, doc_id, count}`` each."""
+    """Return documents in the format used in references: a ``{doc_name, doc_id, count}`` map for each."""
     return [
         {
             "doc_name": _text(name, MAX_FIELD_CHARS),
@@ -91,7 +91,7 @@ def _text(value: JsonValue, limit: int) -> str:
 
 
 def _sanitize_field(key: str, value: JsonValue) -> JsonValue:
-    """Return a field of unknown type if it is small, metadata only if it is a map; else None."""
+    """Return a field of unknown type if it is small (metadata only if it is a map), otherwise None."""
     if key == "document_metadata" and not isinstance(value, Mapping):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Outgoing HTTP: requests, responses, and the Protocol of the client."""
+"""Outgoing HTTP: requests, responses and the client Protocol."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 class HttpResponse(NamedTuple):
-    """A response with any status. ``text`` is decoded by the declared charset, else as UTF-8."""
+    """A response with any status. ``text`` is decoded using the declared charset, or UTF-8 by default."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,7 +33,7 @@ class HttpResponse(NamedTuple):
 
 
 class HttpClient(Protocol):
-    """The client for all outgoing requests, protected against access to private networks."""
+    """The client for all outgoing requests. It prevents access to private networks."""
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Send a request; redirects are not followed.

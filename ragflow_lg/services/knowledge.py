@@ -1,4 +1,4 @@
-"""Search in datasets: values and Protocols only.
+"""Dataset search: values and Protocols only.
 
 Source: RAGFlow's ``agent/tools/retrieval.py`` and ``rag/nlp/search.py``.
 """
@@ -13,7 +13,7 @@ from msgspec import Struct
 from ragflow_lg.services.references import Chunk
 
 Metadata: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
-"""``{key: {value as text: document ids}}``: the metadata of all documents of some datasets."""
+"""``{key: {value as text: document ids}}``: the metadata of all documents in some datasets."""
 
 
 class Dataset(NamedTuple):
@@ -26,7 +26,7 @@ class Dataset(NamedTuple):
 
 
 class DatasetSearch(Struct, frozen=True):
-    """One search. The weight of the vectors is ``1 - keywords_similarity_weight``.
+    """One search. The vector weight is ``1 - keywords_similarity_weight``.
 
     ``document_ids`` restricts the search to some documents; None means all, an empty tuple none.
     """
@@ -44,7 +44,7 @@ class DatasetSearch(Struct, frozen=True):
 
 
 class DocumentCount(NamedTuple):
-    """The number of matching chunks of one document."""
+    """The number of matching chunks in one document."""
 
     name: str
     id: str
@@ -52,10 +52,10 @@ class DocumentCount(NamedTuple):
 
 
 class SearchResult(Struct, frozen=True):
-    """The best ``top_n`` chunks of a search, best first, with RAGFlow's field names.
+    """The best ``top_n`` chunks for a search, best first, with RAGFlow's field names.
 
-    ``documents`` counts all chunks above the threshold, not only ``chunks``, highest count first. ``total`` is their
-    number.
+    ``documents`` counts all chunks above the threshold, not only ``chunks``, and is sorted by descending count.
+    ``total`` is the total number of these chunks.
     """
 
     chunks: tuple[Chunk, ...] = ()
@@ -64,22 +64,22 @@ class SearchResult(Struct, frozen=True):
 
 
 class Knowledge(Protocol):
-    """A store of datasets.
+    """A dataset store.
 
     Every method raises `ragflow_lg.base.errors.ServiceError` on failure.
     """
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Return datasets by the requested name or id. A name takes precedence over an id; unknown ones are omitted."""
+        """Return datasets by requested name or id. Names take precedence over ids; unknown datasets are omitted."""
         ...
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search datasets, which share one embedding model.
+        """Search datasets that share one embedding model.
 
         Raises:
-            SettingsError: for an unsupported option (``rerank_id``, ``toc_enhance``, ``use_kg``), by name.
-            ServiceError: if the store is unavailable, too slow, or returns an unusable answer; never an empty result
-                instead.
+            SettingsError: for an unsupported option (``rerank_id``, ``toc_enhance``, ``use_kg``); the message names it.
+            ServiceError: if the store is unavailable, too slow, or returns an unusable response. Failures are never
+            reported as an empty result.
         """
         ...
 
@@ -89,24 +89,24 @@ class Knowledge(Protocol):
 
 
 class Embedder(Protocol):
-    """An embedding model: texts to vectors of one length."""
+    """An embedding model: it converts texts to vectors of a fixed length."""
 
     @property
     def name(self) -> str:
-        """The display name: the model, or that it is a stand-in."""
+        """The display name: the model's name, or a description of the stand-in."""
         ...
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether the vectors reflect words only, not meaning."""
+        """Whether the vectors reflect only words, not their meaning."""
         ...
 
     async def embed_question(self, text: str) -> Sequence[float]:
-        """Return the vector of a question."""
+        """Return the vector for a question."""
         ...
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the vectors of chunks, in order."""
+        """Return the vectors for chunks, in order."""
         ...
 
 
@@ -114,7 +114,7 @@ class Embedders(Protocol):
     """Embedding models by the ``embd_id`` of a dataset; ``""`` is the default model."""
 
     def embedder(self, embedding_model: str) -> Embedder:
-        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` with the missing setting."""
+        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` naming the missing setting."""
         ...
 
 
@@ -130,5 +130,5 @@ class Rerankers(Protocol):
     """Rerankers by ``rerank_id``."""
 
     def reranker(self, rerank_id: str) -> Reranker:
-        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` with the missing setting."""
+        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` naming the missing setting."""
         ...

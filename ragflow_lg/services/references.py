@@ -1,4 +1,4 @@
-"""Citable sources: chunks of search results and their documents, by number.
+"""Citable sources: numbered chunks from search results, and their documents.
 
 Source: RAGFlow's ``agent/tools/base.py`` and ``rag/prompts/generator.py``.
 """
@@ -17,7 +17,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 logger = logging.getLogger(__name__)
 
 Chunk: TypeAlias = Mapping[str, JsonValue]
-"""A piece of a document in a search result; `add_chunks` accepts the various spellings of its fields."""
+"""A piece of a document in a search result. `add_chunks` accepts all spellings of its field names."""
 
 References: TypeAlias = dict[str, dict[str, Any]]
 """``{"chunks": {number: chunk}, "doc_aggs": {document name: …}}``, as sent in ``message_end``."""
@@ -58,7 +58,7 @@ def _hash(text: str, buckets: int) -> int:
 
 
 def citation_number(chunk_id: str) -> int:
-    """Return the number by which a chunk is cited. Two chunks may share one.
+    """Return the number by which a chunk is cited. Two chunks may have the same number.
 
     >>> citation_number("45743181"), citation_number("chunk-1")
     (386, 336)
@@ -67,7 +67,7 @@ def citation_number(chunk_id: str) -> int:
 
 
 def hash_text(text: str) -> str:
-    """Return the id of a chunk that has no id.
+    """Return an id for a chunk that has none.
 
     >>> hash_text("hello")
     '45743181'
@@ -76,9 +76,9 @@ def hash_text(text: str) -> str:
 
 
 def build_chunks(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, JsonValue]]:
-    """Build chunks from search results: title, URL, content and score of each.
+    """Build chunks from search results, given the title, URL, content and score of each.
 
-    Inline images are removed, contents are truncated.
+    Inline images are removed, and long contents are truncated.
     """
     chunks: list[dict[str, JsonValue]] = []
     for title, url, content, score in rows:
@@ -91,7 +91,7 @@ def build_chunks(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, 
 
 
 def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) -> str:
-    """Render chunks for a model, each under its number. The chunk that exceeds the budget is the last one."""
+    """Render chunks for a model, each under its number. The first chunk that exceeds the budget is the last one."""
     blocks: list[str] = []
     used = 0
     for chunk in chunks:
@@ -121,9 +121,10 @@ def _head_lines(chunk: Chunk) -> Iterable[str]:
 def add_chunks(
     references: References, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None
 ) -> References:
-    """Return references with more chunks and their documents. Of two chunks with one number, the first stays.
+    """Return references with chunks and their documents added. If two chunks have the same number, the first is kept.
 
-    ``documents`` are ``{doc_name, doc_id, count}`` each; by default those of the chunks, one chunk each.
+    ``documents`` are ``{doc_name, doc_id, count}`` maps. The default is the chunks' documents, counting each chunk
+    once.
     """
     more: References = {"chunks": {}, "doc_aggs": {}}
     collisions: list[str] = []
@@ -138,7 +139,7 @@ def add_chunks(
             name = to_text(chunk["document_name"])
             document = {"doc_name": name, "doc_id": chunk["document_id"], "count": 1, "url": chunk["url"]}
             more["doc_aggs"].setdefault(name, document)
-    if collisions:  # one line for all of them
+    if collisions:  # one log line for all of them
         examples = "; ".join(pair[:_SHOWN_CHARS] for pair in collisions[:_SHOWN_PAIRS])
         logger.warning(
             "%d pairs of chunks share a citation number; the first of each pair is cited: %s.",
@@ -151,9 +152,9 @@ def add_chunks(
 
 
 def merge_references(first: References, second: References) -> References:
-    """Merge references; existing chunks stay, and a document gets the larger of its two counts.
+    """Merge references. Existing chunks are kept, and the larger of a document's two counts is used.
 
-    The merge is idempotent: it makes no difference if a node that runs again adds the same references once more.
+    The merge is idempotent: if a node runs again and adds the same references, nothing changes.
     """
     documents = dict(first.get("doc_aggs", {}))
     for name, document in second.get("doc_aggs", {}).items():
@@ -163,7 +164,7 @@ def merge_references(first: References, second: References) -> References:
     if len(documents) > MAX_DOCUMENTS:
         logger.warning("Of %d documents, the first %d are listed.", len(documents), MAX_DOCUMENTS)
         documents = dict(list(documents.items())[:MAX_DOCUMENTS])
-    # New chunks go to the end, so that a checkpoint shares its beginning with the previous one.
+    # New chunks go to the end, so that each checkpoint starts with the same data as the previous one.
     chunks = dict(first.get("chunks", {}))
     for number, chunk in second.get("chunks", {}).items():
         chunks.setdefault(number, chunk)
@@ -171,7 +172,7 @@ def merge_references(first: References, second: References) -> References:
 
 
 def _reference_fields(chunk: Chunk) -> dict[str, JsonValue]:
-    """Return the fields of a chunk that the state stores and a citation shows, with bounded content."""
+    """Return the chunk fields that are stored in the state and shown in citations, with bounded content."""
     fields = {field: _first(chunk, names) for field, names in _NAMES.items()}
     if isinstance(content := fields["content"], str) and len(content) > MAX_CITED_CHARS:
         fields["content"] = content[:MAX_CITED_CHARS] + " …"

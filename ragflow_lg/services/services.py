@@ -1,6 +1,6 @@
-"""The services of a run, and the Protocols of files, clock and ids.
+"""The services of a run, and the Protocols for files, the clock and ids.
 
-The implementations are in ``adapters``; tests have their own. A component accesses services only through
+The implementations are in ``adapters``; tests have their own. Components access services only through
 ``RunContext.services``.
 """
 
@@ -23,19 +23,19 @@ class Files(Protocol):
     """A reader of uploaded files."""
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
-        """Return each file as text or, for an image, as ``data:`` URI, in order."""
+        """Return each file, in order, as text or (for an image) as a ``data:`` URI."""
         ...
 
 
 class Clock(Protocol):
-    """The time; replaceable in tests."""
+    """The current time; replaceable in tests."""
 
     def now(self) -> float:
-        """Return epoch seconds."""
+        """Return the time in epoch seconds."""
         ...
 
     def monotonic(self) -> float:
-        """Return monotonic seconds."""
+        """Return the monotonic time in seconds."""
         ...
 
     def local_time(self) -> str:
@@ -44,14 +44,14 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Ids and seeds; predictable in tests."""
+    """A source of ids and seeds; predictable in tests."""
 
     def run_id(self) -> RunId:
-        """Return a new id of 32 hexadecimal digits."""
+        """Return a new id with 32 hexadecimal digits."""
         ...
 
     def seed(self) -> int:
-        """Return the seed of a turn, from 0 to 2**31 - 1. Seed 0 always selects the first alternative."""
+        """Return a seed for a turn, from 0 to 2**31 - 1. Seed 0 always selects the first alternative."""
         ...
 
 
@@ -65,19 +65,18 @@ class SupportsClose(Protocol):
 
 
 class Caller(NamedTuple):
-    """The caller of a service: a node, or a tool call of a node.
+    """The caller of a service: a node, or one of its tool calls.
 
-    ``position`` distinguishes calls that may run at the same time. It has the rounds of the enclosing regions,
-    outermost
-    first, and the tool call: ``"2.0/1.1"``. A node inside a nested canvas is named after the node that runs that
-    canvas.
+    ``position`` distinguishes calls that may run at the same time. It contains the rounds of the enclosing regions,
+    outermost first, and the tool call: ``"2.0/1.1"``. A node inside a nested canvas is named after the node that runs
+    that canvas.
     """
 
     node: str = ""
     position: str = ""
 
     def within(self, outer: Caller) -> Caller:
-        """Return the caller as seen from outside the canvas that ``outer`` runs.
+        """Return this caller as seen from outside the canvas that ``outer`` runs.
 
         >>> Caller("LLM:A", "0").within(Caller("Canvas:N", "2/1.1"))
         Caller(node='Canvas:N/LLM:A', position='2/1.1>0')
@@ -102,11 +101,11 @@ class Services(Struct, frozen=True):
     policies: ToolPolicies = field(default_factory=ToolPolicies)
     for_caller: Callable[[Caller], Services] | None = None
     servers: Mapping[str, ToolServer] = field(default_factory=dict[str, ToolServer])
-    """Tool servers by the id that canvases use."""
+    """Tool servers, by the ids that canvases use."""
     knowledge: Knowledge | None = None
     """The datasets for Retrieval, None if the settings define none."""
     secrets: tuple[str, ...] = ()
-    """Keys and passwords of the settings, to redact them in all output."""
+    """Keys and passwords from the settings, which are redacted in all output."""
 
     def __repr__(self) -> str:
         """Hide the secrets."""
@@ -114,5 +113,5 @@ class Services(Struct, frozen=True):
 
     @property
     def all_secrets(self) -> tuple[str, ...]:
-        """The secrets, including the keys of tools."""
+        """The secrets, including tool keys."""
         return (*self.secrets, *self.tools.keys.values())

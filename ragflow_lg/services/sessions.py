@@ -1,6 +1,6 @@
-"""The session store as the runner uses it: a saver, leases, run records, cancellation.
+"""The session store as used by the runner: a saver, leases, run records and cancellation.
 
-``checkpoints`` has the implementations, for memory, SQLite and Redis.
+``checkpoints`` contains the implementations for memory, SQLite and Redis.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ LEASE_TOKEN = "__lease_token"
 """The key in LangGraph's ``configurable`` under which a run passes its lease token to the saver."""
 
 Trace: TypeAlias = list[dict[str, JsonValue]]
-"""The trace of a run's agents in RAGFlow's format: a list of
-``{"component_id": id, "trace": [{"path", "tool_name", "arguments", "result", "elapsed_time"}]}``."""
+"""The trace of a run's agents, in RAGFlow's format: a list of ``{"component_id": id, "trace": [{"path", "tool_name",
+"arguments", "result", "elapsed_time"}]}``."""
 
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
 """A ``waiting`` run has asked the user for input."""
 
 
 class RunRecord(Struct, frozen=True):
-    """The record of one run. Times are epoch milliseconds, 0 if the event has not happened."""
+    """The record of one run. Times are in epoch milliseconds, or 0 if the event has not happened."""
 
     run_id: str
     session: str
-    """The session's 32 hexadecimal digits."""
+    """The session id: 32 hexadecimal digits."""
     name: str = ""
-    """The session's name for its user."""
+    """The session's name, as its user knows it."""
     canvas_id: str = ""
-    """Name or id of the canvas for the process that started the run."""
+    """The name or id of the canvas in the process that started the run."""
     canvas_hash: str = ""
     tenant: str = ""
     checkpoint: str = ""
-    """Id of the checkpoint at which the run ended or waits."""
+    """The id of the checkpoint at which the run ended or is waiting."""
     parent_run: str = ""
-    """The run that this one continues, repeats or forks."""
+    """The id of the run that this run continues, repeats or forks."""
     status: RunStatus = "running"
     reason: str = ""
     """Why the run failed or was cancelled."""
@@ -54,11 +54,11 @@ class RunRecord(Struct, frozen=True):
 
 
 class Lease(Protocol):
-    """The right to write to one session. It renews itself until it is released or lost."""
+    """The right to write to one session. A lease renews itself until it is released or lost."""
 
     @property
     def token(self) -> int:
-        """Fencing token; grows with every lease of the session. Writes with an older token are rejected."""
+        """The fencing token. It increases with every lease of the session; writes with an older token are rejected."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class Lease(Protocol):
         ...
 
     async def is_ours(self) -> bool:
-        """Ask the store whether this lease is still valid. Returns True if the store fails."""
+        """Ask the store whether this lease is still valid. Return True if the store fails."""
         ...
 
     async def release(self) -> None:
@@ -76,15 +76,15 @@ class Lease(Protocol):
 
 
 class Leases(Protocol):
-    """Leases of sessions: one runner per session."""
+    """Session leases: one runner per session."""
 
     async def acquire(self, session: str, on_lost: Callable[[], None]) -> Lease:
         """Acquire the session. ``on_lost`` is called once if another runner takes it over.
 
-        The lease of a dead process on this machine is replaced at once, any other lease after it expires.
+        A lease of a dead process on this machine is replaced at once, any other lease after it expires.
 
         Raises:
-            SessionBusyError: if another live runner has the session; the text names it.
+            SessionBusyError: if another live runner has the session; the message names it.
         """
         ...
 
@@ -94,14 +94,14 @@ class Leases(Protocol):
 
 
 class Runs(Protocol):
-    """The records of runs."""
+    """Run records."""
 
     async def put(self, record: RunRecord) -> None:
-        """Store a record; replaces an older record of the run."""
+        """Store a record, replacing any older record of the run."""
         ...
 
     async def get(self, run_id: str) -> RunRecord | None:
-        """Return a record, or None."""
+        """Return a run's record, or None."""
         ...
 
     def of_session(self, session: str) -> AsyncIterator[RunRecord]:
@@ -118,56 +118,56 @@ class Runs(Protocol):
 
 
 class Cancels(Protocol):
-    """Cancellation of a session's turn from any process.
+    """Cancellation requests for a session's turn, from any process.
 
-    RAGFlow's key ``{task_id}-cancel`` is supported; the task is the session.
+    RAGFlow's key ``{task_id}-cancel`` is supported; the task id is the session id.
     """
 
     async def request(self, session: str) -> None:
-        """Request that the current run of the session stops."""
+        """Request that the session's current run be stopped."""
         ...
 
     def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
         """Call ``on_cancel`` once if a cancellation is requested inside the block.
 
-        An earlier request is stale and cleared.
+        An earlier request is stale and is cleared.
         """
         ...
 
 
 class Traces(Protocol):
-    """Traces of runs.
+    """Run traces.
 
-    On Redis under RAGFlow's key ``{task_id}-{message_id}-logs``, for 600 s.
+    Redis stores them under RAGFlow's key ``{task_id}-{message_id}-logs`` for 600 s.
     """
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store the trace of a run; replaces an older one. Traces of old runs of the session may be dropped."""
+        """Store a run's trace, replacing an older one. Traces of the session's old runs may be dropped."""
         ...
 
     async def get(self, run_id: str) -> Trace | None:
-        """Return the trace of a run by its id, RAGFlow's ``message_id``; None if it does not exist or has expired."""
+        """Return a run's trace by its id (RAGFlow's ``message_id``), or None if it does not exist or has expired."""
         ...
 
     async def delete_session(self, session: str) -> None:
-        """Delete the traces of a session. Must be called before its run records are deleted."""
+        """Delete a session's traces. This must be called before its run records are deleted."""
         ...
 
 
 class Steps(Protocol):
-    """Results of the steps within nodes, by key. A step is stored when ``put`` returns, not later."""
+    """Results of steps within nodes, by key. When ``put`` returns, the result is already stored."""
 
     async def put(self, key: str, value: JsonValue) -> None:
         """Store a result."""
         ...
 
     async def find(self, key: str) -> tuple[bool, JsonValue]:
-        """Return whether there is a result, and the result."""
+        """Return whether there is a stored result, and the result."""
         ...
 
 
 class SessionStore(Protocol):
-    """Everything about sessions, in one place."""
+    """All stored data about sessions."""
 
     @property
     def saver(self) -> BaseCheckpointSaver[Any]:
@@ -190,7 +190,7 @@ class SessionStore(Protocol):
         ...
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
-        """Return the id of the newest checkpoint of a thread, ``""`` if it has none.
+        """Return the id of a thread's newest checkpoint, or ``""`` if it has none.
 
         Raises:
             CheckpointError: if the store fails.
@@ -199,17 +199,17 @@ class SessionStore(Protocol):
 
     @property
     def traces(self) -> Traces:
-        """The traces of agents."""
+        """The agent traces."""
         ...
 
     async def delete_session(self, session: str) -> None:
-        """Delete checkpoints and records of a session."""
+        """Delete a session's checkpoints and records."""
         ...
 
 
 @asynccontextmanager
 async def hold_lease(leases: Leases, session: str) -> AsyncGenerator[int]:
-    """Hold the lease of a session inside the block. Yields the token.
+    """Keep a session's lease while inside the block. Yield the token.
 
     Raises:
         ConflictError: if another runner has the session.
@@ -222,5 +222,5 @@ async def hold_lease(leases: Leases, session: str) -> AsyncGenerator[int]:
 
 
 def with_lease_token(config: RunnableConfig, token: int) -> RunnableConfig:
-    """Return a config with the token of a lease."""
+    """Return a config that contains a lease's token."""
     return {**config, "configurable": {**config.get("configurable", {}), LEASE_TOKEN: token}}

@@ -1,6 +1,7 @@
-"""The policies of a deployment for tool calls of agents: permits, guards and a result cache.
+"""A deployment's policies for agents' tool calls: permits, guards and a result cache.
 
-All of it is data and Protocols, part of `Services`. By default everything is permitted, without guards and cache.
+This module contains only data and Protocols, which are part of `Services`. By default everything is permitted, and
+there are no guards and no cache.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ragflow_lg.base.values import JsonValue
 class ToolPermits(Struct, frozen=True):
     """The tools that may be called, by name or pattern (``*``, ``?``, ``[…]``), ignoring case.
 
-    Names are those of components and functions, ``mcp:ID/TOOL`` and ``canvas:NAME``.
+    Names are component and function names, ``mcp:ID/TOOL`` and ``canvas:NAME``.
 
     >>> ToolPermits(allow=("Wikipedia", "mcp:*"), deny=("mcp:shell/*",)).permits(["mcp:shell/run"])
     False
@@ -29,7 +30,7 @@ class ToolPermits(Struct, frozen=True):
     """Takes precedence over ``allow``."""
 
     def permits(self, names: Sequence[str]) -> bool:
-        """Return whether a tool with these names may be called. With any rule, a tool without a name may not."""
+        """Return whether a tool with these names may be called. If there are rules, a tool without a name may not."""
         if self.allow is None and not self.deny:
             return True
         if not names or _is_among(names, self.deny):
@@ -45,24 +46,24 @@ class ToolUse(Struct, frozen=True):
     """A tool call as a guard sees it."""
 
     tool: str
-    """The name that permits it."""
+    """The name by which it is permitted."""
     agent: str
-    """Id of the agent's node."""
+    """The id of the agent's node."""
     arguments: Mapping[str, Any]
 
 
 class Allow(Struct, frozen=True):
-    """Permit the call or the result unchanged."""
+    """Allow the call, or return the result, unchanged."""
 
 
 class Refuse(Struct, frozen=True):
-    """Reject the call or withhold its result. The model gets the reason."""
+    """Reject the call or withhold its result. The model receives the reason."""
 
     reason: str
 
 
 class Replace(Struct, frozen=True):
-    """Call the tool with other arguments (a map), or return another result; its sources are then omitted."""
+    """Call the tool with different arguments (a map), or return a different result, whose sources are then omitted."""
 
     value: JsonValue
 
@@ -73,25 +74,25 @@ Verdict: TypeAlias = Allow | Refuse | Replace
 class ToolGuard(Protocol):
     """A check of every tool call, including calls of agents and canvases that are tools themselves.
 
-    A guard that raises, returns no verdict or takes too long rejects the call.
+    If a guard raises an exception, returns no verdict or takes too long, the call is rejected.
     """
 
     async def before(self, use: ToolUse) -> Verdict:
-        """Judge a call before it is made."""
+        """Check a call before it is made."""
         ...
 
     async def after(self, use: ToolUse, result: JsonValue) -> Verdict:
-        """Judge a result, errors included, before the model gets it."""
+        """Check a result, including an error, before the model receives it."""
         ...
 
 
 class ResultCache(Protocol):
-    """A cache of tool results, for the tools that the deployment selects."""
+    """A cache for the results of tools that the deployment selects."""
 
     async def find(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue
     ) -> tuple[bool, JsonValue]:
-        """Return whether there is a result, and a copy of it."""
+        """Return whether there is a cached result, and a copy of it."""
         ...
 
     async def put(
@@ -101,7 +102,7 @@ class ResultCache(Protocol):
         ...
 
     def covers(self, names: Sequence[str]) -> bool:
-        """Return whether results of the tool with these names are cached."""
+        """Return whether the results of a tool with these names are cached."""
         ...
 
 
@@ -110,5 +111,5 @@ class ToolPolicies(Struct, frozen=True):
 
     permits: ToolPermits = ToolPermits()
     guards: tuple[ToolGuard, ...] = ()
-    """Called in order; each sees the replacements of the previous one."""
+    """The guards are called in order; each one sees the replacements made by the previous ones."""
     cache: ResultCache | None = None

@@ -1,4 +1,4 @@
-"""Tools outside the process: MCP servers, and endpoints and keys of HTTP services."""
+"""Tools outside the process: MCP servers, and the endpoints and keys of HTTP services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.base.values import JsonValue
 
 
 class ServerAnswer(Struct, frozen=True):
-    """The result of a server's tool. ``others`` are the kinds of non-text contents, for example ``image``."""
+    """The result of a server's tool. ``others`` lists the kinds of non-text content, for example ``image``."""
 
     texts: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class ServerAnswer(Struct, frozen=True):
 
 
 class ToolServer(Protocol):
-    """A tool server of the settings that speaks the Model Context Protocol."""
+    """A tool server from the settings that implements the Model Context Protocol."""
 
     def check(self, tool: str) -> None:
         """Raise `SettingsError` if a canvas may not call the tool, or no call is possible at all."""
@@ -38,7 +38,7 @@ class ToolServer(Protocol):
 
 
 class ToolSettings(Struct, frozen=True):
-    """Settings of tools: alternative endpoints of their services, and keys, by the name of the service."""
+    """Tool settings: alternative endpoints and keys for services, by service name."""
 
     endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -48,9 +48,9 @@ class ToolSettings(Struct, frozen=True):
         return f"ToolSettings(endpoints={self.endpoints!r}, keys of {sorted(self.keys)})"
 
     def endpoint(self, service: str, default: str) -> str:
-        """Return the endpoint of a service, without a trailing slash."""
+        """Return a service's endpoint, without a trailing slash."""
         return (self.endpoints.get(service) or default).rstrip("/")
 
     def key(self, service: str) -> str:
-        """Return the key of a service, ``""`` if there is none."""
+        """Return a service's key, or ``""`` if it has none."""
         return self.keys.get(service, "").strip()

@@ -1,4 +1,4 @@
-"""Jinja templates in a sandbox with limits of size and time.
+"""Jinja templates in a sandbox with size and time limits.
 
 Imports `ragflow_lg.base` and `ragflow_lg.dsl`.
 """

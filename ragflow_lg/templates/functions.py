@@ -1,6 +1,6 @@
-"""Functions, filters and methods of Jinja templates: each builds a bounded value in a bounded step.
+"""Functions, filters and methods for Jinja templates. Each builds a value of bounded size in bounded time.
 
-Jinja's own are used if they have these bounds. The others are reimplemented with the same meaning.
+Jinja's own versions are used if they are bounded. The others are reimplemented with the same behaviour.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS, MAX_RANGE, charge
 
 MAX_DIGITS = 1000
-"""Maximum length of a text that is parsed as a whole number."""
+"""Maximum length of a text that is parsed as an integer."""
 
 _TOO_LONG = "the text or list would be too long"
 _TOO_LARGE = "the number would be too large"
 
 
 def find_operand_problem(operator: str, left: Any, right: Any) -> str:
-    """Return why an operation could grow without bound, or ``""``: huge texts, huge numbers, formatting, sets."""
+    """Return why the result could be too large (huge texts or numbers, formatting, sets), or ``""``."""
     operands = (left, right)
     if any(isinstance(operand, Undefined) for operand in operands):
         return ""  # Jinja raises an error
@@ -43,7 +43,7 @@ def find_operand_problem(operator: str, left: Any, right: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Convert a value to text in the project's usual way."""
+    """Convert a value to text as elsewhere in the project."""
     if isinstance(value, Undefined):
         return str(value)
     if isinstance(value, Iterable) and not isinstance(value, str | list | tuple | dict):
@@ -55,7 +55,7 @@ def format_value(value: Any) -> str:
 
 
 class _Namespace(Namespace):
-    """Jinja's namespace, printed without its contents: nested namespaces could grow exponentially."""
+    """Jinja's namespace, printed without its contents because nested namespaces could grow exponentially."""
 
     def __repr__(self) -> str:
         return "<Namespace>"
@@ -69,13 +69,13 @@ def _bounded_range(*bounds: int) -> range:
 
 
 def _build_dict(source: Any = (), /, **entries: Any) -> dict[Any, Any]:
-    """Build a map. Keys of pairs must be texts: numbers could be chosen so that their hashes collide."""
+    """Build a map. The keys of pairs must be text, because numbers could be chosen so that their hashes collide."""
     if isinstance(source, dict):
         return {**cast("dict[Any, Any]", source), **entries}
     pairs: dict[Any, Any] = {}
     for key, value in source:
         if not isinstance(key, str):
-            raise SecurityError("the keys of a map must be texts")
+            raise SecurityError("map keys must be text")
         pairs[key] = value
     return {**pairs, **entries}
 
@@ -111,7 +111,7 @@ def _join(values: Iterable[Any], separator: str) -> str:
 
 @pass_environment
 def _sum(environment: Environment, values: Iterable[Any], attribute: Any = None, start: float = 0) -> float:
-    """Add numbers. Jinja's own filter also adds lists, copying the sum at every step."""
+    """Add numbers. Jinja's own filter also adds lists, copying the sum in every step."""
     total = start
     for value in _attributes(environment, values, attribute):
         if not isinstance(value, int | float):
@@ -124,7 +124,7 @@ def _sum(environment: Environment, values: Iterable[Any], attribute: Any = None,
 def _unique(
     environment: Environment, values: Iterable[Any], case_sensitive: bool = False, attribute: Any = None
 ) -> Iterator[Any]:
-    """Drop duplicates. They are compared as texts, whose hashes cannot be made to collide."""
+    """Drop duplicates. Values are compared as text, whose hashes cannot be made to collide."""
     seen: set[str] = set()
     for value in values:
         (key,) = _attributes(environment, [value], attribute)
@@ -136,7 +136,7 @@ def _unique(
 
 
 def _distinct_text(value: Any) -> str:
-    """Convert a value to a text that is equal only for equal values; 1, 1.0 and true are equal."""
+    """Convert a value to text. The texts are equal only for equal values; 1, 1.0 and true count as equal."""
     if isinstance(value, float) and not value.is_integer():
         return f"number {value!r}"
     if isinstance(value, int | float):
@@ -181,7 +181,7 @@ def _slice(values: Iterable[Any], count: int, fill: Any = None) -> Iterator[list
 
 
 def _strip_tags(value: Any) -> str:
-    """Drop tags and comments, in linear time: Jinja's own filter copies the text for each comment."""
+    """Remove tags and comments in linear time. Jinja's own filter copies the text for each comment."""
     text = _cut_between(_cut_between(format_value(value), "<!--", "-->"), "<", ">")
     return html.unescape(" ".join(text.split()))
 
@@ -235,7 +235,7 @@ METHODS = frozenset(
         *("rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper", "values"),
     )
 )
-"""Methods of texts, lists and maps whose result is never larger than their object."""
+"""Methods of text, lists and maps whose result is never larger than the object itself."""
 
 
 def _join_method(separator: str, values: Iterable[Any]) -> str:
@@ -243,10 +243,10 @@ def _join_method(separator: str, values: Iterable[Any]) -> str:
 
 
 TEXT_METHODS: Mapping[str, Callable[..., str]] = {"join": _join_method, "replace": _replace}
-"""Replacements of Python's text methods, by name; the text is the first argument."""
+"""Replacements for Python's string methods, by name; the text is the first argument."""
 
 
 def list_forbidden_methods() -> frozenset[str]:
-    """Return the methods that values have in Python but not in a template."""
+    """Return the methods that values have in Python but not in templates."""
     names = {name for kind in (str, list, dict, int, float) for name in dir(kind) if not name.startswith("_")}
     return frozenset(names - METHODS - TEXT_METHODS.keys())

@@ -1,11 +1,11 @@
-"""Jinja templates of Message and StringTransform, in a sandbox with limits.
+"""Jinja templates in Message and StringTransform, rendered in a sandbox with limits.
 
-A reference ``{n@result}`` inside a Jinja template is a variable of the template: RAGFlow turns it into the
-token ``n_result`` and searches the rendered text for remaining tokens. Here each reference becomes a
-variable with the original value, so loops and filters work on lists and maps, and the output is never
-searched. Source: RAGFlow's ``agent/component/message.py``.
+A reference ``{n@result}`` inside a Jinja template is a template variable. RAGFlow turns it into the token ``n_result``
+and searches the rendered text for remaining tokens. Here each reference becomes a variable with the original value, so
+loops and filters work on lists and maps, and the output is never searched. Source: RAGFlow's
+``agent/component/message.py``.
 
-A rendering runs in a thread and limits itself: see `ragflow_lg.templates.sandbox`.
+Templates are rendered in a thread, with limits: see `ragflow_lg.templates.sandbox`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def has_jinja(template: Template) -> bool:
 
 
 def find_syntax_error(template: Template) -> str:
-    """Return what is wrong with a Jinja template, or ``""``."""
+    """Return a Jinja template's syntax error, or ``""``."""
     from jinja2 import TemplateError
 
     from ragflow_lg.templates import sandbox as template_sandbox
@@ -47,24 +47,24 @@ def find_syntax_error(template: Template) -> str:
     except (TemplateError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
         names = {name: text for text, name in _name_references(template).items()}
         problem = str(error.message if isinstance(error, TemplateError) else error.args[0] if error.args else "")
-        problem = _POSITION.sub("", problem)  # positions refer to the generated source, not to the author's
+        problem = _POSITION.sub("", problem)  # positions refer to the generated source, not the author's
         return _NAME.sub(lambda m: names.get(m[0], m[0]), problem).rstrip(".") or "it is nested too deeply"
     return ""
 
 
 async def render(template: Template, values: Mapping[str, JsonValue]) -> str:
-    """Render a template; ``values`` has the value of each reference by its text.
+    """Render a template; ``values`` maps each reference's text to its value.
 
     A template that is invalid or fails at run time is returned as text, with its references filled in.
 
     Raises:
-        ComponentError: if it exceeds a limit of size or time.
+        ComponentError: if it exceeds a size or time limit.
     """
     if not has_jinja(template):
         return _fill_references(template, values)
     if len(template.source) > MAX_SOURCE_CHARS:
         raise ComponentError(f"The template is longer than {MAX_SOURCE_CHARS:,} characters.")
-    import asyncio  # slower to import than the check of a canvas
+    import asyncio  # importing it takes longer than checking a canvas
 
     return await asyncio.to_thread(_render_jinja, template, values)
 
@@ -112,12 +112,12 @@ def _fill_references(template: Template, values: Mapping[str, JsonValue]) -> str
 
 
 def _variable_name(text: str) -> str:
-    """Return RAGFlow's name of the variable for a reference, which authors may also use directly."""
+    """Return RAGFlow's variable name for a reference, which authors can also use directly."""
     return _NOT_NAME.sub("_", text)
 
 
 def _name_references(template: Template) -> dict[str, str]:
-    """Return a variable name for each reference that does not occur in the template."""
+    """Return, for each reference, a variable name that does not occur in the template."""
     taken = set(_PREFIX.findall(template.source))
     prefix = next(prefix for number in itertools.count() if (prefix := f"ref{number}_") not in taken)
     texts = dict.fromkeys(reference.text for reference in template.references)
@@ -147,7 +147,7 @@ def _source(template: Template) -> str:
 
 
 def _with_variables(kind: str, text: str, known: frozenset[str]) -> str:
-    """Return a token whose variables Jinja evaluates, also within string literals."""
+    """Return a token whose variables Jinja evaluates, even within string literals."""
     if "ref" not in text or known.isdisjoint(_NAME.findall(text)):
         return text
     if kind == "data":
@@ -175,6 +175,6 @@ def _concatenate(quote: str, text: str, known: frozenset[str]) -> str:
 
 
 def _quote(quote: str, text: str) -> str:
-    """Quote a piece; a backslash before a variable must not escape the quote."""
+    """Quote a piece so that a backslash before a variable does not escape the quote."""
     is_open = (len(text) - len(text.rstrip("\\"))) % 2
     return quote + text + "\\" * is_open + quote

@@ -1,4 +1,4 @@
-"""The budget of one rendering of a Jinja template: size and time."""
+"""The size and time budget for rendering a Jinja template."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragflow_lg.base.errors import ComponentError
 
 MAX_OUTPUT_CHARS = 2_000_000
 MAX_SIZE = 10_000_000
-"""Maximum number of characters and entries that one rendering may create, including discarded ones."""
+"""Maximum number of characters and entries that rendering one template may create, including discarded ones."""
 MAX_RANGE = 10_000
 MAX_SECONDS = 2.0
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class Budget:
-    """The remaining size and time of one rendering."""
+    """The remaining size and time for rendering one template."""
 
     def __init__(self) -> None:
         self._left = MAX_SIZE
         self._deadline = time.monotonic() + MAX_SECONDS
 
     def charge(self, value: object) -> None:
-        """Subtract the size of a value: its characters and entries, counted as often as the value contains them.
+        """Subtract a value's size: its characters and entries, counting repeated ones each time.
 
         Raises:
             ComponentError: if the size or the time is used up.
@@ -53,11 +53,11 @@ _budget: ContextVar[Budget] = ContextVar("template_budget")
 
 
 def start_budget() -> None:
-    """Start a new budget for the rendering in this thread."""
+    """Start a new budget for the template being rendered in this thread."""
     _budget.set(Budget())
 
 
 def charge(value: T) -> T:
-    """Charge a value to the rendering in this thread, and return it."""
+    """Charge a value to this thread's budget, and return the value."""
     _budget.get().charge(value)
     return value

@@ -1,10 +1,10 @@
-"""The Jinja environment of `ragflow_lg.templates.render` and its limits.
+"""The Jinja environment for `ragflow_lg.templates.render`, with its limits.
 
-Runaway templates are stopped: every round of a loop, call, filter, test, lookup, operation and printed value is
-charged to the `Budget` of its rendering, which ends it when time or size runs out. Each single step between two
-charges is small, because no value can exceed the budget.
+Runaway templates are stopped: every loop round, call, filter, test, lookup, operation and printed value is charged to
+the template's `Budget`, which stops rendering when time or size runs out. The steps between two charges are small,
+because no value can exceed the budget.
 
-Importing this module imports Jinja, so it is imported only where a template is parsed.
+Importing this module imports Jinja, so it is imported only when a template is parsed.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ def check(source: str) -> None:
 
 @functools.lru_cache(maxsize=64)
 def compile_template(source: str) -> Template:
-    """Compile a template. It raises Jinja's errors and any error of the template's own code."""
+    """Compile a template. Rendering it can raise Jinja's errors and any error from the template's own code."""
     return _environment().from_string(source)
 
 
 def tokenize(source: str) -> list[tuple[str, str]]:
-    """Return the kind and the text of every token; joined, the texts are an equivalent template.
+    """Return the kind and text of every token. The concatenated texts form an equivalent template.
 
     Raises:
         TemplateError: if it cannot be split into tokens.
     """
     pairs = [(kind, text) for _, kind, text in _environment().lexer.tokeniter(source, None)]
-    # Jinja drops one line end at the end of a template, and would drop another one of the joined text.
+    # Jinja drops one trailing newline from a template, and would drop another one from the joined text.
     return [*pairs, ("data", "\n")] if source.endswith(("\n", "\r")) else pairs
 
 
 def _with_charge(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)  # keeps the marks that tell Jinja which arguments to pass
+    @functools.wraps(function)  # keep the marks that tell Jinja which arguments to pass
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return charge(function(*args, **kwargs))
 
@@ -78,10 +78,10 @@ def _with_charge(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _ChargeInserter(NodeTransformer):
-    """Inserts a charge for each new or compared value, each round of a loop and each run of a macro."""
+    """Inserts a charge for each new or compared value, each loop round and each macro call."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
-        """Convert ``a ~ b`` to an addition of texts, which the sandbox checks."""
+        """Convert ``a ~ b`` to a text addition, which the sandbox checks."""
         parts: list[nodes.Expr] = [_apply_filter(self.visit(part), "string") for part in node.nodes]
         return functools.reduce(nodes.Add, parts[1:], parts[0])
 
@@ -133,11 +133,11 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().is_safe_attribute(obj, attr, value) and (attr in METHODS or not is_value)
 
     def wrap_str_format(self, value: Any) -> None:
-        """Disable ``format``: a width in it creates a text of any length."""
+        """Disable ``format``, because a width can create text of any length."""
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         result = super().call(*args, **kwargs)
-        # A view counts as one entry, but may be contained many times.
+        # A view counts as one entry, but values may contain it many times.
         is_view = isinstance(result, KeysView | ValuesView | ItemsView)
         return charge(list(cast("Iterable[Any]", result)) if is_view else result)
 

@@ -1,8 +1,8 @@
-"""From engine events to RAGFlow's wire events; the only place that determines RAGFlow's order.
+"""Conversion of engine events to RAGFlow's wire events. Only this module determines RAGFlow's order.
 
-Three things differ from the order of execution. A model's answer is shown live by the Message after it: the Message
-opens with the first delta, before its own node runs. Only one Message is open at a time, because ``message`` frames do
-not identify their Message. The ``node_finished`` of a streaming model waits for the end of its Message.
+Three things differ from the execution order. A model's answer is shown live by the Message after it: the Message opens
+with the first delta, before its own node runs. Only one Message is open at a time, because ``message`` frames do not
+identify their Message. The ``node_finished`` of a streaming model waits for the end of its Message.
 
 The class is pure: no clock, no I/O. It mirrors outputs and globals by reference, so that it can show the text between
 two models' answers before the Message itself runs.
@@ -39,7 +39,7 @@ from ragflow_lg.wire import wire_events as wire
 
 
 class _Answer(Struct):
-    """The answer of one visit of a streaming model so far."""
+    """The answer so far from one execution of a streaming model."""
 
     deltas: list[Delta] = field(default_factory=list[Delta])
     is_done: bool = False
@@ -47,22 +47,22 @@ class _Answer(Struct):
 
 
 class _Show(Struct, eq=False):
-    """One Message while it is shown. ``segments`` is None for a text that comes in one piece."""
+    """A Message while it is shown. ``segments`` is None if the text arrives in one piece."""
 
     node: NodeId
     segments: tuple[str | Reference, ...] | None
     is_running: bool = False
-    """Whether the Message's own node has started; before that, its text comes from the mirror."""
+    """Whether the Message's own node has started; until then, its text is read from the mirror."""
     at: int = 0
     """The next segment to show."""
     shown: int = 0
-    """Number of deltas of that segment already shown."""
+    """The number of deltas in that segment that have been shown."""
     known: dict[int, str] = field(default_factory=dict[int, str])
     finished: NodeFinished | None = None
 
 
 class Projection:
-    """Turns the engine events of one turn into wire events."""
+    """Converts one turn's engine events to wire events."""
 
     def __init__(self, plan: Plan, *, created_at: float) -> None:
         self._plan = plan
@@ -79,10 +79,10 @@ class Projection:
         self._shows: dict[NodeId, _Show] = {}
         self._open: _Show | None = None
         self._ended: set[NodeId] = set()
-        """Messages that ended early; further text of their nodes is not shown."""
+        """Messages that ended early; further text from their nodes is not shown."""
         self._waiting: dict[NodeId, tuple[str, Mapping[str, Mapping[str, JsonValue]]]] = {}
         self._is_recalled = False
-        """Whether nodes may have run that the mirror does not know, in a region entered by an earlier run."""
+        """Whether nodes unknown to the mirror may have run, in a region that an earlier run entered."""
         self._bodies = {region.item: region.body for region in plan.regions.values() if region.item}
 
     def feed(self, event: EngineEvent) -> Iterable[wire.WireEvent]:
@@ -130,7 +130,7 @@ class Projection:
         return bool(self._waiting)
 
     def user_inputs(self) -> wire.UserInputs:
-        """Return the event that asks the user: the fields of all waiting nodes, and the tips of the last one."""
+        """Return the event that asks for input, with the fields of all waiting nodes and the tips of the last one."""
         inputs: dict[str, Any] = {}
         tips = ""
         for node in sorted(self._waiting, key=lambda n: self._plan.nodes[n].rank):
@@ -143,14 +143,14 @@ class Projection:
     def _on_started(self, event: NodeStarted) -> Iterator[wire.WireEvent]:
         node = event.node
         self._waiting.pop(node, None)
-        for inner in self._bodies.get(node, ()):  # another round begins
+        for inner in self._bodies.get(node, ()):  # another round starts
             self._tokens.pop(inner, None)
             self._ended.discard(inner)
         if self._plan.nodes[node].streams_to:
             self._answers[node] = _Answer()
         show = self._shows.get(node)
         if show is not None and not show.is_running:
-            show.is_running = True  # its node_started was sent when it opened
+            show.is_running = True  # its node_started event was sent when it opened
             return
         if node in self._plan.messages and node not in self._ended:
             self._shows[node] = self._new_show(node, is_running=True)
@@ -175,7 +175,7 @@ class Projection:
 
     def _on_model_finished(self, event: NodeFinished, answer: _Answer) -> Iterator[wire.WireEvent]:
         if event.error is None:
-            # A default value that replaced the answer is shown after the text that was already streamed.
+            # If a default value replaced the answer, it is shown after the text that was already streamed.
             text = to_text(event.outputs.get(STREAMED_OUTPUT))
             if answer.deltas and text != "".join(_tagged_text(delta) for delta in answer.deltas):
                 answer.deltas.append(Delta(event.node, text))
@@ -222,7 +222,7 @@ class Projection:
             yield from self._close(show, show.finished)
 
     def _next_show(self) -> _Show | None:
-        """Return the first Message by rank that has something to show."""
+        """Return the first Message, by rank, that has something to show."""
         waiting = [show for show in self._shows.values() if show.known or show.finished]
         waiting += self._openable()
         return min(waiting, key=lambda show: self._plan.nodes[show.node].rank, default=None)
@@ -294,7 +294,7 @@ class Projection:
         return answer if answer.shown_by is show and not is_repeated else None
 
     def _text(self, show: _Show, segment: str | Reference) -> str | None:
-        """Return the text of a segment, or None while it is unknown."""
+        """Return a segment's text, or None while it is unknown."""
         if show.at in show.known:
             return show.known[show.at]
         if show.finished is not None:
@@ -322,7 +322,7 @@ class Projection:
         yield self._node_finished(finished)
 
     def _abort(self, show: _Show) -> Iterator[wire.WireEvent]:
-        """End a Message whose remaining text will not come. The text already shown stays."""
+        """End a Message whose remaining text will not arrive. Text that was already shown remains."""
         self._open = None
         self._shows.pop(show.node, None)
         if not show.is_running:
@@ -330,7 +330,7 @@ class Projection:
         yield wire.MessageEnd({})
 
     def _queue_fallback(self, event: NodeFinished) -> None:
-        """Queue the fallback text of a failed node as its own message, then its ``node_finished``."""
+        """Queue a failed node's fallback text as a separate message, followed by its ``node_finished``."""
         self._shows[event.node] = _Show(event.node, None, is_running=True, known={0: event.fallback}, finished=event)
 
     # Bookkeeping

@@ -1,8 +1,7 @@
-"""RAGFlow's run events as its clients read them.
+"""RAGFlow's run events, as received by its clients.
 
-Names, keys and their order follow RAGFlow's ``agent/canvas.py``. Each class builds the ``data`` of one event;
-`Envelope` adds the rest. ``created_at`` is always epoch seconds, unlike in RAGFlow, which sometimes sends a monotonic
-clock.
+Names, keys and their order follow RAGFlow's ``agent/canvas.py``. Each class builds the ``data`` object of an event, and
+`Envelope` adds the rest. ``created_at`` is always in epoch seconds; RAGFlow sometimes sends monotonic time instead.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class MessageEnd(Struct):
 
 
 class UserInputs(Struct):
-    """The turn waits for a form."""
+    """The turn is waiting for an answer to a form."""
 
     event: ClassVar[str] = "user_inputs"
     inputs: dict[str, Any]
@@ -149,7 +148,7 @@ WireEvent: TypeAlias = (
 
 
 class FramePayload(Protocol):
-    """The content of a frame: a wire event, or a record among them."""
+    """The content of a frame: a wire event or an agent record."""
 
     event: ClassVar[str]
 

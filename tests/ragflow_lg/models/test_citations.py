@@ -112,5 +112,5 @@ async def test_an_answer_without_citations_is_requested_once_more() -> None:
 
 
 async def test_a_second_answer_without_citations_is_an_error() -> None:
-    with pytest.raises(ComponentError, match="cites none"):
+    with pytest.raises(ComponentError, match="does not cite any"):
         await run_check("Water.", "Still water.")
