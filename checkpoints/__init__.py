@@ -1,4 +1,4 @@
-"""Stores of sessions: LangGraph savers, leases, run records, traces and cancellation, for memory, SQLite and Redis.
+"""Session stores: LangGraph savers, leases, run records, traces and cancellation, for memory, SQLite and Redis.
 
 May import: `services`, `base`.
 """

@@ -1,4 +1,4 @@
-"""The backends by URL scheme. A new backend is one folder (or module), a scheme in `store_url` and a case here."""
+"""The backends, by URL scheme. To add one, write a folder (or module), a scheme in `store_url` and a case here."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TTL_S = 30 * 24 * 3600
 
 @asynccontextmanager
 async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S) -> AsyncGenerator[Store]:
-    """Open the store at a URL, and close it on exit.
+    """Open the store at a URL and close it on exit.
 
-    ``memory://`` ends with the process. ``sqlite:///PATH`` is a file that only its owner can read. ``redis://``,
-    ``rediss://`` and ``redis+sentinel://`` are servers with the modules JSON and search. ``prefix`` separates
-    deployments on one server. Stored data is never revived as an object.
+    A ``memory://`` store ends with the process. ``sqlite:///PATH`` is a file that only its owner can read.
+    ``redis://``, ``rediss://`` and ``redis+sentinel://`` are servers with the JSON and search modules. ``prefix``
+    separates deployments that share a server. Stored data is never deserialized into objects.
 
     Raises:
-        CheckpointError: for an unknown scheme, or a store that cannot be opened.
+        CheckpointError: if the scheme is unknown or the store cannot be opened.
     """
     kind = store_kind(url)
     if kind == "memory":
@@ -48,14 +48,14 @@ async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = T
 
 
 async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:
-    """Check the store at a URL. If it cannot be reached, that result is the last one."""
+    """Check the store at a URL. If it cannot be reached, no further checks follow."""
     try:
         kind = store_kind(url)
     except CheckpointError as error:
         text, _, advice = str(error).partition(": ")
         return [CheckResult(False, text, advice[:1].upper() + advice[1:])]
     if kind == "memory":
-        advice = "Sessions end with the process; use sqlite:/// or redis:// to keep them."
+        advice = "Sessions are lost when the process ends; use sqlite:/// or redis:// to keep them."
         return [CheckResult(True, "sessions are stored in memory", advice)]
     if kind == "sqlite":
         from ragflow_lg.checkpoints.sqlite.sqlite_probe import describe_missing_file, probe_sqlite

@@ -1,4 +1,4 @@
-"""LangGraph's own objects in channels as plain values, and back. Stored data never becomes any other object."""
+"""Converts LangGraph's own channel objects to plain values and back. Stored data never becomes any other object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.checkpoints.saver_internals import ERROR_CHANNEL, INTERRUPT_CHAN
 
 
 def to_plain(channel: str, value: Any) -> Any:
-    """Return the value of a channel without LangGraph objects."""
+    """Return a channel's value without LangGraph objects."""
     if channel == INTERRUPT_CHANNEL:
         return _plain_interrupts(value)
     if channel == TASKS_CHANNEL:
@@ -26,7 +26,7 @@ def to_object(channel: str, value: Any) -> Any:
     """Return the value that a channel had before `to_plain`.
 
     Raises:
-        TypeError, LookupError, AttributeError: if the stored value was modified by somebody else.
+        TypeError, LookupError, AttributeError: if the stored value was modified by something else.
     """
     if channel == INTERRUPT_CHANNEL:
         pauses = value.get("pauses")

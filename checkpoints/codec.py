@@ -1,9 +1,9 @@
-"""State values as text, the only thing that an inner checkpointer sees, so that reading never creates objects.
+"""State values as text. An inner checkpointer sees nothing but text, so reading never creates objects.
 
-One value is one JSON text. Parts of a kilobyte and more are *blobs*, stored once under the hash of their text, and
-replaced by a mark in the surrounding text. The marks are bytes that JSON text never contains, so no data looks like a
-mark. Large maps and lists are split further into groups of entries, counted from the start: after an append nearly all
-blobs are shared with the previous version.
+Each value is one JSON text. Parts of a kilobyte or more are *blobs*: they are stored once, under the hash of their
+text, and replaced by a mark in the surrounding text. The marks are bytes that never occur in JSON text, so no data
+looks like a mark. Large maps and lists are split further into groups of entries, counted from the start, so that after
+an append nearly all blobs are shared with the previous version.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ragflow_lg.base.errors import CheckpointError, ComponentError
 from ragflow_lg.base.values import to_json
 
 BLOB_BYTES = 1024
-"""Parts of a value from this size on become blobs."""
+"""Parts of a value that are at least this large become blobs."""
 
 SPLIT_BYTES = 4096
-"""Maps and lists from this size on are split."""
+"""Maps and lists that are at least this large are split."""
 
 GROUP = 16
 """Entries per blob of a list or map, and groups per blob of the next level."""
@@ -48,11 +48,11 @@ _OPTIONS = (
 )
 
 FindBlobs = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
-"""Returns the blobs that exist, by hash."""
+"""Returns the existing blobs, by hash."""
 
 
 class Codec:
-    """Encodes and decodes values. It caches known parts, so that an unchanged part is not hashed again.
+    """Encodes and decodes values. Known parts are cached so that unchanged ones are not hashed again.
 
     Values must not be changed after encoding; the engine's reducers never do.
     """
@@ -64,7 +64,7 @@ class Codec:
         self._count = 0
 
     def encode(self, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
-        """Return the text of a value; add to ``blobs`` the blobs, by hash, that the thread does not have yet.
+        """Return the text of a value, and add the blobs that the thread does not have yet to ``blobs``, by hash.
 
         Raises:
             CheckpointError: if the value cannot be stored, or is too large to be read again.
@@ -72,7 +72,7 @@ class Codec:
         encoder = _Encoding(self, thread, blobs)
         text = encoder.text(value)
         if encoder.size(text) > MAX_EXPANDED_BYTES:
-            raise CheckpointError(f"A value of more than {MAX_EXPANDED_BYTES:,} bytes is not stored.")
+            raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
         return text.replace(_NULL, _NULL_MARK).decode()
 
     def remember_blobs(self, thread: str, blobs: Mapping[str, bytes]) -> None:
@@ -86,7 +86,7 @@ class Codec:
             self._count -= len(self._known.popitem(last=False)[1])
 
     def forget(self, thread: str) -> None:
-        """Forget the blobs of a thread."""
+        """Forget a thread's blobs."""
         self._count -= len(self._known.pop(thread, ()))
 
     def blob_sizes(self, thread: str) -> Mapping[str, int]:
@@ -94,7 +94,7 @@ class Codec:
         return self._known.get(thread, {})
 
     def find_mark(self, value: Any) -> bytes | None:
-        """Return the mark of a known part."""
+        """Return the mark for a known part."""
         known = self._parts.get(id(value))
         if known is None or known[0] is not value:
             return None
@@ -109,7 +109,7 @@ class Codec:
             self._part_bytes -= self._parts.popitem(last=False)[1][2]
 
     async def decode(self, text: str, find: FindBlobs) -> Any:
-        """Return the value of a text.
+        """Return the value that a text encodes.
 
         Raises:
             CheckpointError: if the text is damaged, or a blob is missing.
@@ -131,7 +131,7 @@ class Codec:
                 known.update(await find(missing))
             absent = next((digest for digest in missing if digest not in known), "")
             if absent:
-                raise CheckpointError(f"A stored value is incomplete: the part {absent} is missing.")
+                raise CheckpointError(f"A stored value is incomplete: part {absent} is missing.")
             text = _MARK.sub(lambda mark: known[mark[1].decode()], text)
             if len(text) > MAX_EXPANDED_BYTES:
                 raise CheckpointError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
@@ -148,7 +148,7 @@ class _Encoding:
         self._own: dict[str, int] = {}
 
     def text(self, value: Any, depth: int = 0) -> bytes:
-        """Encode a map or list part by part, everything else at once."""
+        """Encode maps and lists part by part, and all other values at once."""
         if type(value) is dict:
             entries = cast("dict[Any, Any]", value)
             pairs = [self._dump(str(key)) + b":" + self._part(part, depth + 1) for key, part in entries.items()]
@@ -221,7 +221,7 @@ class _Encoding:
 
 
 def _expanded_sizes(blobs: Mapping[str, bytes], known: Mapping[str, int]) -> dict[str, int]:
-    """Return the expanded sizes of blobs, whose own parts are among them or in ``known``."""
+    """Return the expanded sizes of blobs. The parts of each blob are among ``blobs`` or in ``known``."""
     blob_sizes: dict[str, int] = {}
 
     def size(digest: str, depth: int) -> int:

@@ -1,4 +1,4 @@
-"""Errors of session stores as CheckpointError, with texts that contain no addresses because clients see them."""
+"""Converts session store errors to CheckpointError. Clients see the messages, so they contain no addresses."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def translate_errors(*errors: type[Exception]) -> Generator[None]:
 
 
 def store_failure(text: str, error: Exception) -> CheckpointError:
-    """Return an error with a safe text; the full text of the client goes to the log."""
+    """Return an error with a safe message; the client's full message is logged."""
     logger.warning("%s: %s", text, error)
     return CheckpointError(f"{text}: {plain_reason(error)}")
 
 
 def plain_reason(error: Exception) -> str:
-    """Return why a store fails, without addresses.
+    """Return the reason why a store failed, without addresses.
 
-    If a Sentinel finds no master, the text of redis-py contains reprs of Python objects; these are removed.
+    If a Sentinel finds no master, redis-py's message contains reprs of Python objects; these are removed.
     """
     reason, has_repr, _ = str(error).partition(" : <redis.")
     if has_repr:
         return f"{reason}: no Sentinel answers, or none knows the service"
-    # By name, because redis-py is an extra.
+    # Checked by name, because redis-py is an optional dependency.
     if isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError":
         return "it did not answer in time."
     if isinstance(error, ConnectionError | socket.gaierror) or type(error).__name__ == "ConnectionError":

@@ -9,48 +9,48 @@ from typing import Protocol
 from msgspec import Struct
 
 LEASE_MISMATCH = "another runner has this session"
-"""Text of the error that refuses a write of a runner without the current lease."""
-EPOCH_MISMATCH = "this session has been deleted meanwhile"
-"""Text of the error that refuses a write which may refer to deleted blobs."""
+"""Message of the error raised when a runner without the current lease tries to write."""
+EPOCH_MISMATCH = "this session has been deleted in the meantime"
+"""Message of the error raised for a write that may refer to deleted blobs."""
 EPOCH = "epoch"
-"""Key of a thread's epoch among its blobs; all other keys are hashes and steps."""
+"""Key under which a thread's epoch is stored among its blobs; all other keys are hashes and steps."""
 NO_LEASE = -1
-"""The token of a writer without a lease. It may write to threads that nobody has leased."""
+"""Token of a writer without a lease, which may write only to threads that are not leased."""
 
 
 class FenceToken(Struct, frozen=True):
-    """The precondition of a write to a thread."""
+    """The precondition for a write to a thread."""
 
     thread: str
     token: int
     """Token of the writer's lease, or NO_LEASE."""
     epoch: str
-    """The thread's epoch as known to the writer: the blobs that it refers to were stored in this epoch."""
+    """The thread's epoch as known to the writer: the blobs it refers to were stored in this epoch."""
 
 
 class Blobs(Protocol):
-    """Immutable texts by hash, separate for each thread."""
+    """Immutable texts, stored by hash and separately for each thread."""
 
     async def epoch(self, thread: str) -> str:
         """Return the thread's random epoch, created on first use and deleted together with the blobs."""
         ...
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store blobs; existing ones stay unchanged."""
+        """Store blobs; existing ones are left unchanged."""
         ...
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the blobs that exist."""
+        """Return those of the requested blobs that exist."""
         ...
 
     async def delete(self, thread: str) -> None:
-        """Delete all blobs of a thread."""
+        """Delete all of a thread's blobs."""
         ...
 
 
 OpenTransaction = Callable[[FenceToken | None], AbstractAsyncContextManager[None]]
-"""Opens a transaction: everything written inside is stored, or nothing.
+"""Opens a transaction: either everything written inside it is stored or nothing is.
 
-If the fence token is outdated, the transaction fails with an error whose text contains LEASE_MISMATCH or
-EPOCH_MISMATCH. Deletions pass None.
+If the fence token is outdated, the transaction fails with an error whose message contains LEASE_MISMATCH or
+EPOCH_MISMATCH. For deletions, pass None.
 """

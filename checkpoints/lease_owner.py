@@ -10,11 +10,11 @@ from pathlib import Path
 from msgspec import Struct
 
 _HIDDEN_START = "running"
-"""Start time of a process that exists but does not show it."""
+"""Start time used for a process that exists but whose start time cannot be read."""
 
 
 class Owner(Struct, frozen=True):
-    """A process. ``machine`` also distinguishes containers with their own process numbers."""
+    """A process. ``machine`` also distinguishes containers that have their own process ids."""
 
     machine: str
     pid: int
@@ -25,17 +25,17 @@ class Owner(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """The process as shown to people."""
+        """A readable description of the process."""
         return f"process {self.pid} on {self.machine.partition('/')[0]}"
 
     @property
     def is_dead(self) -> bool:
-        """Whether the process ran on this machine and has ended; False for other machines."""
+        """Whether the process ran on this machine and has ended. Always False for other machines."""
         return self.machine == _machine() and _start_time(self.pid) not in (self.start_time, _HIDDEN_START)
 
 
 def this_process() -> Owner:
-    """Return the owner for this process."""
+    """Return this process as an owner."""
     return _process(os.getpid())  # differs after a fork
 
 
@@ -62,9 +62,9 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process, ``""`` if it has ended.
+    """Return the start time of a process, or ``""`` if it has ended.
 
-    It tells the process from a later one with the same number.
+    The start time distinguishes the process from a later one with the same id.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -75,7 +75,7 @@ def _start_time(pid: int) -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Check for a process without /proc, or one that /proc hides."""
+    """Check whether a process exists, where /proc is missing or hides it."""
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -1,7 +1,7 @@
 """One runner per session: leases with monotonically increasing fencing tokens.
 
-A lease lasts 15 s and is renewed every 5 s. A runner that cannot renew in time stops, and the store refuses its later
-writes by their token. The lease of a dead process on this machine is replaced at once.
+A lease lasts 15 s and is renewed every 5 s. A runner that cannot renew its lease in time stops, and its outdated token
+makes the store refuse later writes. If a process on this machine has died, its lease is replaced at once.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class LeaseHolder(Struct, frozen=True):
 
 
 class LeaseTable(Protocol):
-    """The storage of leases. Each method is atomic."""
+    """Storage for leases. Each method is atomic."""
 
     errors: ClassVar[tuple[type[Exception], ...]]
     """Exceptions that the methods raise when the store fails."""
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Return the new token, or the current holder. A lease with the token ``dead_token`` is replaced."""
+        """Return the new token, or the current holder. A lease whose token is ``dead_token`` is replaced."""
         ...
 
     async def find(self, session: str) -> LeaseHolder | None:
-        """Return the holder of a session, or None if its lease has ended or expired."""
+        """Return the current holder of a session's lease, or None if the lease has ended or expired."""
         ...
 
     async def renew(self, session: str, token: int) -> bool:
@@ -49,7 +49,7 @@ class LeaseTable(Protocol):
         ...
 
     async def free(self, session: str, token: int) -> None:
-        """End the lease if it still has this token."""
+        """End the lease if its token is still this one."""
         ...
 
 
@@ -75,7 +75,7 @@ class StoredLease:
         return self._is_lost
 
     async def is_ours(self) -> bool:
-        """Ask the store whether the lease is still ours. If the store fails, assume so."""
+        """Ask the store whether the lease is still ours. If the store fails, assume that it is."""
         with suppress(*self._leases.table.errors, TimeoutError):
             async with asyncio.timeout(self._leases.renew_s):
                 self._is_lost = self._is_lost or not await self._leases.table.renew(self._session, self._token)
@@ -83,7 +83,7 @@ class StoredLease:
 
     async def release(self) -> None:
         """End the lease."""
-        self._renewal.cancel()  # not awaited: a caller that is cancelled here must not keep the session
+        self._renewal.cancel()  # not awaited, so that a caller cancelled here does not keep the session
         if not self._is_lost:
             await self._leases.free(self._session, self._token)
 
@@ -107,20 +107,20 @@ class StoredLease:
 
 
 class StoredLeases:
-    """Leases over any `LeaseTable`."""
+    """Leases stored in any `LeaseTable`."""
 
     def __init__(self, table: LeaseTable, *, lease_s: float = LEASE_S, renew_s: float = RENEW_S) -> None:
         self.table = table
         self.lease_s = lease_s
         self.renew_s = renew_s
         self._pending: set[asyncio.Future[Any]] = set()
-        """Tasks without a waiting caller that must still finish."""
+        """Tasks that must finish although no caller is waiting for them."""
 
     async def acquire(self, session: str, on_lost: Callable[[], None]) -> StoredLease:
-        """Acquire the lease of a session.
+        """Acquire a session's lease.
 
         Raises:
-            SessionBusyError: if another live runner has it.
+            SessionBusyError: if another live runner holds it.
             CheckpointError: if the store fails.
         """
         session = session_of_thread(thread_of_session(session))
@@ -128,7 +128,7 @@ class StoredLeases:
         try:
             result = await asyncio.shield(attempt)
         except asyncio.CancelledError:
-            # The store may still grant the lease, and nobody would use it then.
+            # The store may still grant the lease, although nothing would use it.
             self._track(asyncio.create_task(self._undo(session, attempt)))
             raise
         except self.table.errors as error:
@@ -156,18 +156,18 @@ class StoredLeases:
         pending.add_done_callback(self._pending.discard)
 
     async def settle(self) -> None:
-        """Wait until all abandoned leases are released. Call it before closing the store."""
+        """Wait until all abandoned leases have been released. Call this before closing the store."""
         while self._pending:
             await asyncio.wait(self._pending)
 
     async def free(self, session: str, token: int) -> None:
-        """End a lease. If the store fails, the lease expires by itself."""
+        """End a lease. If the store fails, the lease expires anyway."""
         with suppress(*self.table.errors, TimeoutError):
             async with asyncio.timeout(self.renew_s):
                 await self.table.free(session, token)
 
     async def holder(self, session: str) -> str:
-        """Describe the process that runs a session; ``""`` if there is none or it is dead.
+        """Describe the process that is running a session. Returns ``""`` if there is no such process or it is dead.
 
         Raises:
             CheckpointError: if the store fails.
@@ -175,7 +175,7 @@ class StoredLeases:
         try:
             holder = await self.table.find(session_of_thread(thread_of_session(session)))
         except self.table.errors as error:
-            raise store_failure("The lease of the session cannot be read", error) from error
+            raise store_failure("The session's lease cannot be read", error) from error
         return "" if holder is None or (holder.owner is not None and holder.owner.is_dead) else _describe(holder)
 
 

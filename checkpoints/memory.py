@@ -20,18 +20,18 @@ from ragflow_lg.services.sessions import RunRecord, Trace
 
 
 def memory_store() -> Store:
-    """Create a store in memory."""
+    """Create an in-memory store."""
     leases = StoredLeases(MemoryLeaseTable())
     return Store(memory_saver(), leases, MemoryRuns(), MemoryCancels(), MemoryTraces())
 
 
 def memory_saver() -> CanvasSaver:
-    """Create a saver in memory."""
+    """Create an in-memory saver."""
     return CanvasSaver(MemorySaver(serde=plain_serializer()), MemoryBlobs())
 
 
 class MemorySaver(InMemorySaver):
-    """LangGraph's saver. Its own listing is ordered per namespace and fails during concurrent writes."""
+    """LangGraph's saver with another listing, since its own sorts per namespace and fails during concurrent writes."""
 
     async def list_newest_first(
         self, config: RunnableConfig | None, before: str | None
@@ -41,7 +41,7 @@ class MemorySaver(InMemorySaver):
             yield entry
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
-        """Return the keys of the checkpoints that runs have stored."""
+        """Return the keys of the checkpoints that the runs have stored."""
         return [checkpoint_key(entry.config) for entry in self.list(None) if entry.metadata.get("run_id") in runs]
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
@@ -66,12 +66,12 @@ class MemoryBlobs:
         self._threads.setdefault(thread, {}).update(blobs)
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the blobs that exist."""
+        """Return those of the requested blobs that exist."""
         blobs = self._threads.get(thread, {})
         return {digest: blobs[digest] for digest in digests if digest in blobs}
 
     async def delete(self, thread: str) -> None:
-        """Delete all blobs of a thread."""
+        """Delete all of a thread's blobs."""
         self._threads.pop(thread, None)
 
 
@@ -93,11 +93,11 @@ class MemoryLeaseTable:
         return token + 1
 
     async def find(self, session: str) -> LeaseHolder | None:
-        """Return the holder of a session."""
+        """Return the current holder of a session's lease."""
         return LeaseHolder(self._owners[session], self._tokens[session]) if session in self._owners else None
 
     async def renew(self, session: str, token: int) -> bool:
-        """Return whether the lease is current; leases in memory do not expire."""
+        """Return whether the lease is current; in-memory leases do not expire."""
         return self._tokens.get(session) == token
 
     async def free(self, session: str, token: int) -> None:
@@ -107,7 +107,7 @@ class MemoryLeaseTable:
 
 
 class MemoryRuns:
-    """Run records of one process."""
+    """Run records, kept in process memory."""
 
     def __init__(self) -> None:
         self._records: dict[str, RunRecord] = {}
@@ -121,7 +121,7 @@ class MemoryRuns:
         return self._records.get(run_id)
 
     async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
-        """Yield the records of a session, newest first."""
+        """Yield a session's records, newest first."""
         for record in self._sorted():
             if record.session == hex_session(session):
                 yield record
@@ -135,7 +135,7 @@ class MemoryRuns:
                 yield record
 
     async def delete_session(self, session: str) -> None:
-        """Delete all records of a session."""
+        """Delete all of a session's records."""
         self._records = {k: record for k, record in self._records.items() if record.session != hex_session(session)}
 
     def _sorted(self) -> list[RunRecord]:
@@ -143,13 +143,13 @@ class MemoryRuns:
 
 
 class MemoryTraces:
-    """Agent traces of one process."""
+    """Agent traces, kept in process memory."""
 
     def __init__(self) -> None:
         self._traces: dict[str, tuple[str, int, str]] = {}
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store the trace of a run and delete those of the session's oldest runs."""
+        """Store a run's trace and delete the traces of the session's oldest runs."""
         session = hex_session(record.session)
         self._traces[record.run_id] = (session, record.started_ms, write_trace(trace))
         of_session = [(started, run) for run, (other, started, _) in self._traces.items() if other == session]
@@ -157,12 +157,12 @@ class MemoryTraces:
             del self._traces[run_id]
 
     async def get(self, run_id: str) -> Trace | None:
-        """Return the trace of a run."""
+        """Return a run's trace."""
         entry = self._traces.get(run_id)
         return parse_trace(entry[2]) if entry else None
 
     async def delete_session(self, session: str) -> None:
-        """Delete the traces of a session."""
+        """Delete a session's traces."""
         name = hex_session(session)
         self._traces = {run_id: entry for run_id, entry in self._traces.items() if entry[0] != name}
 
@@ -180,7 +180,7 @@ class MemoryCancels:
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once on the next request."""
+        """Call ``on_cancel`` once, on the next cancel request."""
         watchers = self._watchers.setdefault(hex_session(session), [])
         watchers.append(on_cancel)
         try:

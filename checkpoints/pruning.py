@@ -1,4 +1,4 @@
-"""The optional checkpointer operations of LangGraph's server: copying threads and deleting parts of them."""
+"""Optional checkpointer operations that LangGraph's server uses: copying threads and deleting parts of them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class CheckpointKey(NamedTuple):
 
 
 class InnerSaver(Protocol):
-    """What a backend's LangGraph saver provides in addition to LangGraph's methods."""
+    """The methods that a backend's LangGraph saver provides in addition to LangGraph's own."""
 
     def list_newest_first(self, config: RunnableConfig | None, before: str | None) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints of a thread, or of all threads. Those not older than the id ``before`` may be left out."""
+        """Yield the checkpoints of a thread or of all threads. Those not older than ``before`` may be omitted."""
         ...
 
     async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
-        """Return the keys of the checkpoints that runs have stored, on any thread."""
+        """Return the keys of the checkpoints that the runs have stored, on any thread."""
         ...
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
@@ -40,7 +40,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
     """The part of `CanvasSaver` that copies and prunes."""
 
     async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
-        """Return the keys of the checkpoints that runs have stored."""
+        """Return the keys of the checkpoints that the runs have stored."""
         raise NotImplementedError
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
@@ -52,10 +52,10 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         raise NotImplementedError
 
     async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Delete what runs have stored, and the whole thread if nothing else is left.
+        """Delete everything that the runs have stored, and the whole thread if it would otherwise be empty.
 
-        The checkpoint before them waits for its answers again. Writes of a run that has stored no checkpoint stay
-        with the checkpoint of the other run.
+        The checkpoint before them waits for its answers again. If a run has stored no checkpoint, its writes stay with
+        the other run's checkpoint.
 
         Raises:
             CheckpointError: if the store fails.
@@ -78,7 +78,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
                 yield checkpoint_key(stored.parent_config)
 
     async def _reopen(self, key: CheckpointKey) -> None:
-        """Remove the pending writes since the checkpoint's forms were shown; without forms, all pending writes."""
+        """Remove the pending writes made since the checkpoint's forms were shown, or all of them if it has no forms."""
         stored = await self.aget_tuple(_key_config(key))
         if stored is None:
             return
@@ -100,7 +100,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
             await self.aput_writes(target, [(channel, value) for _, channel, value in writes], task)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete all but the newest checkpoint of each namespace; with another strategy, everything.
+        """Delete all but the newest checkpoint of each namespace. Any other strategy deletes everything.
 
         Raises:
             CheckpointError: if the store fails.
@@ -114,7 +114,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
             await self.erase([key for key in keys if newest[key.namespace] != key])
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all checkpoints of a thread with their pending writes. Steps within nodes are not copied.
+        """Copy all of a thread's checkpoints with their pending writes. Steps within nodes are not copied.
 
         Raises:
             CheckpointError: if the store fails.
@@ -125,7 +125,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
 
 
 def checkpoint_key(config: RunnableConfig) -> CheckpointKey:
-    """Return the key that a config names."""
+    """Return the checkpoint key that a config specifies."""
     place = config.get("configurable", {})
     return CheckpointKey(
         str(place.get("thread_id", "")), place.get("checkpoint_ns", ""), place.get("checkpoint_id", "")

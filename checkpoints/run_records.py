@@ -12,28 +12,28 @@ from ragflow_lg.base.values import to_json
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 MAX_TRACES = 100
-"""Number of runs per session whose traces are stored; older traces are deleted."""
+"""Number of runs per session for which traces are stored; older traces are deleted."""
 
 
 def hex_session(session: str) -> str:
-    """Return the 32 hexadecimal digits that identify a session in a store."""
+    """Return the 32 hexadecimal digits that identify a session in the store."""
     return session_of_thread(thread_of_session(session))
 
 
 def normalize_record(record: RunRecord) -> RunRecord:
-    """Return a record in its stored form: hexadecimal session, no lone surrogates (no store accepts them)."""
+    """Return a record as it is stored: with a hexadecimal session and no lone surrogates, which no store accepts."""
     values = cast("dict[str, Any]", to_json(asdict(record)))
     values["session"] = hex_session(record.session)
     return RunRecord(**values)
 
 
 def write_trace(trace: Trace) -> str:
-    """Return a trace as JSON. Lone surrogates become ``?``."""
+    """Return a trace as JSON, with lone surrogates replaced by ``?``."""
     return json.dumps(trace, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def parse_trace(text: str | bytes | None) -> Trace | None:
-    """Parse a trace; return None if the text is missing or not a trace."""
+    """Parse a trace. Return None if the text is missing or is not a trace."""
     try:
         value: Any = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):

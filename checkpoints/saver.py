@@ -1,7 +1,7 @@
-"""The checkpointer of every backend, wrapped around LangGraph's own saver.
+"""The checkpointer for all backends, which wraps LangGraph's own saver.
 
-LangGraph's savers revive objects from maps that look like one, or change values (Redis). This wrapper passes them
-text only, so that data stays data on every backend, and stores large parts once.
+LangGraph's savers turn maps that look like serialized objects into objects, or change values (Redis). This wrapper
+passes them only text, so that data stays data on every backend, and stores large parts only once.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from ragflow_lg.checkpoints.saver_internals import advance_ids_past
 from ragflow_lg.services.sessions import LEASE_TOKEN
 
 _PLAIN_METADATA = ("source", "step", "parents", "run_id")
-"""Metadata that stays readable for the inner saver, which filters by it."""
+"""Metadata that the inner saver filters by and must therefore be able to read."""
 _PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
 _TRIES = 5
 _MAX_EPOCHS = 4096
 
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
-"""Exceptions of an inner saver whose stored data was modified by somebody else."""
+"""Exceptions that an inner saver raises if its stored data was modified by something else."""
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 def plain_serializer() -> JsonPlusSerializer:
-    """Create a serializer for inner savers that never revives objects."""
+    """Create a serializer for inner savers that never deserializes into objects."""
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
@@ -61,7 +61,7 @@ def _no_transaction(token: FenceToken | None) -> AbstractAsyncContextManager[Non
 
 
 class CanvasSaver(PruningSaver):
-    """A LangGraph checkpointer around another one. Asynchronous only."""
+    """A LangGraph checkpointer that wraps another one. It is asynchronous only."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class CanvasSaver(PruningSaver):
         """Store a checkpoint.
 
         Raises:
-            SessionBusyError: if another runner has the session.
+            SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
@@ -125,10 +125,10 @@ class CanvasSaver(PruningSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task.
+        """Store a task's writes.
 
         Raises:
-            SessionBusyError: if another runner has the session.
+            SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
@@ -145,7 +145,7 @@ class CanvasSaver(PruningSaver):
         await self._write(config, pack, put)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the named or the newest checkpoint with its pending writes.
+        """Return the given checkpoint, or the newest one, with its pending writes.
 
         Raises:
             CheckpointError: if the store fails or its data is damaged.
@@ -158,7 +158,7 @@ class CanvasSaver(PruningSaver):
         return unpacked
 
     async def newest_id(self, config: RunnableConfig) -> str:
-        """Return the id of a thread's newest checkpoint without reading its values; ``""`` if there is none.
+        """Return the id of a thread's newest checkpoint without reading its values, or ``""`` if it has no checkpoint.
 
         Raises:
             CheckpointError: if the store fails.
@@ -215,7 +215,7 @@ class CanvasSaver(PruningSaver):
             raise _damage_error(error) from error
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread. A concurrent writer stores all blobs that it needs again."""
+        """Delete everything that belongs to a thread. A concurrent writer stores all blobs that it needs again."""
         self._forget(thread_id)
         try:
             async with self._transaction(None):
@@ -227,7 +227,7 @@ class CanvasSaver(PruningSaver):
             self._forget(thread_id)
 
     async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
-        """Return the keys of the checkpoints that runs have stored, on any thread.
+        """Return the keys of the checkpoints that the runs have stored, on any thread.
 
         Raises:
             CheckpointError: if the store fails.
@@ -238,7 +238,7 @@ class CanvasSaver(PruningSaver):
             raise self._failure("read", error) from error
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
-        """Delete checkpoints and their pending writes. Blobs stay, since other checkpoints may share them.
+        """Delete checkpoints and their pending writes. Blobs are kept, since other checkpoints may share them.
 
         Raises:
             CheckpointError: if the store fails.
@@ -252,14 +252,14 @@ class CanvasSaver(PruningSaver):
             raise self._failure("deleted", error) from error
 
     def steps(self, config: RunnableConfig) -> SavedSteps:
-        """Return the storage for steps within the nodes of a thread."""
+        """Return the storage for steps within a thread's nodes."""
         return SavedSteps(self, config)
 
     async def put_step(self, config: RunnableConfig, key: str, value: Any) -> None:
-        """Store the result of a step within a node, durably before returning.
+        """Store the result of a step within a node. It is durable when this method returns.
 
         Raises:
-            SessionBusyError: if another runner has the session.
+            SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
@@ -273,7 +273,7 @@ class CanvasSaver(PruningSaver):
         await self._write(config, pack, put)
 
     async def find_step(self, config: RunnableConfig, key: str) -> tuple[bool, Any]:
-        """Return whether a step has a stored result, and the result.
+        """Return whether a step has a stored result, and that result.
 
         Raises:
             CheckpointError: if the store fails.
@@ -298,7 +298,7 @@ class CanvasSaver(PruningSaver):
         pack: Callable[[dict[str, bytes]], _T],
         put: Callable[[_T], Awaitable[_R]],
     ) -> _R:
-        """Store a value with its blobs. ``pack`` collects the blobs, and again if the thread was deleted meanwhile."""
+        """Store a value with its blobs. ``pack`` collects them, a second time if the thread has been deleted since."""
         thread = _thread(config)
         token = config["configurable"].get(LEASE_TOKEN, NO_LEASE)  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `_thread`
         for _ in range(_TRIES):
@@ -325,7 +325,7 @@ class CanvasSaver(PruningSaver):
         if epoch is not None:
             return epoch
         request = self._epoch_requests.get(thread)
-        if request is None:  # LangGraph begins a turn with several concurrent writes
+        if request is None:  # LangGraph starts a turn with several concurrent writes
             request = self._epoch_requests[thread] = asyncio.ensure_future(self._blobs.epoch(thread))
             request.add_done_callback(lambda _: self._epoch_requests.pop(thread, None))
         epoch = self._epochs[thread] = await asyncio.shield(request)
@@ -334,7 +334,7 @@ class CanvasSaver(PruningSaver):
         return epoch
 
     async def _find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Read blobs, and remember that they exist, so that they are not written again."""
+        """Read blobs, and remember that they exist so that they are not written again."""
         try:
             blobs = dict(await self._blobs.find(thread, [*digests, EPOCH]))
         except self._errors as error:
@@ -382,7 +382,7 @@ class CanvasSaver(PruningSaver):
 
     def _failure(self, participle: str, error: Exception) -> CheckpointError:
         if LEASE_MISMATCH in str(error):
-            return SessionBusyError("Another runner has this session.")
+            return SessionBusyError("Another runner holds this session.")
         return store_failure(f"The session cannot be {participle}", error)
 
 
@@ -391,7 +391,7 @@ def _damage_error(error: Exception) -> CheckpointError:
 
 
 class SavedSteps:
-    """Results of the steps of one thread."""
+    """The step results of one thread."""
 
     def __init__(self, saver: CanvasSaver, config: RunnableConfig) -> None:
         self._saver = saver
@@ -402,7 +402,7 @@ class SavedSteps:
         await self._saver.put_step(self._config, key, value)
 
     async def find(self, key: str) -> tuple[bool, Any]:
-        """Return whether there is a result, and the result."""
+        """Return whether there is a result, and that result."""
         return await self._saver.find_step(self._config, key)
 
 

@@ -1,4 +1,4 @@
-"""Names and state inside LangGraph that the checkpointers depend on. A test compares each with LangGraph."""
+"""LangGraph's internal names and state that the checkpointers depend on. A test compares each with LangGraph."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import uuid
 from langgraph.checkpoint.base import id as langgraph_ids
 
 INTERRUPT_CHANNEL = "__interrupt__"
-"""Channel of a task's pending interrupts."""
+"""Channel for a task's pending interrupts."""
 TASKS_CHANNEL = "__pregel_tasks"
-"""Channel of ``Send`` packets."""
+"""Channel for ``Send`` packets."""
 ERROR_CHANNEL = "__error__"
-"""Channel of a task's exception."""
+"""Channel for a task's exception."""
 NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
-"""Task id of writes by a caller, such as an answer that is not addressed to one task."""
+"""Task id for writes by a caller, such as an answer that is not addressed to a single task."""
 
 _UUID_VERSION = 6
 
 
 def advance_ids_past(checkpoint_id: str) -> None:
-    """Make all later checkpoint ids of this process greater than a stored one.
+    """Ensure that all checkpoint ids that this process generates from now on are greater than a stored one.
 
-    The newest checkpoint is the one with the greatest id. LangGraph derives ids from the clock and keeps them
-    increasing within one process only, so a clock that goes backwards would hide new checkpoints.
+    The newest checkpoint is the one with the greatest id. LangGraph derives ids from the clock and ensures that they
+    increase only within one process, so new checkpoints would be hidden if the clock were set back.
     """
     try:
         stored = uuid.UUID(checkpoint_id)

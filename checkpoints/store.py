@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CheckResult(Struct, frozen=True):
-    """The result of one check, with advice if there is something to do."""
+    """The result of one check, with advice if action is needed."""
 
     is_well: bool
     what: str
@@ -23,7 +23,7 @@ class CheckResult(Struct, frozen=True):
 
 
 class Store(Struct, frozen=True):
-    """The storage of sessions. Implements `ragflow_lg.services.sessions.SessionStore`."""
+    """Session storage. Implements `ragflow_lg.services.sessions.SessionStore`."""
 
     saver: CanvasSaver
     leases: Leases
@@ -32,7 +32,7 @@ class Store(Struct, frozen=True):
     traces: Traces
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
-        """Return the id of the newest checkpoint of a thread, ``""`` if it has none.
+        """Return the id of a thread's newest checkpoint, or ``""`` if it has none.
 
         Raises:
             CheckpointError: if the store fails.
@@ -40,7 +40,7 @@ class Store(Struct, frozen=True):
         return await self.saver.newest_id(config)
 
     async def delete_session(self, session: str) -> None:
-        """Delete the checkpoints and records of a session.
+        """Delete a session's checkpoints and records.
 
         Raises:
             ConflictError: if the session is running.

@@ -1,4 +1,4 @@
-"""URLs of session stores."""
+"""Session store URLs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _REDIS = ("redis", "rediss", SENTINEL)
 
 
 def store_kind(url: str) -> str:
-    """Return the kind of store that a URL names: ``memory``, ``sqlite`` or ``redis``.
+    """Return the kind of store that a URL refers to: ``memory``, ``sqlite`` or ``redis``.
 
     Raises:
-        CheckpointError: if the URL is invalid; the text says how to write one.
+        CheckpointError: if the URL is invalid. The message explains how to write one.
     """
     scheme, separator, rest = url.partition("://")
     problem = f"use {STORE_URLS}."
@@ -44,7 +44,7 @@ def store_kind(url: str) -> str:
 
 
 def sqlite_path(url: str) -> Path:
-    """Return the file that an SQLite URL names."""
+    """Return the file that an SQLite URL refers to."""
     return Path(url.partition("://")[2][1:]).expanduser()
 
 

@@ -1,6 +1,6 @@
-"""The compiler from RAGFlow's canvas JSON (DSL v1) to LangGraph; it reads no file and opens no connection.
+"""Compiles RAGFlow's canvas JSON (DSL v1) to LangGraph. It reads no files and opens no connections.
 
-Imports every room below it but the catalog, which is an argument; LangGraph only in `lower` and `langgraph_app`.
+Imports every room below it except the catalog, which is an argument. Only `lower` and `langgraph_app` import LangGraph.
 """
 
 from ragflow_lg.dsl_compiler.compiler import check_canvas, compile_canvas, sketch_canvas

@@ -19,21 +19,21 @@ from ragflow_lg.dsl_compiler.shapes import as_map, as_text
 from ragflow_lg.dsl_compiler.source import locate, read_source
 
 if TYPE_CHECKING:
-    from ragflow_lg.engine.compiled_canvas import CompiledCanvas  # it imports LangGraph
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas  # this import loads LangGraph
 
 Source = str | bytes | Mapping[str, Any]
-"""A canvas: the text or bytes of a file, or the JSON object."""
+"""A canvas: a file's text or bytes, or a JSON object."""
 
 
 def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | None = None) -> CompiledCanvas:
     """Compile a canvas to a LangGraph graph.
 
-    Without a ``deployment`` all tools are permitted, and there are no other canvases.
+    Without a ``deployment``, all tools are permitted and there are no other canvases.
 
     Raises:
-        CompileError: if any diagnostic is an error. It carries all diagnostics.
+        CompileError: if any diagnostic is an error. The exception contains all diagnostics.
     """
-    from ragflow_lg.dsl_compiler.lower import lower_plan  # LangGraph is needed only from here on
+    from ragflow_lg.dsl_compiler.lower import lower_plan  # LangGraph is not needed before this point
 
     plan, diagnostics = check_canvas(source, catalog, deployment)
     if plan is None:
@@ -44,14 +44,14 @@ def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | N
 def check_canvas(
     source: Source, catalog: Registry, deployment: Deployment | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Return the plan, None if the canvas cannot run, and all diagnostics in document order."""
+    """Return the plan (None if the canvas cannot run) and all diagnostics in document order."""
     return _plan_if_valid(*_examine(source, catalog, deployment))
 
 
 def sketch_canvas(
     source: Source, catalog: Registry, deployment: Deployment | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Return a plan for drawing, and all diagnostics.
+    """Return a plan for drawing and all diagnostics.
 
     Unlike `check_canvas`, it accepts components that this version cannot run yet.
     """
@@ -61,7 +61,7 @@ def sketch_canvas(
 
 
 def run_passes(draft: Draft, reporter: Reporter) -> Draft:
-    """Run all passes; only the first group if that reports errors."""
+    """Run all passes, or only the first group if it reports errors."""
     documents, *rest = PASSES
     for run in documents:
         draft = run(draft, reporter)
@@ -98,12 +98,12 @@ def _examine(
 
 
 def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
-    """Unwrap the canvas of a template."""
+    """Return the canvas inside a template."""
     if reporter.has_errors:
         return None
     if not isinstance(value, Mapping):
         reporter.report(
-            "document-shape", "error", "", "The file is not a JSON object.", hint="A canvas is one JSON object."
+            "document-shape", "error", "", "The file is not a JSON object.", hint="A canvas is a single JSON object."
         )
         return None
     wrapper = as_map(value)
@@ -122,7 +122,7 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
 
 
 def _read_inner(text: str, reporter: Reporter) -> Any:
-    """Read a canvas that its wrapper stores as a string. Messages name the line and column within that string."""
+    """Read a canvas that its wrapper stores as a string. Messages give the line and column within that string."""
     inner = Reporter()
     value, _ = read_source(text, inner)
     for diagnostic in inner.diagnostics:
@@ -153,7 +153,7 @@ def _build_plan(draft: Draft) -> Plan:
 
 
 def _add_positions(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
-    """Add lines and columns, and sort by them."""
+    """Add lines and columns, and sort the diagnostics by them."""
     if not text or any(d.code == "json-invalid" and not d.pointer for d in diagnostics):
         return diagnostics
     positions = locate(text, [d.pointer for d in diagnostics])

@@ -1,4 +1,4 @@
-"""What a canvas is compiled for: the deployment's permitted tools, MCP servers and other canvases."""
+"""The deployment that a canvas is compiled for: its permitted tools, MCP servers and other canvases."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class CanvasSource(Struct, frozen=True):
     """The source of another canvas."""
 
     key: str
-    """Identity of the canvas: equal for the same canvas, whatever name or path led to it."""
+    """Identity of the canvas: always the same for a canvas, no matter which name or path refers to it."""
     label: str
-    """Name of the canvas in messages."""
+    """The canvas's name in messages."""
     content: bytes
     deployment: Deployment
-    """The deployment as that canvas sees it: relative paths start at its own folder."""
+    """The deployment as seen from that canvas: relative paths start at its own folder."""
 
 
 class Deployment(Protocol):
@@ -28,32 +28,32 @@ class Deployment(Protocol):
 
     @property
     def key(self) -> str:
-        """The `CanvasSource.key` of the canvas itself, ``""`` if it has no source."""
+        """The `CanvasSource.key` of the canvas itself, or ``""`` if it has no source."""
         ...
 
     @property
     def permits(self) -> ToolPermits:
-        """The tools that agents may call."""
+        """The tools that agents are allowed to call."""
         ...
 
     @property
     def servers(self) -> Mapping[str, Sequence[str] | None] | None:
-        """The permitted tools of each MCP server by id, None for all tools; None if the servers are unknown."""
+        """The permitted tools of each MCP server, by server id (None permits all); None if the servers are unknown."""
         ...
 
     def canvas_by_name(self, name: str) -> CanvasSource:
-        """Return the canvas with a name.
+        """Return the canvas with the given name.
 
         Raises:
-            SettingsError: if there is no such canvas, or it cannot be read.
+            SettingsError: if there is no such canvas or it cannot be read.
         """
         ...
 
     def canvas_at_path(self, path: str) -> CanvasSource:
-        """Return the canvas at a path, relative to the folder of this canvas.
+        """Return the canvas at a path, which is relative to this canvas's folder.
 
         Raises:
-            SettingsError: if this canvas may not read the path, or it cannot be read.
+            SettingsError: if this canvas is not allowed to read the path, or the path cannot be read.
         """
         ...
 
@@ -67,7 +67,7 @@ class NoDeployment:
 
     def canvas_by_name(self, name: str) -> CanvasSource:
         """Raise SettingsError."""
-        raise SettingsError(f"No canvas is named {name!r}: this canvas is compiled without settings.")
+        raise SettingsError(f"There is no canvas named {name!r}: this canvas was compiled without settings.")
 
     def canvas_at_path(self, path: str) -> CanvasSource:
         """Raise SettingsError."""

@@ -1,4 +1,4 @@
-"""Collection of diagnostics while a canvas is compiled."""
+"""Collects diagnostics while a canvas is compiled."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic, Severity
 MAX_CHARS = 64
 MAX_NAMES = 200
 MAX_LOOKUPS = 20
-"""Most misspelt names that get a suggestion: each is compared with all names, letter by letter."""
+"""Maximum number of misspelt names that get a suggestion: each is compared with all names, letter by letter."""
 
 
 class Nearest:
-    """Existing names to suggest instead of misspelt ones. Long names, and names beyond the limits, are ignored."""
+    """Existing names to suggest instead of misspelt ones. Long names and names beyond the limits are ignored."""
 
     def __init__(self, names: Iterable[str], *, likeness: float = 0.6) -> None:
-        """Collect the names. A suggestion needs a similarity of at least ``likeness``, from 0 to 1."""
+        """Collect the names. A name is suggested only if its similarity is at least ``likeness`` (0 to 1)."""
         self._likeness = likeness
         self._names = [name for name in dict.fromkeys(names) if len(name) <= MAX_CHARS][:MAX_NAMES]
         self._suggestions: dict[str, str] = {}
 
     def hint(self, name: str, otherwise: str) -> str:
-        """Return a hint with the one or two most similar names, or ``otherwise`` if no name is similar."""
+        """Return a hint with the one or two most similar names, or ``otherwise`` if no names are similar."""
         if name not in self._suggestions and len(name) <= MAX_CHARS and len(self._suggestions) < MAX_LOOKUPS:
             matches = get_close_matches(name, self._names, n=2, cutoff=self._likeness)
             self._suggestions[name] = " or ".join(matches)
@@ -46,21 +46,21 @@ class DiagnosticSubject(Protocol):
 
     @property
     def title(self) -> str:
-        """Title of the component, or ``""``."""
+        """The component's title, or ``""``."""
         ...
 
 
 class Reporter:
-    """Collector of the diagnostics of all passes. Equal diagnostics are stored once."""
+    """Collects the diagnostics from all passes. Duplicates are stored only once."""
 
     def __init__(self) -> None:
         self._diagnostics: dict[Diagnostic, None] = {}
         self._nearest: dict[str, Nearest] = {}
 
     def nearest(self, kind: str, names: Iterable[str]) -> Nearest:
-        """Return the suggestions for misspelt names of one kind.
+        """Return the suggestions for one kind of misspelt name.
 
-        All diagnostics of a compilation share them, so that the limit on look-ups applies to the whole canvas.
+        They are shared by all diagnostics in a compilation, so that the limit on look-ups applies to the whole canvas.
         """
         if kind not in self._nearest:
             self._nearest[kind] = Nearest(names, likeness=0.8)
@@ -82,13 +82,13 @@ class Reporter:
 
         Args:
             code: A key of `ragflow_lg.base.diagnostics.CODES`.
-            severity: Errors refuse the canvas.
-            pointer: A JSON pointer into the document as written. Its line and column are determined later.
+            severity: A canvas with errors is rejected.
+            pointer: A JSON pointer into the document as written. The line and column are determined later.
             message: What is wrong.
-            hint: What to do; by default the usual advice for the code.
-            component: The component that it is about, if any.
-            line: Line of a problem without a pointer.
-            column: Column of a problem without a pointer.
+            hint: What to do. Defaults to the usual advice for the code.
+            component: The component that the diagnostic is about, if any.
+            line: The line, for a problem without a pointer.
+            column: The column, for a problem without a pointer.
         """
         assert code in CODES, code
         node, title = (component.id, component.title) if component else ("", "")
@@ -97,7 +97,7 @@ class Reporter:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All diagnostics in the order of their report, without lines and columns."""
+        """All diagnostics in the order in which they were reported, without lines and columns."""
         return tuple(self._diagnostics)
 
     @property
@@ -109,7 +109,7 @@ class Reporter:
 def extend_pointer(base: str, path: Iterable[str | int]) -> str:
     """Extend a JSON pointer by path segments, escaped as in RFC 6901.
 
-    The pointer stops before a segment of more than 1,000 characters and then names the value around it.
+    The pointer stops before any segment of more than 1,000 characters and then refers to the enclosing value.
 
     >>> extend_pointer("/components", ["a/b", 0])
     '/components/a~1b/0'

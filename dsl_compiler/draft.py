@@ -1,4 +1,4 @@
-"""The intermediate state of a compilation, which passes hand to each other."""
+"""The intermediate state of a compilation, handed from pass to pass."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeplo
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 NO_ENTRY = NodeId("")
-"""The entry of a draft before ``find_entry`` has run."""
+"""A draft's entry before ``find_entry`` has run."""
 
 
 class RawComponent(Struct, frozen=True):
-    """A component of the document, in today's form after the document passes."""
+    """A component in the document. After the document passes, it is in its current form."""
 
     id: str
     name: str
     """``component_name``, as written until ``bind_components`` looks up its spec."""
     params: Mapping[str, Any]
     downstream: tuple[str, ...]
-    """Ids as written, without repeats; they may not exist."""
+    """Ids as written, without duplicates. They may refer to components that do not exist."""
     parent: str | None
     pointer: str
-    """JSON pointer of the component in the document as written."""
+    """JSON pointer to the component in the document as written."""
     params_pointer: str
     title: str = ""
 
 
 class Nesting(Struct, frozen=True):
-    """The canvases around a canvas, and the function that compiles those inside it."""
+    """The canvases that enclose a canvas, and the function that compiles the canvases nested in it."""
 
     check: Callable[[CanvasSource, Nesting], tuple[Plan | None, tuple[Diagnostic, ...]]]
-    """Returns the plan of another canvas, or None, and its diagnostics."""
+    """Returns another canvas's plan, or None, and its diagnostics."""
     trail: tuple[tuple[str, str], ...] = ()
-    """Key and label of each canvas from the outermost one down to this one."""
+    """The key and label of each canvas, from the outermost one to this one."""
     compiled_keys: list[str] = field(default_factory=list[str])
-    """Keys of the canvases compiled so far. All of them share this list."""
+    """Keys of the canvases compiled so far. All nested canvases share this list."""
 
 
 class Draft(Struct, frozen=True):
-    """Everything known of a canvas so far. Passes return a new draft and never change one."""
+    """Everything known about a canvas so far. Passes return a new draft and never modify an existing one."""
 
     document: Mapping[str, Any]
     """The DSL v1 object, without a template's wrapper."""
     base: str
-    """JSON pointer of that object in the file, ``""`` or ``/dsl``."""
+    """JSON pointer to that object in the file: ``""`` or ``/dsl``."""
     catalog: Registry
     title: str = ""
     category: str = ""
-    """``canvas_category`` of the template's wrapper."""
+    """``canvas_category`` from the template's wrapper."""
     components: Mapping[str, RawComponent] = field(default_factory=dict[str, RawComponent])
     """In document order."""
     specs: Mapping[str, AnySpec] = field(default_factory=dict[str, AnySpec])
-    """The spec of each component, a placeholder for unknown ones."""
+    """The spec of each component; for unknown components, a placeholder."""
     nodes: Mapping[NodeId, PlanNode] = field(default_factory=dict[NodeId, PlanNode])
     """In document order."""
     entry: NodeId = NO_ENTRY
@@ -77,4 +77,4 @@ class Draft(Struct, frozen=True):
 
 
 Pass: TypeAlias = Callable[[Draft, Reporter], Draft]
-"""A compiler pass. Its only side effect is the diagnostics that it reports."""
+"""A compiler pass. Its only side effect is reporting diagnostics."""

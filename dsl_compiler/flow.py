@@ -1,6 +1,6 @@
-"""Analysis of the flow graph of one scope: order, cycles, dominators, ancestors.
+"""Flow graph analysis for one scope: order, cycles, dominators, ancestors.
 
-All algorithms are iterative and take nearly linear time.
+All algorithms are iterative and run in nearly linear time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ragflow_lg.base.ids import NodeId
 
 
 class Flow:
-    """A directed graph of the nodes that are reachable from an entry."""
+    """A directed graph of the nodes reachable from an entry."""
 
     def __init__(self, entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> None:
         self.entry = entry
@@ -34,12 +34,12 @@ class Flow:
 
     @cached_property
     def position(self) -> dict[NodeId, int]:
-        """Index of each node in a topological order of the components."""
+        """Each node's index in a topological order of the components."""
         return {n: i for i, n in enumerate(n for group in self.components for n in group)}
 
     @cached_property
     def external_predecessors(self) -> dict[NodeId, tuple[NodeId, ...]]:
-        """For each node the predecessors of its component that are outside the component."""
+        """For each node, the predecessors of its component that are outside the component."""
         predecessors: dict[NodeId, tuple[NodeId, ...]] = {}
         for group in self.components:
             inside = set(group)
@@ -49,7 +49,7 @@ class Flow:
 
     @cached_property
     def dominators(self) -> dict[NodeId, NodeId]:
-        """Immediate dominator of each node (Cooper, Harvey and Kennedy). The entry dominates itself."""
+        """Each node's immediate dominator (Cooper, Harvey and Kennedy). The entry dominates itself."""
         number = {n: i for i, n in enumerate(reversed(_postorder(self.entry, self.successors)))}
         ordered = sorted(number, key=number.__getitem__)
         dominators: dict[NodeId, NodeId] = {self.entry: self.entry}
@@ -68,7 +68,7 @@ class Flow:
 
     @cached_property
     def ancestor_bits(self) -> dict[NodeId, int]:
-        """For each node the set of nodes with a path to it: bit ``i`` stands for the node at `position` ``i``."""
+        """For each node, the set of nodes with a path to it: bit ``i`` represents the node at `position` ``i``."""
         bits: dict[NodeId, int] = {}
         for group in self.components:
             above = 0
@@ -82,7 +82,7 @@ class Flow:
 
     @cached_property
     def solitary(self) -> frozenset[NodeId]:
-        """Nodes that come before or after every other node; empty if the graph has a cycle."""
+        """Nodes that are ordered before or after every other node; empty if the graph has a cycle."""
         if self.cyclic:
             return frozenset()
         descendants = dict.fromkeys(self.order, 0)
@@ -98,12 +98,12 @@ class Flow:
         )
 
     def is_ancestor(self, above: str, node: NodeId) -> bool:
-        """Return whether a path leads from ``above`` to ``node``."""
+        """Return whether there is a path from ``above`` to ``node``."""
         position = self.position.get(NodeId(above))
         return position is not None and node in self.position and bool(self.ancestor_bits[node] >> position & 1)
 
     def nodes_between(self, top: NodeId, bottom: NodeId) -> list[NodeId]:
-        """Return the nodes on paths from ``top`` to ``bottom``, without these two, in topological order."""
+        """Return the nodes on paths from ``top`` to ``bottom``, excluding these two, in topological order."""
         seen: set[NodeId] = set()
         queue = list(self.predecessors[bottom])
         while queue:
@@ -118,7 +118,7 @@ class Flow:
         return {node: index for index, node in enumerate(self.order)}
 
     def find_cycle(self, group: Sequence[NodeId]) -> list[NodeId]:
-        """Return one cycle through a component as a path whose first and last nodes are equal."""
+        """Return one cycle in a component, as a path whose first and last nodes are the same."""
         inside, start = set(group), min(group, key=self._breadth_first_index.__getitem__)
         path, visited = [start], {start}
         while True:
@@ -167,7 +167,7 @@ def _postorder(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> 
 
 
 def _meet(a: NodeId, b: NodeId, dominators: Mapping[NodeId, NodeId], number: Mapping[NodeId, int]) -> NodeId:
-    """Return the nearest common dominator."""
+    """Return the two nodes' nearest common dominator."""
     while a != b:
         while number[a] > number[b]:
             a = dominators[a]

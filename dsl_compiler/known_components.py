@@ -1,4 +1,4 @@
-"""Component names in RAGFlow documents that are not in the catalog."""
+"""Names of components that occur in RAGFlow documents but are not in the catalog."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ NOT_YET: frozenset[str] = frozenset(
         "WebSearch",
     ]
 )
-"""Components and tools of RAGFlow that this version cannot run, unless a plugin adds them to the catalog."""
+"""RAGFlow components and tools that this version cannot run, unless a plugin adds them to the catalog."""
 
 LEGACY: dict[str, str] = {
-    "Generate": "LLM, with the old prompt as sys_prompt and {sys.query} as user prompt",
+    "Generate": "LLM, with the old prompt as sys_prompt and {sys.query} as the user prompt",
     "Answer": "Message for the answer and UserFillUp for a question; each turn starts with the user's query anyway",
     "Relevant": "Categorize with the categories yes and no",
-    "RewriteQuestion": "LLM with a prompt to rewrite {sys.query}",
-    "KeywordExtract": "LLM with a prompt for keywords",
-    "Keyword": "LLM with a prompt for keywords",
-    "Concentrator": "nothing: the edges of several branches can meet in any node",
+    "RewriteQuestion": "LLM with a prompt that rewrites {sys.query}",
+    "KeywordExtract": "LLM with a prompt that extracts keywords",
+    "Keyword": "LLM with a prompt that extracts keywords",
+    "Concentrator": "nothing: branches can meet at any node",
     "Template": "StringTransform with method merge",
     "Baidu": "TavilySearch or another search tool",
-    "BaiduFanyi": "LLM with a prompt to translate",
+    "BaiduFanyi": "LLM with a prompt that translates",
     "Bing": "TavilySearch or another search tool",
     "Code": "CodeExec",
     "IterationStart": "IterationItem",
     "LoopStart": "LoopItem",
 }
-"""Components of RAGFlow before 0.20, each with its replacement."""
+"""Components from before RAGFlow 0.20, each with its replacement."""
 
 PIPELINE: frozenset[str] = frozenset(
     [
@@ -68,4 +68,4 @@ PIPELINE: frozenset[str] = frozenset(
         "Compiler",
     ]
 )
-"""Components of ingestion pipelines, which prepare documents and are not agents."""
+"""Ingestion pipeline components. Such pipelines prepare documents and are not agents."""

@@ -1,7 +1,7 @@
-"""The reversible mapping between component ids and LangGraph node names.
+"""A reversible mapping between component ids and LangGraph node names.
 
-LangGraph rejects ``:`` and ``|`` in node names and reserves some names that begin with ``__``. Most ids of real
-canvases look like ``Agent:ThreeWolves``. A colon becomes a dot, which no editor writes into an id.
+LangGraph rejects ``:`` and ``|`` in node names and reserves some names that begin with ``__``. In real canvases, most
+ids look like ``Agent:ThreeWolves``. A colon becomes a dot, which editors never write into an id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CODE = re.compile(r"%([0-9A-F]{2})")
 
 
 def graph_name(id_: NodeId | str) -> str:
-    """Return the LangGraph node name of a component id.
+    """Return the LangGraph node name for a component id.
 
     >>> graph_name("Agent:ThreeWolves"), graph_name("a.b|c%"), graph_name("__end__")
     ('Agent.ThreeWolves', 'a%2Eb%7Cc%25', '%5F_end__')
@@ -30,7 +30,7 @@ def graph_name(id_: NodeId | str) -> str:
 
 
 def node_id(name: str) -> NodeId:
-    """Return the component id of a LangGraph node name.
+    """Return the component id for a LangGraph node name.
 
     >>> node_id("Agent.ThreeWolves"), node_id("a%2Eb%7Cc%25"), node_id("%5F_end__")
     ('Agent:ThreeWolves', 'a.b|c%', '__end__')

@@ -1,7 +1,7 @@
 """Placeholders for components that cannot run.
 
-They keep the position and edges of the real component, so that later passes report only independent errors. A canvas
-with a placeholder never runs.
+They keep the real component's position and edges, so that later passes report only independent errors. A canvas with a
+placeholder never runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_TRIES = 3
 MAX_PROBLEMS = 50
 
 _PRESERVED_KINDS: frozenset[Kind] = frozenset({"entry", "interrupt", "region", "region_exit", "region_item"})
-"""Kinds that a placeholder takes over. The checks of the other kinds depend on the params."""
+"""Kinds that a placeholder keeps. The checks for the other kinds depend on the params."""
 
 
 class _Params(ComponentParams):
@@ -66,9 +66,9 @@ def is_placeholder(spec: AnySpec) -> bool:
 
 
 def placeholder_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope) -> PlanNode:
-    """Build the node of a component with invalid params.
+    """Build the node for a component with invalid params.
 
-    Its edges are those of ``downstream`` and ``exception_goto``; a router's are its routes, as far as they can be read.
+    Its edges are the ones in ``downstream`` and ``exception_goto``. For a router, they are all routes that can be read.
     """
     routes = _routes(component, spec, scope) if spec.kind == "route" else ()
     kind: Kind = spec.kind if spec.kind in _PRESERVED_KINDS else "plain"
@@ -87,12 +87,12 @@ def placeholder_node(component: RawComponent, spec: AnySpec, scope: ReferenceSco
 
 
 def path_to_value(location: Sequence[str | int]) -> list[str | int]:
-    """Return the path to a value from pydantic's error location, which also names validators."""
+    """Return the path to a value, given pydantic's error location, which also contains validator names."""
     return [segment for segment in location if not str(segment).startswith(("function-", "literal["))]
 
 
 def _routes(component: RawComponent, spec: AnySpec, scope: ReferenceScope) -> tuple[Route, ...]:
-    """Return the routes of the params without their invalid parts, else one to every component that they name."""
+    """Return the routes in the params without invalid parts, or else one to each component that the params name."""
     params = _readable_params(component.params, spec, scope)
     if params is not None:
         return tuple(spec.routes(params))
@@ -102,7 +102,7 @@ def _routes(component: RawComponent, spec: AnySpec, scope: ReferenceScope) -> tu
 
 
 def _readable_params(raw: Mapping[str, Any], spec: AnySpec, scope: ReferenceScope) -> ComponentParams | None:
-    """Remove invalid entries until the rest is valid; return None if it does not become valid."""
+    """Remove invalid entries until the rest is valid. Return None if it never becomes valid."""
     for _ in range(MAX_TRIES):
         try:
             return spec.params.model_validate(raw, context={"scope": scope})
@@ -114,7 +114,7 @@ def _readable_params(raw: Mapping[str, Any], spec: AnySpec, scope: ReferenceScop
 
 
 def _without(value: Any, path: Sequence[str | int]) -> Any:
-    """Copy a value without the map entry at a path; return the value unchanged if there is no such entry."""
+    """Copy a value without the map entry at a path. Return the value unchanged if there is no such entry."""
     if not path:
         return value
     first, *rest = path

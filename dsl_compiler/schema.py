@@ -1,6 +1,7 @@
-"""The JSON Schema of a canvas (DSL v1) for editors, built from the components' params models.
+"""The JSON Schema for a canvas (DSL v1), for editors. It is built from the components' params models.
 
-It is as lenient as the compiler: null means "not set", a single value means a list of one, and a number may be text.
+It is as lenient as the compiler: null means "not set", a single value means a list of one item, and a number may be a
+string.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _optional(schema: dict[str, Any]) -> dict[str, Any]:
-    """Also accept null and the lenient ways of writing a value."""
+    """Also accept null and the lenient ways to write a value."""
     about = {key: schema[key] for key in ("description", "default") if key in schema}
     rest = {key: value for key, value in schema.items() if key not in about}
     kind = rest.get("type")

@@ -1,4 +1,4 @@
-"""The flow graphs of a draft: one for the canvas, and one for the body of each region."""
+"""A draft's flow graphs: one for the canvas and one for each region's body."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 
 Children = Mapping[NodeId | None, Sequence[PlanNode]]
-"""The nodes directly inside each region, by the region's id; those of the canvas itself under None."""
+"""The nodes directly inside each region, by region id, with the canvas's own nodes under None."""
 
 
 def group_by_region(draft: Draft) -> Children:
-    """Group the nodes by the region directly around them."""
+    """Group the nodes by the region that directly contains them."""
     children: dict[NodeId | None, list[PlanNode]] = {}
     for node in draft.nodes.values():
         children.setdefault(node.parent, []).append(node)
@@ -22,7 +22,7 @@ def group_by_region(draft: Draft) -> Children:
 
 
 def build_flows(draft: Draft) -> dict[NodeId | None, Flow]:
-    """Build the flow of the canvas, under None, then that of each region's body, by the region's id."""
+    """Build the flow for the canvas, under None, then for each region's body, by region id."""
     children = group_by_region(draft)
     flows: dict[NodeId | None, Flow] = {None: Flow(draft.entry, _successors(children, None))} if draft.entry else {}
     for region in draft.regions.values():
@@ -31,13 +31,13 @@ def build_flows(draft: Draft) -> dict[NodeId | None, Flow]:
 
 
 def build_region_flow(region: Region, children: Children) -> Flow:
-    """Build the flow of a region's body. It starts at the item node, or at the region's owner without one."""
+    """Build the flow for a region's body. It starts at the item node or, if there is none, at the region's owner."""
     successors = _successors(children, region.owner)
     return Flow(region.entry, successors if region.item else {**successors, region.owner: region.start})
 
 
 def _successors(children: Children, parent: NodeId | None) -> dict[NodeId, tuple[NodeId, ...]]:
     inside = {node.id: node for node in children.get(parent, ())}
-    # An edge back to the item node ends the round, just as having no successor does.
+    # An edge back to the item node ends the round, just like having no successor.
     enterable = {id_ for id_, node in inside.items() if node.spec.kind != "region_item"}
     return {id_: tuple(t for t in node.targets if t in enterable) for id_, node in inside.items()}

@@ -1,4 +1,4 @@
-"""Lenient reading of a document: values of the wrong JSON type, and parameter names of older versions."""
+"""Lenient reading of documents: values with the wrong JSON type, and parameter names from older versions."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, cast
 from ragflow_lg.component.spec import AnySpec
 
 _OLD_KEYS = {"llm_enabled_tools": "tools"}
-"""Today's parameter name by the name in older documents, for all components."""
+"""Current parameter names by the names in older documents, for all components."""
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is a map, else an empty map."""
+    """Return the value if it is a map, or else an empty map."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty list."""
+    """Return the value if it is a list, or else an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str:
-    """Return the value if it is a string, else an empty string."""
+    """Return the value if it is a string, or else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def as_texts(value: Any) -> tuple[str, ...]:
-    """Return the non-empty strings of a list without repeats, or a single string as a tuple."""
+    """Return the non-empty strings in a list without duplicates, or a single string as a tuple."""
     if isinstance(value, str):
         return (value,) if value else ()
     return tuple(dict.fromkeys(entry for entry in as_list(value) if isinstance(entry, str) and entry))
 
 
 def rename_old_keys(params: Mapping[str, Any], spec: AnySpec) -> Mapping[str, Any]:
-    """Rename old parameters that the component has under a new name, unless the new one is set."""
+    """Rename old parameters that now have another name in the component, unless the new one is set."""
     fields = spec.params.model_fields
     renames = {old: new for old, new in _OLD_KEYS.items() if old in params and new in fields and not params.get(new)}
     if not renames:
@@ -44,5 +44,5 @@ def rename_old_keys(params: Mapping[str, Any], spec: AnySpec) -> Mapping[str, An
 
 
 def yields_items(spec: AnySpec) -> bool:
-    """Return whether a component is a region whose rounds each get an item of a list."""
+    """Return whether a component is a region in which each round gets one item from a list."""
     return spec.kind == "region" and "items_ref" in spec.params.model_fields

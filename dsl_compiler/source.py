@@ -1,6 +1,6 @@
-"""Reading a canvas file: from text to a JSON value, and from JSON pointers to lines and columns.
+"""Reads a canvas file: converts text to a JSON value, and JSON pointers to lines and columns.
 
-Reading records no positions. When there are diagnostics, one scan of the text locates their pointers.
+No positions are recorded while reading. If there are diagnostics, a single scan of the text locates their pointers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, NoReturn, cast
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Size limit of a file, in bytes. Real canvases are below 1 MB."""
+"""Maximum file size, in bytes. Real canvases are below 1 MB."""
 
 MAX_DEPTH = 100
-"""Limit on nested values. Real canvases are below 20."""
+"""Limit on how deeply values are nested. Real canvases stay below 20."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _PYTHON_WORDS = re.compile(r"\b(True|False|None)\b")
@@ -34,9 +34,9 @@ class Position(NamedTuple):
 
 
 def read_source(source: str | bytes | Mapping[str, Any], reporter: Reporter) -> tuple[Any, str]:
-    """Return the JSON value and the text that it was read from, ``""`` for a source that is a JSON value.
+    """Return the JSON value and the text it was read from, which is ``""`` if the source already is a JSON value.
 
-    If the source cannot be read, report why and return None as the value.
+    If the source cannot be read, report the reason and return None as the value.
     """
     if isinstance(source, Mapping):
         return (source, "") if _is_bounded(source, reporter) else (None, "")
@@ -49,7 +49,7 @@ def read_source(source: str | bytes | Mapping[str, Any], reporter: Reporter) -> 
             "error",
             "",
             f"The file has {len(text):,} characters; the limit is {MAX_BYTES:,}.",
-            hint="Canvases are far smaller. Check whether the file contains run data.",
+            hint="Canvases are much smaller. Check whether the file contains run data.",
         )
         return None, text
     value = _parse(text, reporter)
@@ -73,12 +73,12 @@ def locate(text: str, pointers: Iterable[str]) -> dict[str, Position]:
 
 
 def split_lines(text: str) -> list[str]:
-    """Split a text into lines as positions count them: only at the line ends of JSON."""
+    """Split a text into lines in the way positions count them: only at JSON's line endings."""
     return _LINE_END.split(text)
 
 
 class _Target:
-    """A value to locate, or one that contains such values."""
+    """A value to locate, or a value that contains others to locate."""
 
     __slots__ = ("children", "parent", "start")
 
@@ -86,10 +86,10 @@ class _Target:
         self.start = start
         self.parent = parent
         self.children: dict[str, _Target] = {}
-        """By key, or by the index in a list."""
+        """By key, or by index in a list."""
 
     def descendant(self, pointer: str) -> _Target:
-        """Return the target of a pointer; create it if it is new."""
+        """Return the target of a pointer, creating it if it is new."""
         target = self
         for segment in pointer.split("/")[1:]:
             key = segment.replace("~1", "/").replace("~0", "~")
@@ -98,7 +98,7 @@ class _Target:
 
     @property
     def nearest_start(self) -> int:
-        """Offset of the value, or of the nearest value around it that exists."""
+        """Offset of the value, or of the nearest enclosing value that exists."""
         target = self
         while target.start is None and target.parent is not None:
             target = target.parent
@@ -106,7 +106,7 @@ class _Target:
 
 
 def _breaks(text: str) -> list[int]:
-    """Return the offsets of the line ends, preceded by that of a line before the first."""
+    """Return the offsets of the line endings, preceded by the offset for an imaginary line before the first."""
     return [-1, *(match.end() - 1 for match in _LINE_END.finditer(text))]
 
 
@@ -116,7 +116,7 @@ def _position(breaks: list[int], start: int) -> Position:
 
 
 def _walk(text: str, root: _Target) -> None:
-    """Set the start of every target that a valid JSON text contains."""
+    """Set the start of every target that occurs in a valid JSON text."""
     stack: list[list[Any]] = []  # [target or None, is object, key or index, expects a key]
     for match in _TOKEN.finditer(text):
         token, start = match[0], match.start()
@@ -164,7 +164,7 @@ def _parse(text: str, reporter: Reporter) -> Any:
                     "warning",
                     "",
                     f"An object has the key {key!r} more than once.",
-                    hint="Only the last value is used; remove the others.",
+                    hint="Only its last value is used; remove the others.",
                 )
         return value
 
@@ -174,7 +174,7 @@ def _parse(text: str, reporter: Reporter) -> Any:
     try:
         return json.loads(text, object_pairs_hook=collect, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        hint = "Export the canvas again, or correct the text there."
+        hint = "Export the canvas again or correct the text at this position."
         if _PYTHON_WORDS.search(text, max(0, error.pos - 10), error.pos + 10):
             hint = "Write true, false and null; True, False and None are Python."
         elif text[error.pos : error.pos + 1] == "'":
@@ -208,8 +208,8 @@ def _report_depth(reporter: Reporter) -> None:
         "document-too-large",
         "error",
         "",
-        f"The document is nested deeper than {MAX_DEPTH} levels.",
-        hint="Canvases are far flatter. Check whether this is the right file.",
+        f"The document is nested more than {MAX_DEPTH} levels deep.",
+        hint="Canvases are nested much less deeply. Check whether this is the right file.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The Redis backend, with RAGFlow's key names where RAGFlow has the same concept.
+"""The Redis backend. It uses RAGFlow's key names wherever RAGFlow has the same concept.
 
 May import: the modules directly in `checkpoints`, `services`, `base`.
 """

@@ -1,6 +1,6 @@
 """Cancellation through Redis.
 
-RAGFlow's key ``{task_id}-cancel`` is honoured; the task id is the session.
+RAGFlow's key ``{task_id}-cancel`` is honoured, with the session as the task id.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RedisCancels:
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once on the next request; an existing flag is stale."""
+        """Call ``on_cancel`` once, on the next cancel request. A flag that already exists is stale."""
         keys = self._keys(session)
 
         async def is_set() -> bool:
@@ -64,7 +64,7 @@ class RedisCancels:
                 await listener.aclose()
 
     def _keys(self, session: str) -> list[str]:
-        """Return RAGFlow's keys for the session's name and its two UUID forms, with and without prefix."""
+        """Return RAGFlow's keys for the session's name and for both of its UUID forms, with and without the prefix."""
         names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
         return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in (self._prefix, "") for name in names))
 
@@ -81,7 +81,7 @@ async def polling(
 ) -> AsyncGenerator[None]:
     """Poll a flag until it is set, and clear it on entry and exit.
 
-    ``wait_for_message`` returns after a short wait whether a message has arrived.
+    ``wait_for_message`` waits briefly and returns whether a message has arrived.
     """
     is_over = False
 
@@ -102,7 +102,7 @@ async def polling(
         is_over = True
         while not watcher.done():  # redis-py can swallow a cancellation that arrives during a response
             watcher.cancel()
-            # Unlike awaiting the task, this passes a cancellation of the caller on.
+            # Unlike awaiting the task, this propagates a cancellation of the caller.
             await asyncio.wait([watcher], timeout=REDIS_POLL_S)
         with suppress(RedisError, OSError):
             await clear()

@@ -1,4 +1,4 @@
-"""Leases in Redis as RAGFlow's ``agent:active-session`` hashes. Each method is one script or command."""
+"""Leases in Redis, stored as RAGFlow's ``agent:active-session`` hashes. Each method is a single script or command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FREE = "if redis.call('HGET', KEYS[1], 'token') == ARGV[1] then return redis.ca
 
 
 class RedisLeaseTable:
-    """Leases as RAGFlow's ``agent:active-session`` hashes; they expire by the server's clock."""
+    """Leases stored as RAGFlow's ``agent:active-session`` hashes. They expire according to the server's clock."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = (RedisError, OSError)
 
@@ -42,7 +42,7 @@ class RedisLeaseTable:
         self._lease_ms = int(lease_s * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Lease a session that is free, or whose lease has the token ``dead_token``."""
+        """Lease a session if it is free or the token of its lease is ``dead_token``."""
         key = lease_key(self._prefix, session)
         counter = f"{self._prefix}agent:lease-token:{session}"
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
@@ -50,7 +50,7 @@ class RedisLeaseTable:
         return int(token) if is_ours else _holder(token, holder)
 
     async def find(self, session: str) -> LeaseHolder | None:
-        """Return the holder of a session; an expired lease no longer exists."""
+        """Return the current holder of a session's lease. Expired leases no longer exist."""
         token, holder = await self._client.hmget(lease_key(self._prefix, session), "token", "owner")
         return None if token is None else _holder(token, holder or b"")
 

@@ -1,4 +1,4 @@
-"""Checks of a Redis session store for ``ragflow-lg doctor``."""
+"""Checks a Redis session store for ``ragflow-lg doctor``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SAMPLE = "ragflow-lg:doctor"
 
 
 async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
-    """Check a server: modules, version, eviction policy, permissions, clock and time to live of sessions."""
+    """Check a server's modules, version, eviction policy, permissions and clock, and how long sessions live."""
     try:
         client: Any = create_client(url, Redis, Sentinel)
     except CheckpointError as error:
@@ -43,12 +43,12 @@ async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
             yield result
     except RedisError as error:
         text = f"the user lacks permissions: {error}"
-        yield CheckResult(False, text, "Grant +@all on the keys of the prefix.")
+        yield CheckResult(False, text, "Grant +@all on the keys with this prefix.")
     finally:
         await client.aclose()
     days = ttl_s / 86400
     is_long = ttl_s >= MIN_TTL_S
-    advice = "" if is_long else "A user may answer a form later than that; raise checkpoint_ttl_s."
+    advice = "" if is_long else "Users may take longer than that to answer a form; raise checkpoint_ttl_s."
     yield CheckResult(is_long, f"sessions are kept for {days:.1f} days after their last use", advice)
 
 
@@ -64,7 +64,7 @@ async def _check_server(client: Any) -> AsyncIterator[CheckResult]:
     yield CheckResult(not is_cluster, "a cluster" if is_cluster else "a single server", advice)
     policy = str(info.get("maxmemory_policy", "noeviction"))
     is_safe = policy == "noeviction" or not info.get("maxmemory")
-    advice = "" if is_safe else "Set it to noeviction: Redis could delete sessions."
+    advice = "" if is_safe else "Set it to noeviction: otherwise Redis may delete sessions."
     yield CheckResult(is_safe, f"maxmemory-policy {policy}", advice)
     await client.set(_SAMPLE, "x", ex=60)
     await client.eval("return redis.call('GET', KEYS[1])", 1, _SAMPLE)
@@ -72,7 +72,7 @@ async def _check_server(client: Any) -> AsyncIterator[CheckResult]:
     await client.expire(_SAMPLE + ":json", 60)
     await client.publish(_SAMPLE, "x")
     await client.delete(_SAMPLE, _SAMPLE + ":json")
-    yield CheckResult(True, "writing, scripts and publishing work")
+    yield CheckResult(True, "writes, scripts and publishing work")
     seconds, micros = await client.time()
     skew = abs(time.time() - (seconds + micros / 1e6))  # noqa: TID251 - compares two real clocks
     advice = "" if skew <= MAX_SKEW_S else "Synchronize the clocks of both machines (NTP) to keep run records in order."

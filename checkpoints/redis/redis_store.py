@@ -15,10 +15,10 @@ from ragflow_lg.checkpoints.store import Store
 
 @asynccontextmanager
 async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
-    """Open a client with its store.
+    """Open a client and its store.
 
     Raises:
-        CheckpointError: if the server does not answer, or lacks a module.
+        CheckpointError: if the server does not respond or lacks a module.
     """
     async with open_redis(url) as client:
         saver = await redis_saver(client, prefix=prefix, ttl_s=ttl_s)

@@ -9,13 +9,13 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.store_url import SENTINEL, redact_url
 
 _SENTINEL_PORT = 26379
-_INVALID_PORT = "its port is invalid; it must be a number from 1 to 65535"
+_INVALID_PORT = "its port must be a number from 1 to 65535"
 
 
 def create_client(url: str, client: Any, sentinel: Any, **options: Any) -> Any:
     """Create a client of the class ``client``.
 
-    For Sentinel URLs, ``sentinel`` is the Sentinel class of the same kind that finds the master.
+    For Sentinel URLs, ``sentinel`` is the matching Sentinel class, which finds the master.
 
     Raises:
         CheckpointError: if the URL is invalid.

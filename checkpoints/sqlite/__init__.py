@@ -1,4 +1,4 @@
-"""The SQLite backend: one file, usable by several processes.
+"""The SQLite backend: a single file that several processes can use.
 
 May import: the modules directly in `checkpoints`, `services`, `base`.
 """

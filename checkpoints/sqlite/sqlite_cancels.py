@@ -1,4 +1,4 @@
-"""Cancellation through SQLite, across processes."""
+"""Cancellation across processes through SQLite."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLAGGED = "SELECT session FROM cancels WHERE session IN (SELECT value FROM json
 
 
 class SqliteCancels:
-    """Flags in a table. One poll every 0.2 s serves all sessions of this process."""
+    """Flags in a table. A single poll every 0.2 s serves all sessions in this process."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._rows = file.rows
@@ -36,7 +36,7 @@ class SqliteCancels:
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once when the flag is set; an existing flag is stale and cleared."""
+        """Call ``on_cancel`` once when the flag is set. A flag that already exists is stale and is cleared."""
         name = hex_session(session)
         with translate_errors(sqlite3.Error):
             await self._clear(name)

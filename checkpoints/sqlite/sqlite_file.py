@@ -1,4 +1,4 @@
-"""An SQLite file with its own thread, so that several statements need one thread switch only."""
+"""An SQLite file with its own thread, so that several statements need only one thread switch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS traces (
 CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
 CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-"""Tables for sessions in addition to LangGraph's own."""
+"""Session tables in addition to LangGraph's own."""
 
 _T = TypeVar("_T")
 
@@ -47,11 +47,11 @@ class SqliteFile:
 
     def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         self.connection = connection
-        """For use on the thread only."""
+        """For use only on the file's thread."""
         self._thread = thread
 
     async def do(self, work: Callable[[], _T]) -> _T:
-        """Run work on the thread. If the caller is cancelled, the work is done either completely or not at all.
+        """Run work on the file's thread. If the caller is cancelled, the work is done either completely or not at all.
 
         Raises:
             sqlite3.Error: if a statement fails.
@@ -71,13 +71,13 @@ class SqliteFile:
 
 @asynccontextmanager
 async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncGenerator[SqliteFile]:
-    """Open a file; create it if necessary, readable for its owner only.
+    """Open a file, creating it if necessary. Only its owner can read a new file.
 
-    Written data survives the end of the process. If the machine itself stops, the latest data may be lost, unless the
-    file ``survives_power_loss``, which costs a disk write for every transaction.
+    Written data survives the process. If the machine itself goes down, the latest data may be lost, unless
+    ``survives_power_loss`` is set, which costs one disk write per transaction.
 
     Raises:
-        CheckpointError: if the file cannot be opened, or is not a session store.
+        CheckpointError: if the file cannot be opened or is not a session store.
     """
     thread = ThreadPoolExecutor(1, "session-store")
     loop = asyncio.get_running_loop()
@@ -110,10 +110,10 @@ def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bo
 
 
 def _create_file(path: Path) -> Path:
-    """Create the file and its folder if they are missing, and return its path.
+    """Create the file and its folder if they are missing, and return the file's path.
 
-    An existing file is not opened: closing it would release the locks that SQLite has on it for the other connections
-    of this process, and other processes would write concurrently.
+    An existing file is not opened, because closing it would release SQLite's locks for this process's other
+    connections, and other processes would write concurrently.
     """
     path = path.expanduser()
     if path.is_dir():

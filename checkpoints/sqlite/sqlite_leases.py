@@ -16,20 +16,20 @@ _IS_VALID = (
     "typeof(owner) = 'text' AND typeof(token) = 'integer' AND token < 1 << 62"
     " AND typeof(expires_ms) = 'integer' AND typeof(expires_uptime_ms) = 'integer'"
 )
-"""Condition of an undamaged row of ``leases``. A damaged row does not block its session."""
+"""Condition for an undamaged row in ``leases``. A damaged row does not block its session."""
 
 
 class SqliteLeaseTable:
-    """Leases in the table ``leases``.
+    """Leases in the ``leases`` table.
 
-    A lease of this machine expires by its uptime, which clock changes do not affect; one of another machine expires by
-    the wall clock.
+    A lease that belongs to this machine expires according to the machine's uptime, which clock changes do not affect.
+    A lease that belongs to another machine expires according to the wall clock.
     """
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
     def __init__(self, file: SqliteFile, clock: Clock, path: Path, lease_s: float = LEASE_S) -> None:
-        """Use an open file; ``path`` is its location, to notice that it was deleted or replaced."""
+        """Use an open file. ``path`` is its location, used to detect that the file was deleted or replaced."""
         self._rows = file.rows
         self._clock = clock
         self._lease_ms = int(lease_s * 1000)
@@ -37,7 +37,7 @@ class SqliteLeaseTable:
         self._inode = _inode(path)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Lease a session that is free, whose lease has expired, or whose lease has the token ``dead_token``."""
+        """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``."""
         if not self._is_in_place():
             raise sqlite3.OperationalError("its file has been deleted or replaced; start again")
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
@@ -57,7 +57,7 @@ class SqliteLeaseTable:
         return LeaseHolder(parse_owner(rows[0][1]), int(rows[0][0])) if rows else LeaseHolder(None, 0)
 
     async def find(self, session: str) -> LeaseHolder | None:
-        """Return the holder of a session, or None if its lease has ended or expired."""
+        """Return the current holder of a session's lease, or None if the lease has ended or expired."""
         query = f"SELECT token, owner, expires_ms, expires_uptime_ms FROM leases WHERE thread_id = ? AND {_IS_VALID}"
         rows = await self._rows(query, (thread_of_session(session),))
         if not rows or not rows[0][1]:
@@ -75,11 +75,11 @@ class SqliteLeaseTable:
         return await self._update(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
 
     async def free(self, session: str, token: int) -> None:
-        """End a lease; its row keeps the token, so that the next one is larger."""
+        """End a lease. Its row keeps the token so that the next token is larger."""
         await self._update(session, token, "owner = ?", "")
 
     def _is_in_place(self) -> bool:
-        """Return whether the path still names the open file. In another file somebody else may have the session."""
+        """Return whether the path still refers to the open file. In another file, the session may also be leased."""
         return _inode(self._path) == self._inode
 
     async def _update(self, session: str, token: int, assignments: str, *values: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of an SQLite session store for ``ragflow-lg doctor``."""
+"""Checks an SQLite session store for ``ragflow-lg doctor``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_FREE_MIB = 100
 
 
 async def probe_sqlite(path: Path) -> AsyncIterator[CheckResult]:
-    """Check a file: format, integrity, permissions and free space. The file must exist."""
+    """Check a file's format, integrity, permissions and free disk space. The file must exist."""
     rescue = f"Copy it, then save what can be read: sqlite3 {shlex.quote(str(path))} .recover | sqlite3 NEW.db"
     try:
         async with open_sqlite(path) as file:
@@ -27,7 +27,7 @@ async def probe_sqlite(path: Path) -> AsyncIterator[CheckResult]:
             rows = await file.rows("PRAGMA integrity_check(1)")
     except CheckpointError as error:
         text = str(error)
-        yield CheckResult(False, text, rescue if "malformed" in text else "Choose another path, or move it away.")
+        yield CheckResult(False, text, rescue if "malformed" in text else "Choose another path, or move the file away.")
         return
     yield CheckResult(True, f"{path} is a session store")
     row: Any = rows[0] if rows else None
@@ -40,7 +40,7 @@ async def probe_sqlite(path: Path) -> AsyncIterator[CheckResult]:
 
 def describe_missing_file(path: Path) -> list[CheckResult]:
     """Check the folder in which the file will be created."""
-    return [CheckResult(True, f"{path} does not exist yet; the first run creates it"), *_folder_results(path)]
+    return [CheckResult(True, f"{path} does not exist yet; the first run will create it"), *_folder_results(path)]
 
 
 def _file_results(path: Path) -> list[CheckResult]:
@@ -63,4 +63,4 @@ def _folder_results(path: Path) -> list[CheckResult]:
 def _check_writable(path: Path, name: str) -> CheckResult:
     if os.access(path, os.W_OK):
         return CheckResult(True, f"{name} is writable")
-    return CheckResult(False, f"{name} is not writable", "Grant yourself write permission, or choose another path.")
+    return CheckResult(False, f"{name} is not writable", "Give yourself write permission, or choose another path.")

@@ -17,7 +17,7 @@ _COLUMNS = tuple(field.name for field in fields(RunRecord))
 
 
 class SqliteRuns:
-    """Run records in the table ``runs``."""
+    """Run records in the ``runs`` table."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._rows = file.rows
@@ -36,7 +36,7 @@ class SqliteRuns:
         return None
 
     def of_session(self, session: str) -> AsyncIterator[RunRecord]:
-        """Yield the records of a session, newest first."""
+        """Yield a session's records, newest first."""
         return self._select("WHERE session = ? ORDER BY started_ms DESC, run_id DESC", hex_session(session))
 
     def sessions(self) -> AsyncIterator[RunRecord]:
@@ -46,7 +46,7 @@ class SqliteRuns:
         return self._select(f"WHERE run_id = ({newest}) ORDER BY started_ms DESC, run_id DESC")
 
     async def delete_session(self, session: str) -> None:
-        """Delete all records of a session."""
+        """Delete all of a session's records."""
         with translate_errors(sqlite3.Error):
             await self._rows("DELETE FROM runs WHERE session = ?", (hex_session(session),))
 
@@ -61,13 +61,13 @@ class SqliteRuns:
 
 
 class SqliteTraces:
-    """Agent traces in the table ``traces``."""
+    """Agent traces in the ``traces`` table."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._rows = file.rows
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store the trace of a run and delete those of the session's oldest runs."""
+        """Store a run's trace and delete the traces of the session's oldest runs."""
         session = hex_session(record.session)
         newest = "SELECT run_id FROM traces WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
         with translate_errors(sqlite3.Error):
@@ -80,12 +80,12 @@ class SqliteTraces:
             )
 
     async def get(self, run_id: str) -> Trace | None:
-        """Return the trace of a run."""
+        """Return a run's trace."""
         with translate_errors(sqlite3.Error):
             rows = await self._rows("SELECT trace FROM traces WHERE run_id = ?", (run_id,))
         return parse_trace(rows[0][0]) if rows else None
 
     async def delete_session(self, session: str) -> None:
-        """Delete the traces of a session."""
+        """Delete a session's traces."""
         with translate_errors(sqlite3.Error):
             await self._rows("DELETE FROM traces WHERE session = ?", (hex_session(session),))

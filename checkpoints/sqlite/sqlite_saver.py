@@ -1,4 +1,4 @@
-"""Checkpoints in an SQLite file: LangGraph's saver on the file's thread. Several processes may share a file."""
+"""Checkpoints in an SQLite file: LangGraph's saver on the file's thread. Several processes can share a file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ BEGIN
         (SELECT CAST(text AS TEXT) FROM main.blobs WHERE thread_id = NEW.thread_id AND hash = '{EPOCH}');
 END;
 """
-"""Refuses a write inside its transaction."""
+"""Makes an outdated write fail inside its transaction."""
 _FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{EPOCH}'"}
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
 _FIND_EPOCH = "SELECT text FROM blobs WHERE thread_id = ? AND hash = ?"
 _CREATE_EPOCH = "INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = text RETURNING text"
-"""Returns the existing epoch as well, in one statement: other processes may create or delete it concurrently."""
+"""Also returns an existing epoch, in one statement, because other processes may create or delete it concurrently."""
 
 PAGE = 64
 """Number of checkpoints per page of a listing."""
@@ -43,7 +43,7 @@ PAGE = 64
 _Work = Callable[[], object]
 
 _pending_work: ContextVar[list[_Work] | None] = ContextVar("transaction", default=None)
-"""The work of the open transaction."""
+"""The work collected in the open transaction."""
 
 
 _OF_RUNS = """
@@ -54,7 +54,7 @@ _ERASE = "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND chec
 
 
 class Transactions:
-    """Transactions whose work is collected first and then run in one step on the file's thread."""
+    """Transactions that first collect their work and then run it in one step on the file's thread."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -62,7 +62,7 @@ class Transactions:
 
     @asynccontextmanager
     async def begin(self, token: FenceToken | None) -> AsyncGenerator[None]:
-        """Collect the work added inside and run all or nothing of it on exit."""
+        """Collect the work added inside the block and, on exit, run either all of it or nothing."""
         steps: list[_Work] = []
         mark = _pending_work.set(steps)
         try:
@@ -72,7 +72,7 @@ class Transactions:
         await self._file.do(lambda: self._run(token, steps))
 
     async def add(self, work: _Work) -> None:
-        """Add work to the open transaction, or run it now in one of its own."""
+        """Add work to the open transaction. If there is none, run the work now in a new transaction."""
         steps = _pending_work.get()
         if steps is None:
             await self._file.do(lambda: self._run(None, [work]))
@@ -80,11 +80,11 @@ class Transactions:
             steps.append(work)
 
     def token(self) -> int:
-        """Return the lease token of the running transaction."""
+        """Return the running transaction's lease token."""
         return self._token.token if self._token else NO_LEASE
 
     def epoch(self) -> str:
-        """Return the epoch of the running transaction."""
+        """Return the running transaction's epoch."""
         return self._token.epoch if self._token else ""
 
     def _run(self, token: FenceToken | None, steps: Sequence[_Work]) -> None:
@@ -101,14 +101,14 @@ class Transactions:
 
 
 class SqliteBlobs:
-    """Blobs in the table ``blobs``."""
+    """Blobs in the ``blobs`` table."""
 
     def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
         self._file = file
         self._transactions = transactions
 
     async def epoch(self, thread: str) -> str:
-        """Return the epoch of a thread, creating it if necessary."""
+        """Return a thread's epoch, creating it if necessary."""
         connection = self._file.connection
 
         def create() -> str:
@@ -128,7 +128,7 @@ class SqliteBlobs:
         await self._transactions.add(lambda: self._file.connection.executemany(_PUT_BLOB, rows))
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the blobs that exist."""
+        """Return those of the requested blobs that exist."""
         blobs: dict[str, bytes] = {}
         for start in range(0, len(digests), 500):
             chunk = digests[start : start + 500]
@@ -138,13 +138,13 @@ class SqliteBlobs:
         return blobs
 
     async def delete(self, thread: str) -> None:
-        """Delete all blobs of a thread in the open transaction, or in a new one."""
+        """Delete all of a thread's blobs in the open transaction, or in a new one."""
         delete = "DELETE FROM blobs WHERE thread_id = ?"
         await self._transactions.add(lambda: self._file.connection.execute(delete, (thread,)))
 
 
 class SqliteFileSaver(SqliteSaver):
-    """LangGraph's saver, working on the file's thread and writing in the open transaction."""
+    """LangGraph's saver, which works on the file's thread and writes in the open transaction."""
 
     def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
         super().__init__(file.connection, serde=plain_serializer())
@@ -153,7 +153,7 @@ class SqliteFileSaver(SqliteSaver):
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:
-        """Yield a cursor without a transaction: `Transactions` opens it."""
+        """Yield a cursor without opening a transaction, since `Transactions` does that."""
         cursor = self.conn.cursor()
         try:
             yield cursor
@@ -167,8 +167,8 @@ class SqliteFileSaver(SqliteSaver):
     async def list_newest_first(
         self, config: RunnableConfig | None, before: str | None
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest first, in pages: a long listing must not block the file's thread."""
-        if config is None:  # ids are unique within a thread only, so pages by id would lose some
+        """Yield checkpoints, newest first. They are read in pages, so that a long listing does not block the thread."""
+        if config is None:  # ids are unique only within a thread, so paging by id would skip some
             for entry in await self._file.do(lambda: list(self.list(None))):
                 yield entry
             return
@@ -200,15 +200,15 @@ class SqliteFileSaver(SqliteSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store the writes of a task."""
+        """Store a task's writes."""
         await self._transactions.add(lambda: self.put_writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread."""
+        """Delete everything that belongs to a thread."""
         await self._transactions.add(lambda: self.delete_thread(thread_id))
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
-        """Return the keys of the checkpoints that runs have stored."""
+        """Return the keys of the checkpoints that the runs have stored."""
         values = (json.dumps(list(runs)),)
         rows = await self._file.do(lambda: self._file.connection.execute(_OF_RUNS, values).fetchall())
         return [CheckpointKey(*row) for row in rows]

@@ -18,14 +18,14 @@ from ragflow_lg.services.services import Clock
 
 @asynccontextmanager
 async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
-    """Open a file, or create it.
+    """Open a store in a file, creating the file if necessary.
 
     Raises:
-        CheckpointError: if it cannot be opened, or is not a session store.
+        CheckpointError: if the file cannot be opened or is not a session store.
     """
     async with AsyncExitStack() as stack:
         saver_file = await stack.enter_async_context(open_sqlite(path))
-        # Leases and flags must not wait for the saver. They need no durability: a power loss also stops their owners.
+        # Leases and flags must not wait for the saver. They need not be durable: a power loss also stops their owners.
         record_file = await stack.enter_async_context(open_sqlite(path, survives_power_loss=False))
         saver = await sqlite_saver(saver_file)
         leases = StoredLeases(SqliteLeaseTable(record_file, clock, path))

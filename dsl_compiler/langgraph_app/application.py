@@ -1,7 +1,7 @@
-"""A canvas as a self-contained LangGraph graph: for applications, Studio and the Agent Server.
+"""A canvas as a self-contained LangGraph graph for applications, Studio and the Agent Server.
 
-A compiled canvas needs services for every run. This graph opens them itself, accepts requests as chat pages and
-applications send them, and writes RAGFlow's wire events to LangGraph's stream writer.
+A compiled canvas needs services for every run. This graph opens them itself, accepts requests in the form in which chat
+pages and applications send them, and writes RAGFlow's wire events to LangGraph's stream writer.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ _CHECKPOINT_KEYS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 _REQUEST_KEYS = ("query", "inputs", "files", "user_id", "payload", "chat_template_kwargs")
 _INPUT_KEYS = (*_REQUEST_KEYS, "messages")
 _TYPO_SIMILARITY = 0.8
-"""Similarity to an input key, from 0 to 1, from which an unknown key counts as a typo."""
+"""An unknown key at least this similar to an input key (0 to 1) counts as a typo."""
 
 
 class OpenServices(Protocol):
-    """A function that opens the services of one run."""
+    """A function that opens the services for one run."""
 
     def __call__(self, *, model: str) -> AbstractAsyncContextManager[Services]:
-        """Open services. ``model`` replaces every model of the canvas, unless it is ``""``."""
+        """Open the services. Unless it is ``""``, ``model`` replaces every model in the canvas."""
         ...
 
 
 class CanvasApplication(CanvasGraph):
     """A compiled graph that runs without further setup.
 
-    Its input is a map with ``query``, ``inputs``, ``files`` and ``user_id``, or ``messages``. Its output is the state.
+    The input is a map with ``query``, ``inputs``, ``files`` and ``user_id``, or with ``messages``. The output is the
+    state.
     """
 
     added_attributes: ClassVar[tuple[str, ...]] = (
@@ -71,15 +72,15 @@ class CanvasApplication(CanvasGraph):
     """The canvas for `ragflow_lg.Runner`."""
     open_services: OpenServices
     refusal: str
-    """Why the canvas cannot run but only be drawn; ``""`` if it can run."""
+    """Why the canvas can only be drawn and not run; ``""`` if it can run."""
 
-    def astream(  # pyright: ignore[reportIncompatibleMethodOverride] - the overloads only sort the stream modes
+    def astream(  # pyright: ignore[reportIncompatibleMethodOverride] - the overloads only list the stream modes
         self, input: Any, config: RunnableConfig | None = None, *, context: Any = None, **options: Any
     ) -> AsyncIterator[Any]:
-        """Run a turn, or continue one, as LangGraph's graphs do.
+        """Run or continue a turn, as LangGraph's graphs do.
 
         Raises:
-            InputRefusedError: if the canvas cannot run, the input is invalid, or no form waits for the answer.
+            InputRefusedError: if the canvas cannot run, the input is invalid, or no form is waiting for the answer.
         """
         if isinstance(context, TurnContext | Scope):  # the caller has opened the services
             return super().astream(input, config, context=cast("Any", context), **options)
@@ -111,17 +112,17 @@ class CanvasApplication(CanvasGraph):
                 turn.limits.close()
 
     def _steps(self, config: RunnableConfig) -> Steps | None:
-        """Return the store of the nodes' steps, which only this project's savers have, and only for a root graph."""
+        """Return the store for the nodes' steps. Only this project's savers have one, and only for a root graph."""
         saver = resolve_checkpointer(self, config)
         configurable = config.get("configurable", {})
         is_root = not configurable.get("checkpoint_ns")
         return saver.steps(config) if is_root and hasattr(saver, "steps") and "thread_id" in configurable else None
 
     async def _graph_input(self, input: Any, config: RunnableConfig, turn: TurnContext, writer: _EventWriter) -> Any:
-        """Return LangGraph's input: the request of a new turn, or a command with the answers of forms."""
+        """Return LangGraph's input: the request for a new turn, or a command with the answers to forms."""
         is_new = input is not None and not isinstance(input, Command)
         configurable = config.get("configurable", {})
-        if is_new and not configurable.get("checkpoint_ns"):  # a graph around passes all of its state
+        if is_new and not configurable.get("checkpoint_ns"):  # an enclosing graph passes all of its state
             _check_keys(input, self.channels)
         graph_input = _request(input) if is_new else input
         await self._check_checkpoint(config)
@@ -139,13 +140,13 @@ class CanvasApplication(CanvasGraph):
         update = input.update
         if update is None:
             update = await resume_turn(snapshot.values, turn, {})
-            # A run that continues after a crash uses them again; forms ask again for values that do not fit.
+            # A run that continues after a crash uses them again; forms ask again for values that are invalid.
             valid = {id_: fields for id_, fields in answers.items() if not form_problems(resume[id_][0], fields)}
             update["turn"] = {"answers": to_json(valid)}
         return Command(resume={id_: {"inputs": fields} for id_, fields in answers.items()}, update=update)
 
     async def _check_checkpoint(self, config: RunnableConfig) -> None:
-        """Raise if the config names a missing checkpoint, from which LangGraph would start with an empty state."""
+        """Raise if the config refers to a missing checkpoint, since LangGraph would then start with an empty state."""
         configurable = config.get("configurable", {})
         saver = resolve_checkpointer(self, config)
         if saver is None or configurable.get("checkpoint_ns") or not configurable.get("checkpoint_id"):
@@ -158,7 +159,7 @@ class CanvasApplication(CanvasGraph):
 
 
 class _EventWriter:
-    """A converter from the engine events of a run to wire events."""
+    """Converts a run's engine events to wire events."""
 
     def __init__(self, plan: Plan, services: Services, configurable: Mapping[str, Any]) -> None:
         clock = services.clock
@@ -173,13 +174,13 @@ class _EventWriter:
         self._projection = Projection(plan, created_at=float(int(now)))
 
     def recall(self, state: Mapping[str, Any]) -> None:
-        """Continue a turn of an earlier run with the state that it left."""
+        """Continue a turn that an earlier run began, with the state that it left."""
         self._projection.recall(state)
         record = state.get("turn", {})
         self._answer_id = answer_id(record.get("seed", 0), record.get("number", 0))
 
     def frames(self, event: EngineEvent) -> Iterator[dict[str, Any]]:
-        """Yield the wire frames of an event. Text of Messages also goes to ``stream_mode="messages"``."""
+        """Yield the wire frames for an event. The text of Messages is also sent to ``stream_mode="messages"``."""
         if isinstance(event, AgentRecord):
             return
         if isinstance(event, TurnStarted):
@@ -193,23 +194,23 @@ class _EventWriter:
             yield self._envelope.wrap(frame)
 
     def _push_piece(self, frame: Message) -> None:
-        """Pass a piece of an answer to LangGraph, which otherwise only finds those of LangChain's chat models."""
+        """Pass a piece of an answer to LangGraph, which by itself only detects output from LangChain's chat models."""
         self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
         if frame.content and not self._is_thinking:
             push_message(AIMessageChunk(content=frame.content, id=self._answer_id), state_key=None)
 
 
 def as_application(canvas: CompiledCanvas, open_services: OpenServices, *, refusal: str = "") -> CanvasApplication:
-    """Return a graph of a canvas that opens services itself. The canvas does not change.
+    """Return a graph for a canvas that opens its services itself. The canvas is not changed.
 
-    ``refusal`` is the reason if the canvas cannot run but only be drawn.
+    ``refusal`` is the reason why the canvas can only be drawn and not run, if that is the case.
     """
     graph = canvas.graph.copy()
     return convert_graph(graph, CanvasApplication, canvas=canvas, open_services=open_services, refusal=refusal)
 
 
 def _check_keys(input: Any, channels: Container[str]) -> None:
-    """Check the input for misspelt keys. Other unknown keys may belong to the caller.
+    """Check the input for misspelt keys. Any other unknown keys may belong to the caller.
 
     Raises:
         InputRefusedError: if a key is similar to an unused input key, or if no key is an input key.
@@ -222,14 +223,14 @@ def _check_keys(input: Any, channels: Container[str]) -> None:
         if near or len(unused) == len(_INPUT_KEYS):
             suggestion = f' Did you mean "{near[0]}"?' if near else ""
             raise InputRefusedError(
-                f'A canvas has no input "{key}".{suggestion} Its inputs are {", ".join(_INPUT_KEYS)}.'
+                f'A canvas has no input "{key}".{suggestion} The inputs are {", ".join(_INPUT_KEYS)}.'
             )
 
 
 def _request(input: Any) -> TurnRequest:
-    """Read a request. Other keys belong to a graph around this one and are ignored."""
+    """Read a request. Other keys belong to an enclosing graph and are ignored."""
     if not isinstance(input, Mapping):
-        raise InputRefusedError('The input of a canvas is a map, as in {"query": "Hello"} or {"messages": [...]}.')
+        raise InputRefusedError('The input to a canvas is a map, as in {"query": "Hello"} or {"messages": [...]}.')
     entries = cast("Mapping[str, Any]", input)
     request: dict[str, Any] = {key: entries[key] for key in _REQUEST_KEYS if entries.get(key) is not None}
     for key, kind, name in (("inputs", Mapping, "a map of Begin's fields"), ("files", list, "a list")):
@@ -244,19 +245,19 @@ def _request(input: Any) -> TurnRequest:
 
 
 def _answers(resume: Any, pauses: list[Pause], *, is_unfinished: bool) -> dict[str, tuple[Mapping[str, Any], Any]]:
-    """Return the fields and the answer of each answered pause, by the id of the pause."""
+    """Return the fields and the answer for each answered pause, by pause id."""
     by_id = {pause.id: pause for pause in pauses}
     if not pauses and is_unfinished:
-        raise InputRefusedError("The run has reached no form since the state was edited: continue it with input None.")
+        raise InputRefusedError("The run has not reached a form since the state was edited: continue with input None.")
     if not pauses:
-        raise InputRefusedError("No form waits for an answer: start a new turn with an input instead of resuming.")
+        raise InputRefusedError("No form is waiting for an answer: start a new turn with an input instead of resuming.")
     if isinstance(resume, Mapping):
         answers = cast("Mapping[str, Any]", resume)
         if known := {id_: (by_id[id_].inputs, answer) for id_, answer in answers.items() if id_ in by_id}:
             if unknown := [id_ for id_ in answers if id_ not in by_id]:
-                raise InputRefusedError(f"No form waits under the id {', '.join(unknown)[:200]}.")
+                raise InputRefusedError(f"No form with the id {', '.join(unknown)[:200]} is waiting for an answer.")
             return known
     if len(pauses) > 1:
         forms = ", ".join(f"{pause.id} ({pause.node})" for pause in pauses)
-        raise InputRefusedError(f"Several forms wait; answer them by id: {forms}.", node=pauses[0].node)
+        raise InputRefusedError(f"Several forms are waiting; answer them by id: {forms}.", node=pauses[0].node)
     return {pauses[0].id: (pauses[0].inputs, resume)}

@@ -1,8 +1,8 @@
-"""The graph for LangGraph's tools: its schemas, its edits, its drawing.
+"""The graph for LangGraph's tools: its schemas, edits and drawing.
 
 LangGraph discovers edges by simulating at most 250 supersteps and draws every declared destination as conditional. The
-plan has all edges, and tells which of them depend on the run. It also has the fields of a request and the successors
-of an edited node.
+plan contains all edges and specifies which of them depend on the run. It also contains a request's fields and an edited
+node's successors.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ from ragflow_lg.dsl_compiler.langgraph_internals import (
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph with the schemas, edits and drawing of its plan."""
+    """A compiled graph whose schemas, edits and drawing come from its plan."""
 
     added_attributes: ClassVar[tuple[str, ...]] = ("plan", "names", "scope")
-    """The attributes that LangGraph's own graphs do not have."""
+    """Attributes that LangGraph's own graphs do not have."""
 
     plan: Plan
     names: Mapping[NodeId, str]
-    """The graph name of each node."""
+    """Each node's name in the graph."""
     scope: NodeId | None
-    """The region whose body this is, None for the canvas."""
+    """The region whose body this is, or None for the canvas."""
 
     # Schemas
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Return the schema of a request."""
+        """Return the schema for a request."""
         return super().get_input_jsonschema(config) if self.scope else input_schema(self.plan)
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Return the schema of the state after a turn."""
+        """Return the schema for the state after a turn."""
         return super().get_output_jsonschema(config) if self.scope else output_schema(self.plan)
 
     def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Return the schema of an assistant's settings."""
+        """Return the schema for an assistant's settings."""
         return None if self.scope else CanvasSettings.model_json_schema()
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[BaseModel]:
-        """Return the model of the config, which may also contain an assistant's settings."""
+        """Return the model for the config, which may also contain an assistant's settings."""
         return NoConfig if self.scope else CanvasConfig
 
     # Edits
@@ -76,7 +76,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Edit the state. The turn can continue afterwards; see `ragflow_lg.dsl_compiler.langgraph_app.editing`.
 
         Raises:
-            InvalidUpdateError: if the edit is invalid, or there is no such checkpoint.
+            InvalidUpdateError: if the edit is invalid or there is no such checkpoint.
         """
         checkpointer = required_checkpointer(self, config)
         is_edit = len(supersteps) == 1 and len(supersteps[0]) == 1 and supersteps[0][0].as_node not in NOT_EDITS
@@ -100,7 +100,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
         """Return all nodes and edges. Only edges that depend on the run are conditional.
 
-        With ``xray`` regions are drawn with their bodies, down to that depth if it is a number.
+        With ``xray``, regions are drawn with their bodies; if it is a number, only down to that depth.
         """
         graph = Graph()
         start, end = graph.add_node(None, START), graph.add_node(None, END)
@@ -119,7 +119,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return graph
 
     def _draw_node(self, graph: Graph, id_: NodeId, name: str, xray: int | bool) -> tuple[Node, Node]:
-        """Add a node, or a region's whole body. Return its first and last node."""
+        """Add a node, or a region's whole body. Return the first and last node that were added."""
         graph_node = self.nodes[name]
         inner = graph_node.subgraphs[0] if graph_node.subgraphs and xray else None
         if isinstance(inner, CanvasGraph):
@@ -130,7 +130,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
             first, last = graph.extend(body, prefix=name)
             if first is not None and last is not None:
                 return first, last
-        # LangGraph would merge metadata of its own nodes into the config of every visit, several times.
+        # LangGraph would merge its own nodes' metadata into the config of every execution, several times.
         planned = self.plan.nodes[id_]
         metadata = {
             "component_id": id_,
@@ -143,7 +143,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return node, node
 
     def copy(self, update: dict[str, Any] | None = None) -> Self:
-        """Return a copy with some attributes changed, as LangGraph does, and with the added attributes."""
+        """Return a copy with some attributes changed, as LangGraph does, that keeps the added attributes."""
         attributes = {k: v for k, v in self.__dict__.items() if k not in ("__orig_class__", *self.added_attributes)}
         copy = type(self)(**{**attributes, **(update or {})})
         for name in self.added_attributes:

@@ -1,4 +1,4 @@
-"""Validation of edited state values: a thread could not continue from a state that cannot be read."""
+"""Validates edited state values: a thread could not continue from a state that cannot be read."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _KEYS = {key for state in (CanvasState, CollectingState, ParallelState) for key 
 
 
 def validate_edit(values: Any, channels: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the writes of an edit as pairs of channel and value. An edited list replaces the stored one.
+    """Return an edit's writes as pairs of channel and value. An edited list replaces the stored one.
 
     Raises:
-        InvalidUpdateError: if there is no such channel, or the value does not fit it.
+        InvalidUpdateError: if there is no such channel or the value is invalid for it.
     """
     edits = list(_pairs(values))
     keys = sorted(_KEYS & channels.keys() | {"scope"} & channels.keys())

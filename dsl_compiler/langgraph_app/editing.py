@@ -1,8 +1,9 @@
-"""Edits of a stored state after which the turn can continue.
+"""Edits to a stored state after which the turn can continue.
 
-When a state is edited, LangGraph discards the nodes that were next and derives them again from edges. A canvas has no
-edges, since its nodes name their successors, so an edit has to name the next nodes: those that were next before,
-unless it is made as one of them. Then it replaces the run of that node, and the node's successors are next.
+When a state is edited, LangGraph discards the nodes that were next and derives them again from the edges. A canvas has
+no edges, since its nodes name their successors, so the edit has to name the next nodes. These are the nodes that were
+next before, unless the edit is made as one of them. In that case, the edit replaces that node's run, and the node's
+successors are next.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ class EditableGraph(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """The plan of the canvas."""
+        """The canvas's plan."""
         ...
 
     @property
     def names(self) -> Mapping[NodeId, str]:
-        """The graph name of each node."""
+        """Each node's name in the graph."""
         ...
 
     @property
     def scope(self) -> NodeId | None:
-        """The region whose body this is, None for the canvas."""
+        """The region whose body this is, or None for the canvas."""
         ...
 
     @property
@@ -52,7 +53,7 @@ class EditableGraph(Protocol):
 
 
 class _Edit(Struct):
-    """The writes of an edit, and the nodes that are next."""
+    """An edit's writes and the nodes that are next."""
 
     writes: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     goto: list[str] = field(default_factory=list[str])
@@ -61,17 +62,17 @@ class _Edit(Struct):
 def resolve_edit(
     graph: EditableGraph, snapshot: StateSnapshot, pending: Iterable[Any], update: StateUpdate
 ) -> StateUpdate:
-    """Return the update for LangGraph that has the effect of a requested edit.
+    """Return the LangGraph update that has the effect of a requested edit.
 
     Args:
-        graph: The canvas, or the body of a region.
+        graph: The canvas or a region's body.
         snapshot: The state before the edit.
-        pending: Writes of tasks that have run since the snapshot's checkpoint, as (task id, channel, value).
+        pending: Writes by tasks that have run since the snapshot's checkpoint, as (task id, channel, value).
         update: The requested edit.
 
     Raises:
-        InvalidUpdateError: if the values do not fit the state, or the successors of the node that the edit replaces
-            are unknown.
+        InvalidUpdateError: if the values are invalid for the state, or the edit replaces the run of a node whose
+            successors are unknown.
     """
     if isinstance(update.values, Command):
         return update
@@ -95,7 +96,7 @@ def resolve_edit(
 
 
 def _results(snapshot: StateSnapshot, pending: Iterable[Any]) -> Mapping[str, list[tuple[str, Any]]]:
-    """Return the writes of finished tasks by task id; nothing if all have finished, since all then run again."""
+    """Return the writes of finished tasks by task id, or none if all have finished, since all then run again."""
     results: dict[str, list[tuple[str, Any]]] = {}
     for id_, channel, value in pending:
         if channel not in NOT_RESULTS:
@@ -104,7 +105,7 @@ def _results(snapshot: StateSnapshot, pending: Iterable[Any]) -> Mapping[str, li
 
 
 def _add_results(graph: EditableGraph, edit: _Edit, writes: Iterable[tuple[str, Any]]) -> None:
-    """Preserve the results of a finished task."""
+    """Preserve a finished task's results."""
     for channel, value in writes:
         if channel.startswith(BRANCH_PREFIX):
             edit.goto.append(channel.removeprefix(BRANCH_PREFIX))
@@ -124,7 +125,7 @@ def _continue_after(
         return  # the closing node
     if graph.scope is not None:
         raise InvalidUpdateError(
-            "An edit cannot replace the run of a node inside a Loop or Iteration: omit as_node, and the node runs next."
+            "An edit cannot replace a node's run inside a Loop or Iteration: omit as_node to run the node next."
         )
     plan = graph.plan
     node = plan.nodes[id_]
@@ -150,13 +151,13 @@ def _chosen_targets(node: PlanNode, values: Mapping[str, Any]) -> list[NodeId]:
     if not isinstance(chosen, list) or any(target not in node.targets for target in cast("list[Any]", chosen)):
         example = {"outputs": {node.id: {NEXT: list(node.targets)[:1]}}}
         raise InvalidUpdateError(
-            f"{node.id!r} chooses its successors; name them, among {', '.join(node.targets)}, as in {example}."
+            f"{node.id!r} chooses its successors; name one or more of {', '.join(node.targets)}, as in {example}."
         )
     return [NodeId(target) for target in cast("list[str]", chosen)]
 
 
 def _last_node(graph: EditableGraph, snapshot: StateSnapshot, ids: Mapping[str, NodeId]) -> str:
-    """Return the node to store the edit as. Any node may write all channels."""
+    """Return the node to store the edit as. Every node can write to all channels."""
     outputs = snapshot.values.get("outputs", {}) if isinstance(snapshot.values, dict) else {}
     ran = [name for name, id_ in ids.items() if id_ in outputs and name in graph.nodes]
     if ran:

@@ -1,4 +1,4 @@
-"""The channel that runs a join once: when every predecessor that can still arrive has arrived."""
+"""The channel that makes a join run once: when every predecessor that can still arrive has arrived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESET: dict[str, Any] = {"": "reset"}
 """Update that clears the gate for a new turn or round."""
 
 SETTLE: dict[str, Any] = {"": "settle"}
-"""Update after which no further token is expected: nothing else can run."""
+"""Update after which no further tokens are expected, because nothing else can run."""
 
 
 def gate_key(join: str) -> str:
@@ -24,10 +24,10 @@ def gate_key(join: str) -> str:
 
 
 class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
-    """A channel that collects tokens and is available, and so triggers its join, while the join may run.
+    """A channel that collects tokens. It is available, and so triggers its join, as long as the join may run.
 
-    A token maps a predecessor or router to the targets that it chose, None for all. LangGraph passes all updates of a
-    superstep together, so predecessors that finish in the same superstep count together. The checkpoint is
+    A token maps a predecessor or router to the targets it chose, or None for all. LangGraph passes all updates from a
+    superstep together, so predecessors that finish in the same superstep are counted together. The checkpoint is
     ``{"seen": tokens, "ready": bool}``.
     """
 
@@ -41,7 +41,7 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
 
     @property
     def ValueType(self) -> type[dict[str, Any]]:
-        """Type of the stored value."""
+        """The type of the stored value."""
         return dict
 
     @property
@@ -56,7 +56,7 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         return other
 
     def checkpoint(self) -> Any:
-        """Return the value to store, MISSING for an empty gate."""
+        """Return the value to store, or MISSING for an empty gate."""
         return {"seen": self.seen, "ready": self.is_ready} if self.seen or self.is_ready else MISSING
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
@@ -71,18 +71,18 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         """Return the tokens.
 
         Raises:
-            EmptyChannelError: if the join may not run.
+            EmptyChannelError: if the join is not allowed to run.
         """
         if not self.is_ready:
             raise EmptyChannelError
         return dict(self.seen)
 
     def is_available(self) -> bool:
-        """Return whether the join may run."""
+        """Return whether the join is allowed to run."""
         return self.is_ready
 
     def update(self, values: Sequence[dict[str, Any]]) -> bool:
-        """Add the tokens of one superstep. Return whether the gate changed."""
+        """Add the tokens from one superstep. Return whether the gate changed."""
         if not values:
             return False
         seen: dict[str, Sequence[str] | None] = {} if RESET in values else dict(self.seen)

@@ -1,4 +1,4 @@
-"""The description of a canvas for clients of LangGraph: schemas of input, state and settings, and node colours."""
+"""Describes a canvas to LangGraph clients: schemas for input, state and settings, and node colours."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _PLAIN_COLOUR = "#8796a5"
 
 
 class CanvasSettings(BaseModel):
-    """The settings of an assistant."""
+    """An assistant's settings."""
 
-    model: str = Field(default="", description='Replaces every model of the canvas; "demo" needs no key.')
+    model: str = Field(default="", description='Replaces every model in the canvas; "demo" needs no key.')
 
 
 class CanvasConfig(BaseModel):
-    """The config of an assistant, which contains its settings."""
+    """An assistant's config, which contains its settings."""
 
     configurable: CanvasSettings = Field(default_factory=CanvasSettings)
 
 
 class NoConfig(BaseModel):
-    """The config of a region's body, which has no settings."""
+    """The config for a region's body, which has no settings."""
 
 
 _MESSAGES: dict[str, Any] = {
@@ -60,7 +60,7 @@ _FILES: dict[str, Any] = {
 
 
 def input_schema(plan: Plan) -> dict[str, Any]:
-    """Return the schema of a request. ``inputs`` has Begin's fields."""
+    """Return the schema for a request. ``inputs`` has Begin's fields."""
     form = plan.form
     inputs: dict[str, Any] = {"title": "Inputs", "description": "The fields of Begin's form.", "type": "object"}
     if form:
@@ -72,7 +72,7 @@ def input_schema(plan: Plan) -> dict[str, Any]:
         "messages": _MESSAGES,
         "inputs": inputs,
         "files": _FILES,
-        "user_id": {"title": "User id", "description": "Id of the user (sys.user_id).", "type": "string"},
+        "user_id": {"title": "User id", "description": "The user's id (sys.user_id).", "type": "string"},
     }
     if form:  # required fields first
         properties = {"inputs": properties.pop("inputs"), **properties}
@@ -80,7 +80,7 @@ def input_schema(plan: Plan) -> dict[str, Any]:
 
 
 def output_schema(plan: Plan) -> dict[str, Any]:
-    """Return the schema of the state after a turn."""
+    """Return the schema for the state after a turn."""
     outputs = {
         node.id: {"title": node.title or node.id, "description": node.spec.name, "type": "object"}
         for node in plan.nodes.values()
@@ -90,7 +90,7 @@ def output_schema(plan: Plan) -> dict[str, Any]:
         "messages": _MESSAGES,
         "outputs": {
             "title": "Outputs",
-            "description": "Outputs of each component in the last turn, by its id.",
+            "description": "Each component's outputs in the last turn, by component id.",
             "type": "object",
             "properties": outputs,
         },
@@ -112,7 +112,7 @@ def output_schema(plan: Plan) -> dict[str, Any]:
 
 
 def colour_of(kind: str) -> str:
-    """Return the colour of a kind of component, the same in every drawing."""
+    """Return the colour for a kind of component, which is the same in every drawing."""
     return _COLOURS.get(kind, _PLAIN_COLOUR)
 
 

@@ -1,4 +1,4 @@
-"""Lowering: from a plan to a compiled LangGraph graph. Only this room builds one.
+"""Lowers a plan to a compiled LangGraph graph. No other room builds graphs.
 
 Imports the engine and `langgraph_app`, whose applications it re-exports.
 """

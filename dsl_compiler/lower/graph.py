@@ -1,4 +1,4 @@
-"""Construction of the graphs: one for the canvas, one for the body of each region, with the gates of joins."""
+"""Builds the graphs: one for the canvas and one for each region's body, with the gates for joins."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _Request = TypedDict(
 
 
 class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
-    """The state for the entry node: the session and the request."""
+    """The entry node's state: the session and the request."""
 
 
 def lower_plan(plan: Plan) -> CompiledCanvas:
-    """Lower a plan without errors. The graph has no checkpointer; attach one with `CompiledCanvas.with_saver`."""
+    """Lower a plan that has no errors. Attach a checkpointer to the graph with `CompiledCanvas.with_saver`."""
     plan = replace(plan, nodes={id_: _with_graphs(node) for id_, node in plan.nodes.items()})
     names = {id_: graph_name(id_) for id_, node in plan.nodes.items() if node.rank >= 0}
     graph = _Lowering(plan, names).build_canvas()
@@ -54,7 +54,7 @@ def lower_plan(plan: Plan) -> CompiledCanvas:
 
 
 def _with_graphs(node: PlanNode) -> PlanNode:
-    """Add the graphs of the canvases that a node and its tools play."""
+    """Add the graphs for the canvases that a node and its tools run."""
     if node.tools:
         node = replace(node, tools=tuple(_with_graphs(tool) for tool in node.tools))
     if node.canvas is None:
@@ -63,14 +63,14 @@ def _with_graphs(node: PlanNode) -> PlanNode:
 
 
 class _Lowering:
-    """The construction of all graphs of one canvas."""
+    """Builds all graphs for one canvas."""
 
     def __init__(self, plan: Plan, names: Mapping[NodeId, str]) -> None:
         self._plan = plan
         self._names = names
 
     def build_canvas(self) -> SubGraph:
-        """Build the graph of the canvas itself."""
+        """Build the graph for the canvas itself."""
         plan, joins = self._plan, self._joins(None)
         gates = {join: gate_key(join) for join in joins}
         builder = StateGraph(
@@ -93,12 +93,12 @@ class _Lowering:
         return self._finish(builder.compile(name=plan.title or "canvas"), gates, regions)
 
     def _build_region(self, region: Region) -> tuple[RegionProgram, SubGraph, int]:
-        """Build the graph of a region's body. Return also its program and the supersteps that a round may take."""
+        """Build the graph for a region's body. Also return its program and the maximum supersteps per round."""
         joins = self._joins(region.owner)
         gates = {join: gate_key(join) for join in joins}
         entry = graph_name(region.entry)
         program = self._region_program(region, gates)
-        schema = CollectingState if program.collects else RegionState  # each channel takes time in every superstep
+        schema = CollectingState if program.collects else RegionState  # each channel costs time in every superstep
         builder = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
         regions: dict[str, SubGraph] = {}
         item = self._plan.nodes[region.item] if region.item else None
@@ -195,7 +195,7 @@ class _Lowering:
         return parent is not None and target != parent and self._plan.nodes[target].parent != parent
 
     def _targets(self, node: PlanNode) -> list[NodeId]:
-        """Return the successors in the same graph."""
+        """Return the successors that are in the same graph."""
         return [target for target in node.targets if self._plan.nodes[target].parent == node.parent]
 
     def _finish(self, graph: SubGraph, gates: Mapping[NodeId, str], regions: Mapping[str, SubGraph]) -> SubGraph:
@@ -203,14 +203,14 @@ class _Lowering:
             add_trigger(graph, self._names[join], key)
         for name, subgraph in regions.items():
             set_subgraph(graph, name, subgraph)
-        # Gates and the request stay internal.
+        # Gates and the request are internal.
         set_stream_channels(graph, (*CanvasState.__annotations__, *CollectingState.__annotations__))
         graph.validate()
         return graph
 
 
 def _build_parallel_region(region: Region, body: SubGraph, steps: int) -> SubGraph:
-    """Build the graph that runs a body for several items in parallel, each as its own task."""
+    """Build the graph that runs a body for several items in parallel, each as a separate task."""
     builder = StateGraph(ParallelState, context_schema=TurnContext)
     builder.add_node(
         graph_name(region.entry), ParallelEntry(region.entry), input_schema=ParallelState, destinations=(ROUND_NODE,)

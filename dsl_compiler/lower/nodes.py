@@ -1,7 +1,7 @@
-"""The runnables of nodes: thin adapters from LangGraph to the engine.
+"""The runnables for nodes: thin adapters from LangGraph to the engine.
 
-They are Runnables instead of functions, because LangGraph disassembles functions in search of subgraphs and reads their
-signatures, which took half of the compile time.
+They are Runnables instead of functions because LangGraph disassembles functions in search of subgraphs and inspects
+their signatures, which used to take half of the compile time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 class _NodeRunnable(Runnable[Any, Command[Any]]):
-    """The base of all node runnables. They are asynchronous only."""
+    """The base class of all node runnables, which are asynchronous only."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
         Raises:
             RunError: always.
         """
-        raise RunError("A canvas runs asynchronously: use ainvoke or astream instead of invoke or stream.")
+        raise RunError("Canvases run asynchronously: use ainvoke or astream instead of invoke or stream.")
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Run the node once."""
@@ -68,25 +68,25 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
     async def _run(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        """Run the node with its view of the state."""
+        """Run the node on its view of the state."""
         raise NotImplementedError
 
     async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        """Run the node in the body of a region. ``state`` is the state of the body alone."""
+        """Run the node in a region's body. ``state`` is the state of the body only."""
         raise NotImplementedError
 
 
 class Node(_NodeRunnable):
-    """An ordinary node. In a body, the last node of a round also closes the round."""
+    """An ordinary node. In a body, the last node in a round also closes the round."""
 
     def __init__(self, program: NodeProgram, closing: str = "", *, is_closer: bool = False) -> None:
-        """Create the node of a program.
+        """Create the node for a program.
 
         Args:
             program: The node's program.
-            closing: Graph name of the node that closes rounds, for a body node that is not a closer itself.
+            closing: Graph name of the node that closes rounds, for a node in a body that is not a closer itself.
             is_closer: Whether the node closes the round if it is the last one.
         """
         super().__init__(program.node.id)
@@ -134,12 +134,12 @@ class Node(_NodeRunnable):
 
 
 class RegionNode(Node):
-    """The node of a region in the graph around it. It runs the graph of the region's body."""
+    """A region's node in the enclosing graph. It runs the graph for the region's body."""
 
     def __init__(
         self, region: RegionProgram, graph: SubGraph, round_steps: int, closing: str = "", *, is_closer: bool = False
     ) -> None:
-        """Create the node of a region. A round of ``graph`` may take ``round_steps`` supersteps."""
+        """Create a region's node. One round of ``graph`` may take up to ``round_steps`` supersteps."""
         super().__init__(region.owner, closing, is_closer=is_closer)
         self._region = region
         self._graph = graph
@@ -159,7 +159,7 @@ class RegionNode(Node):
 
 
 class RegionEntry(_NodeRunnable):
-    """The first node of a region's graph, which opens the first round. It has the name of the item node."""
+    """The first node in a region's graph, which opens the first round. It has the item node's name."""
 
     async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
@@ -168,7 +168,7 @@ class RegionEntry(_NodeRunnable):
 
 
 class ParallelEntry(_NodeRunnable):
-    """The first node of a graph with parallel rounds. It starts a round for each item."""
+    """The first node in a graph with parallel rounds. It starts one round for each item."""
 
     async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
@@ -178,7 +178,7 @@ class ParallelEntry(_NodeRunnable):
 
 
 class ParallelRound(_NodeRunnable):
-    """One of several parallel rounds. It runs the graph of the body."""
+    """One of several parallel rounds. It runs the body's graph."""
 
     def __init__(self, graph: SubGraph, steps: int) -> None:
         super().__init__(ROUND_NODE)
@@ -196,7 +196,7 @@ class ParallelRound(_NodeRunnable):
 
 
 class RoundClosing(_NodeRunnable):
-    """The node that closes rounds with several possible last nodes. It runs when no other node can."""
+    """The node that closes rounds that have several possible last nodes. It runs when no other node can."""
 
     def __init__(self, looping_gates: Sequence[str]) -> None:
         super().__init__(CLOSING_NODE)
@@ -215,7 +215,7 @@ class RoundClosing(_NodeRunnable):
 
 
 class EntryNode(Node):
-    """The entry node. It opens the turn, then runs like an ordinary node."""
+    """The entry node. It opens the turn and then runs like an ordinary node."""
 
     def __init__(self, program: NodeProgram, gates: Sequence[str]) -> None:
         super().__init__(program)
@@ -243,7 +243,7 @@ class EntryNode(Node):
 
 
 class ClosingNode(_NodeRunnable):
-    """The node that ends the turn. Before, it settles every gate after a cycle, as no other node can run."""
+    """The node that ends the turn. It first settles every gate after a cycle, since no other node can run."""
 
     def __init__(self, looping_gates: Sequence[str]) -> None:
         super().__init__(CLOSING_NODE)
@@ -262,7 +262,7 @@ class ClosingNode(_NodeRunnable):
 
 
 async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode, form: Form) -> dict[str, Any]:
-    """Wait for the user. LangGraph aborts the node here, and runs it again with the answer."""
+    """Wait for the user. LangGraph aborts the node here and runs it again with the answer."""
     question: dict[str, Any] = {
         "component_id": node.id,
         "title": node.title,
@@ -281,7 +281,7 @@ async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode,
 
 
 def _reset(scope: Scope, step: Step) -> Step:
-    """Reset the gates of the body if the step begins a round."""
+    """Reset the body's gates if the step begins a round."""
     if not step.begins_round:
         return step
     gates = {gate: {**RESET, **step.update.get(gate, {})} for gate in scope.program.gates}

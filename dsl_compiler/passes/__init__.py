@@ -1,8 +1,8 @@
-"""The compiler's passes in order, one function in the file of its name each.
+"""The compiler's passes in order. Each is one function, in the file with the same name.
 
-The first group brings the document into today's form, the second binds it to the catalog, the third determines the
-flow, the last only checks. If the first group reports errors, the others do not run: their errors would follow from it.
-Passes import the rooms below the compiler except the catalog; none imports LangGraph.
+The first group brings the document into its current form, the second binds it to the catalog, the third determines the
+flow, and the last only performs checks. If the first group reports errors, the other groups do not run, since their
+errors would only be consequences. Passes import the rooms below the compiler except the catalog, and never LangGraph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compile the canvases that nodes and tools play, and report their problems at the node or tool."""
+"""Compile the canvases that nodes and tools run, and report their problems at the node or tool."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.engine.canvas_call import takes_query
 
 MAX_DEPTH = 8
-"""Limit on canvases nested in each other."""
+"""Limit on how deeply canvases can be nested."""
 
 MAX_CANVASES = 64
-"""Limit on canvases that one canvas plays, directly or through others."""
+"""Limit on how many canvases one canvas can run, directly or indirectly."""
 
 MAX_REPORTED = 20
-"""Most diagnostics of a nested canvas that are reported at the place of its name."""
+"""Maximum number of a nested canvas's diagnostics that are reported where it is named."""
 
 
 class _Place(Struct, frozen=True):
@@ -39,7 +39,7 @@ class _Place(Struct, frozen=True):
 
 
 def bind_canvases(draft: Draft, reporter: Reporter) -> Draft:
-    """Add the plan of the played canvas to every node and tool that plays one."""
+    """Add the nested canvas's plan to every node and tool that runs one."""
     nodes = {
         id_: _bind_node(draft, node, draft.components[id_], ["obj", "params"], reporter)
         for id_, node in draft.nodes.items()
@@ -55,14 +55,14 @@ def _bind_node(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[s
         return node
     name = node.spec.plays(node.params)
     if not (name.name or name.path):
-        return node  # the component reports that itself
+        return node  # the component itself reports this
     pointer = extend_pointer(node.pointer, [*inside, "canvas" if name.name else "path"])
     plan = _plan(draft, name, _Place(pointer, owner, reporter))
     return node if plan is None else replace(node, canvas=NestedCanvas(str(name), plan))
 
 
 def _plan(draft: Draft, name: CanvasName, place: _Place) -> Plan | None:
-    """Find and compile a canvas. Return None if it cannot be played."""
+    """Find and compile a canvas. Return None if it cannot be run."""
     try:
         source = draft.deployment.canvas_by_name(name.name) if name.name else draft.deployment.canvas_at_path(name.path)
     except SettingsError as error:
@@ -75,27 +75,27 @@ def _plan(draft: Draft, name: CanvasName, place: _Place) -> Plan | None:
     _report_diagnostics(source, diagnostics, place)
     if plan is not None:
         for problem in _misfits(plan):
-            place.report("canvas-unfit", f"The canvas {source.label!r} cannot be played by another one: {problem}")
+            place.report("canvas-unfit", f"The canvas {source.label!r} cannot be run by another one: {problem}")
     return plan
 
 
 def _may_nest(draft: Draft, source: CanvasSource, place: _Place) -> bool:
-    """Return whether a canvas may be nested here; report canvases that play each other, and too many of them."""
+    """Return whether a canvas may be nested here; report canvases that run each other, and too many canvases."""
     trail = draft.nesting.trail
     if source.key in [key for key, _ in trail]:
         path = " → ".join([label for _, label in trail] + [source.label])
-        place.report("canvas-unfit", f"Canvases play each other endlessly: {path}.", "Remove one of them.")
+        place.report("canvas-unfit", f"Canvases run each other endlessly: {path}.", "Remove one of them.")
         return False
     draft.nesting.compiled_keys.append(source.key)
     if len(trail) > MAX_DEPTH or len(draft.nesting.compiled_keys) > MAX_CANVASES:
-        message = f"Canvases are nested more than {MAX_DEPTH} deep, or more than {MAX_CANVASES} are played in total."
+        message = f"Canvases are nested more than {MAX_DEPTH} levels deep, or more than {MAX_CANVASES} run in total."
         place.report("canvas-unfit", message, "Play fewer of them.")
         return False
     return True
 
 
 def _report_diagnostics(source: CanvasSource, diagnostics: Iterable[Diagnostic], place: _Place) -> None:
-    """Report the errors and warnings of a nested canvas."""
+    """Report the errors and warnings from a nested canvas."""
     serious = [d for d in diagnostics if d.severity != "info"]
     for diagnostic in serious[:MAX_REPORTED]:
         position = f" line {diagnostic.line}" if diagnostic.line else ""
@@ -109,7 +109,7 @@ def _misfits(plan: Plan) -> Iterable[str]:
         if node.spec.kind == "interrupt":
             yield f"{node.title or node.id!r} asks the user for input, but nobody can answer."
     if not takes_query(plan) and getattr(plan.nodes[plan.entry].params, "mode", "") == "Webhook":
-        yield "it expects requests of a webhook."
+        yield "it expects webhook requests."
     for field in plan.form:
         if is_file(field.type) and not field.is_optional:
             yield f"its field {field.display_name} needs a file."

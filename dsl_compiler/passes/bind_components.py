@@ -1,4 +1,4 @@
-"""Look up the spec of every component."""
+"""Look up the spec for every component."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragflow_lg.dsl_compiler.placeholder import placeholder_spec
 
 
 def bind_components(draft: Draft, reporter: Reporter) -> Draft:
-    """Look up every name, ignoring case. Unknown components get a placeholder, so that all problems are reported."""
+    """Look up every name, ignoring case. Unknown components get a placeholder so that all problems are reported."""
     known = {name.lower(): name for name in NOT_YET}
     specs: dict[str, AnySpec] = {}
     components: dict[str, RawComponent] = {}
@@ -34,7 +34,7 @@ def _report_unknown(draft: Draft, component: RawComponent, reporter: Reporter) -
         "component-unknown",
         "error",
         extend_pointer(component.pointer, ["obj", "component_name"]),
-        f"There is no component {component.name!r}.",
+        f"There is no component named {component.name!r}.",
         hint=f"Did you mean {' or '.join(near)}?" if near else "`ragflow-lg components` lists all components.",
         component=component,
     )

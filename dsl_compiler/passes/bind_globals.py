@@ -1,4 +1,4 @@
-"""Determine the globals of a new session, and Begin's form."""
+"""Determine a new session's globals and Begin's form."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SYSTEM_DEFAULTS: Mapping[str, JsonValue] = {
     "sys.history": [],
     "sys.date": "",
 }
-"""Globals of every canvas. Source: RAGFlow's ``agent/canvas.py``."""
+"""Globals that every canvas has. Source: RAGFlow's ``agent/canvas.py``."""
 
 
 def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
-    """Apply RAGFlow's full reset: ``sys.*`` become empty, ``env.*`` take the value of their variable.
+    """Apply RAGFlow's full reset: ``sys.*`` become empty, and ``env.*`` get their variable's value.
 
-    A variable without a global is added. ``path``, ``history``, ``retrieval`` and ``memory`` belong to an earlier
+    Variables without a global are added. ``path``, ``history``, ``retrieval`` and ``memory`` belong to an earlier
     session and are not read.
     """
     values: dict[str, JsonValue] = dict(SYSTEM_DEFAULTS)
@@ -43,7 +43,7 @@ def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
                 "component-dropped",
                 "info",
                 extend_pointer(draft.base, ["globals", name]),
-                f"The global {name!r} is neither sys.* nor env.* and was omitted.",
+                f"The global {name!r} is neither sys.* nor env.* and was ignored.",
             )
     return replace(draft, globals={**values, **variables}, form=tuple(_form_fields(draft)))
 
@@ -53,8 +53,8 @@ def _report_dropped_value(draft: Draft, reporter: Reporter, name: str) -> None:
         "global-undeclared",
         "warning",
         extend_pointer(draft.base, ["globals", name]),
-        f"No variable {name.removeprefix('env.')!r} is declared: the value of {name!r} is dropped and starts empty.",
-        hint=f"Declare {name.removeprefix('env.')!r} under variables, with its type and value.",
+        f"The variable {name.removeprefix('env.')!r} is not declared: the value of {name!r} is dropped.",
+        hint=f"Declare {name.removeprefix('env.')!r} under variables, with a type and a value.",
     )
 
 

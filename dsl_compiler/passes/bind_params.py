@@ -1,4 +1,4 @@
-"""Build a node with typed params from every component."""
+"""Build a node with typed params for every component."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ EDITOR_KEYS = frozenset(
         "variable",
     ]
 )
-"""Keys that editors write for their own use or into every component."""
+"""Keys that editors write for their own use, or write into every component."""
 
 
 def bind_params(draft: Draft, reporter: Reporter) -> Draft:
-    """Validate all params. A component with invalid params becomes a placeholder, so that later checks can run."""
+    """Validate all params. Components with invalid params become placeholders so that later checks can run."""
     plain = frozenset(draft.components)
     nodes: dict[NodeId, PlanNode] = {}
     for id_, component in draft.components.items():
@@ -67,7 +67,7 @@ def bind_params(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
-    """Return whether a region around the component yields items. Visits every component at most once."""
+    """Return whether a region around the component yields items. Each component is visited at most once."""
     parent, seen = component.parent, set[str]()
     while parent and parent in draft.components and parent not in seen:
         seen.add(parent)
@@ -78,7 +78,7 @@ def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
 
 
 def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, reporter: Reporter) -> PlanNode:
-    """Build the node of a component, a placeholder if its params are invalid."""
+    """Build the node for a component, which is a placeholder if the params are invalid."""
     raw = {key: value for key, value in component.params.items() if not _is_default(key, value, spec)}
     try:
         params = spec.params.model_validate(raw, context={"scope": scope})
@@ -110,7 +110,7 @@ def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, rep
 
 
 def _is_default(key: str, value: Any, spec: AnySpec) -> bool:
-    """Return whether a value is null for "not set": editors write null into fields with a default."""
+    """Return whether a value is null in the sense of "not set": editors write null into fields with a default."""
     field = spec.params.model_fields.get(key)
     return value is None and field is not None and not field.is_required()
 
@@ -139,7 +139,7 @@ def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, repor
                 "params-unknown",
                 "info",
                 extend_pointer(component.params_pointer, [key]),
-                f"{spec.name} has no parameter {key!r}; it has no effect.",
+                f"{spec.name} has no parameter {key!r}; the value has no effect.",
                 hint=reporter.nearest(spec.name, spec.params.model_fields).hint(key, ""),
                 component=component,
             )
@@ -159,7 +159,7 @@ def _accepts_anything(spec: AnySpec) -> bool:
 
 
 def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Reference, tuple[str | int, ...]]]:
-    """Yield every reference in typed params with its path. Unknown parameters are not searched."""
+    """Yield every reference in typed params, with its path. Unknown parameters are not searched."""
     if isinstance(value, Reference):
         yield value, path
     elif isinstance(value, Template):

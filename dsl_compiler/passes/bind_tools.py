@@ -1,4 +1,4 @@
-"""Bind the tools that a node's model may call: each becomes a node outside of the graph."""
+"""Bind the tools that a node's model may call. Each becomes a node outside the graph."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ragflow_lg.dsl_compiler.shapes import rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
 
 MAX_DEPTH = 16
-"""Limit on agents nested as tools."""
+"""Limit on how deeply agents can be nested as tools."""
 
 
 def bind_tools(draft: Draft, reporter: Reporter) -> Draft:
-    """Bind the tools of every node, and the tools of agents among them."""
+    """Bind the tools of every node, including those of agents used as tools."""
     scope = ReferenceScope(frozenset(draft.components))
     nodes: dict[NodeId, PlanNode] = {}
     for id_, node in draft.nodes.items():
@@ -36,7 +36,7 @@ def _tools(
     draft: Draft, component: RawComponent, node: PlanNode, scope: ReferenceScope, reporter: Reporter, depth: int
 ) -> tuple[PlanNode, ...]:
     if depth >= MAX_DEPTH:
-        message = f"Agents are nested as tools deeper than {MAX_DEPTH} levels."
+        message = f"Agents are nested as tools more than {MAX_DEPTH} levels deep."
         hint = "Nest fewer agents."
         reporter.report("params-invalid", "error", component.params_pointer, message, hint=hint, component=component)
         return ()
@@ -77,40 +77,40 @@ def _tool(
 
 
 def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComponent, reporter: Reporter) -> None:
-    """Report a tool that the deployment, or the agent's own list, does not permit."""
+    """Report a tool that is not permitted by the deployment or by the agent's own list."""
     allowed = agent.spec.allowed_tools(agent.params)
     if allowed is not None and not ToolPermits(tuple(allowed)).permits(tool.permit_names):
-        rule, hint = "the agent's allowed_tools do not name it", "Add it there, or remove it from the tools."
+        rule, hint = "it is not in the agent's allowed_tools", "Add it there or remove it from the tools."
     elif not draft.deployment.permits.permits(tool.permit_names):
-        rule = "the settings of this deployment do not permit it"
-        hint = "Remove it, or change allow_tools and deny_tools under [agents] in the settings."
+        rule = "this deployment's settings do not permit it"
+        hint = "Remove it or change allow_tools and deny_tools under [agents] in the settings."
     else:
         return
-    message = f"The agent may not call {tool.permit_names[-1]!r}: {rule}."
+    message = f"The agent is not allowed to call {tool.permit_names[-1]!r}: {rule}."
     reporter.report("tool-forbidden", "error", tool.pointer, message, hint=hint, component=owner)
 
 
 def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer: str, reporter: Reporter) -> None:
-    """Report a missing tool: an error if RAGFlow has it, a warning if it is unknown, as in some old canvases."""
+    """Report a missing tool: as an error if RAGFlow has it, or as a warning if not, as in some old canvases."""
     if entry.component.lower() in {name.lower() for name in NOT_YET}:
         reporter.report(
             "component-not-yet",
             "error",
             pointer,
             f"{entry.component} is a RAGFlow tool that this version cannot run yet.",
-            hint="Remove it from the tools of the agent.",
+            hint="Remove it from the agent's tools.",
             component=owner,
         )
         return
     near = draft.catalog.near(entry.component, is_tool=True)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Remove it, or correct its name."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Remove it or correct its name."
     if replacement := {name.lower(): other for name, other in LEGACY.items()}.get(entry.component.lower()):
         hint = f"RAGFlow has removed it. Replacement: {replacement}."
     reporter.report(
         "tool-unknown",
         "warning",
         pointer,
-        f"There is no tool {entry.component!r}; the agent runs without it.",
+        f"There is no tool named {entry.component!r}; the agent runs without it.",
         hint=hint,
         component=owner,
     )

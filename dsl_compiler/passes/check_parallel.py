@@ -1,4 +1,4 @@
-"""Check that rounds meant to run in parallel can do so."""
+"""Check that rounds configured to run in parallel can do so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.dsl_compiler.draft import Draft
 
 
 def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
-    """Report parallel rounds whose body waits for the user or writes a value that the rounds share."""
+    """Report parallel rounds whose body waits for the user or writes a value shared by the rounds."""
     for owner in draft.regions:
         node = draft.nodes[owner]
         if node.spec.region is None or node.spec.region.max_concurrency(node.params) <= 1:
@@ -42,4 +42,4 @@ def _conflict(node: PlanNode, inside: set[NodeId]) -> str:
     if node.spec.kind == "interrupt":
         return "waits for the user"
     shared = next((r for r in node.spec.writes(node.params) if r.kind == "global" or r.node not in inside), None)
-    return f"changes {shared}, which the rounds share" if shared else ""
+    return f"changes {shared}, which is shared by all rounds" if shared else ""

@@ -9,7 +9,7 @@ from ragflow_lg.dsl_compiler.scopes import build_flows, group_by_region
 
 
 def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
-    """Report every node that no path from the entry reaches."""
+    """Report every node that cannot be reached from the entry."""
     children, flows = group_by_region(draft), build_flows(draft)
     round_starts = {
         node.id: region.entry
@@ -24,8 +24,8 @@ def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
                 "node-unreachable",
                 "warning",
                 node.pointer,
-                f"No path leads from {round_starts[node.id]!r}, where a round starts, to {node.id!r}; it never runs.",
-                hint="Connect it, or remove it.",
+                f"There is no path from {round_starts[node.id]!r}, where rounds start, to {node.id!r}; it never runs.",
+                hint="Connect it or remove it.",
                 component=draft.components[node.id],
             )
         if node.rank == UNREACHED and node.spec.kind != "entry":
@@ -33,8 +33,8 @@ def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
                 "node-unreachable",
                 "warning",
                 node.pointer,
-                f"No path leads from {draft.entry!r} to {node.id!r}; it never runs.",
-                hint="Connect it, or remove it.",
+                f"There is no path from {draft.entry!r} to {node.id!r}; it never runs.",
+                hint="Connect it or remove it.",
                 component=draft.components[node.id],
             )
     return draft

@@ -1,4 +1,4 @@
-"""Check that what references read exists, and that it can have run before."""
+"""Check that references refer to things that exist and that can have run before."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _ALWAYS = frozenset({ERROR, NEXT, "next", "_created_time", "_elapsed_time"})
 _SYSTEM = frozenset({"sys.chat_template_kwargs"})
 """Globals that a request may set."""
 
-EMPTY = "it reads as empty"
-"""The consequence of most problems with a reference."""
+EMPTY = "its value is empty"
+"""The consequence of most reference problems."""
 
 MAX_LISTED = 12
-"""Limit on the outputs that a hint lists."""
+"""Limit on the number of outputs that a hint lists."""
 
 MAX_PATH = 64
-"""Limit on the parts of a global's name that are looked up."""
+"""Limit on how many parts of a global's name are looked up."""
 
 
 class _Canvas(Struct, frozen=True, dict=True):
-    """Everything that references of a canvas can read."""
+    """Everything that references in a canvas can read."""
 
     draft: Draft
     flows: dict[NodeId | None, Flow]
-    """By the region whose body they are."""
+    """The flows by region, each for the region's body."""
     assigned: frozenset[str]
-    """Targets of assignments, which may create a global or an output."""
+    """Assignment targets. An assignment may create a global or an output."""
     nodes: Nearest
     globals: Nearest
     outputs: dict[NodeId, tuple[frozenset[str], Nearest, str] | None]
-    """For each node: its output names, their suggestions, and a list for hints; None if any name is valid."""
+    """For each node: its output names, suggestions for them, and a list for hints; None if any name is valid."""
 
 
 def check_references(draft: Draft, reporter: Reporter) -> Draft:
-    """Warn of references to what does not exist or cannot have run.
+    """Warn about references to things that do not exist or cannot have run.
 
-    Such a reference reads as empty. A region that iterates over one fails, as it does over a text.
+    Such a reference is empty when read. A region that iterates over it fails, just as it does when iterating over text.
     """
     assigned = frozenset(_assignment_targets(draft))
     canvas = _Canvas(draft, build_flows(draft), assigned, Nearest(draft.nodes), Nearest(draft.globals), {})
@@ -76,7 +76,7 @@ def check_references(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _check_collected(canvas: _Canvas, owner: PlanNode, reporter: Reporter) -> None:
-    """Report outputs that a region collects from nodes outside it, or that the nodes do not have."""
+    """Report outputs that a region collects from nodes outside it, or from nodes that do not have them."""
     if owner.spec.region is None:
         return
     collects: Mapping[str, Reference] = owner.spec.region.collects(owner.params)
@@ -90,13 +90,13 @@ def _check_collected(canvas: _Canvas, owner: PlanNode, reporter: Reporter) -> No
         if problem is not None:
             code, message, hint = problem
             pointer = extend_pointer(canvas.draft.components[owner.id].params_pointer, ["outputs", name])
-            text = f"The output {name!r} will be a list of empty texts: {message}"
+            text = f"The output {name!r} will be a list of empty strings: {message}"
             component = canvas.draft.components[owner.id]
             reporter.report(code, "warning", pointer, text, hint=hint, component=component)
 
 
 def _regions_around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:
-    """Yield the regions around a node, the innermost first. Bounded even if the nesting is circular."""
+    """Yield the regions around a node, innermost first. This ends even if the nesting is circular."""
     for _ in draft.regions:
         if node.parent is None or node.parent not in draft.nodes:
             return
@@ -105,7 +105,7 @@ def _regions_around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:
 
 
 def _alternatives(node: PlanNode) -> set[str | int]:
-    """Return the parameters that name several candidates: one of a branch that did not run is then expected."""
+    """Return the parameters that list several candidates, where one from a branch that did not run is expected."""
     count: dict[str | int, int] = {}
     for reference, path in node.references:
         if reference.kind == "output":
@@ -114,7 +114,7 @@ def _alternatives(node: PlanNode) -> set[str | int]:
 
 
 def _assignment_targets(draft: Draft) -> Iterator[str]:
-    """Yield the targets of assignments: names of globals, and ``node@output``."""
+    """Yield the targets of assignments: the names of globals, and ``node@output``."""
     for node in draft.nodes.values():
         for reference in node.spec.writes(node.params):
             yield reference.key if reference.kind == "global" else f"{reference.node}@{reference.key}"
@@ -127,7 +127,7 @@ def _problem(canvas: _Canvas, node: PlanNode, reference: Reference) -> tuple[str
         return None
     read = canvas.draft.nodes.get(NodeId(reference.node))
     if read is None:
-        message = f"{reference.text!r} names a component that does not exist; the node fails when it reads it."
+        message = f"{reference.text!r} refers to a component that does not exist; the node will fail when it reads it."
         return "reference-unknown-node", message, canvas.nodes.hint(reference.node, "")
     if f"{reference.node}@{reference.key}" in canvas.assigned:
         return None
@@ -142,7 +142,7 @@ def _problem(canvas: _Canvas, node: PlanNode, reference: Reference) -> tuple[str
 def _list_problem(
     canvas: _Canvas, node: PlanNode, reference: Reference, problem: tuple[str, str, str] | None
 ) -> tuple[str, str, str] | None:
-    """Return the problem of a reference that a region iterates over; ``problem`` is the one that any reader has."""
+    """Return the problem with a reference that a region iterates over; ``problem`` is the one for any reader."""
     if problem is not None:
         code, message, hint = problem
         return code, message.replace(EMPTY, f"it is empty there, and {node.spec.name} fails without a list"), hint
@@ -154,8 +154,8 @@ def _list_problem(
         return None
     if rules.accepts_single(node.params):
         return None
-    message = f"{reference.text!r} is a text; {node.spec.name} iterates over a list and fails without one."
-    return "params-invalid", message, f"Make {read.id!r} output a list, or convert its text first."
+    message = f"{reference.text!r} is text; {node.spec.name} iterates over a list and fails without one."
+    return "params-invalid", message, f"Make {read.id!r} output a list, or convert the text first."
 
 
 def _is_text(annotation: object) -> bool:
@@ -191,14 +191,14 @@ def _order_problem(canvas: _Canvas, node: PlanNode, read: PlanNode) -> tuple[str
     if flow.is_ancestor(read.id, node.id):
         return None
     if _excludes(canvas.draft, flow, node, read):
-        message = f"{read.id!r} is on a branch that excludes the branch of this node; {EMPTY}."
-        return "reference-excluded", message, "Read a node of this branch, or join the branches first."
+        message = f"{read.id!r} and this node are on mutually exclusive branches; {EMPTY}."
+        return "reference-excluded", message, "Read from a node on this branch, or join the branches first."
     message = f"{read.id!r} does not run before this node; the value is undefined or empty."
-    return "reference-not-upstream", message, "Draw an edge from it, directly or through other nodes."
+    return "reference-not-upstream", message, "Draw an edge from it to this node, directly or through other nodes."
 
 
 def _excludes(draft: Draft, flow: Flow, node: PlanNode, read: PlanNode) -> bool:
-    """Return whether a router that takes a single route decides between the two nodes."""
+    """Return whether a router that takes only one route decides between the two nodes."""
     top = node.id
     while top != flow.entry:
         top = flow.dominators[top]

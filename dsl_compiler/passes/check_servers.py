@@ -1,4 +1,4 @@
-"""Check the MCP tools of agents against the servers of the deployment."""
+"""Check agents' MCP tools against the deployment's servers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 
 
 def check_servers(draft: Draft, reporter: Reporter) -> Draft:
-    """Report servers that the settings do not define, and tools that they do not allow. An agent would fail there.
+    """Report servers that the settings do not define and tools that the settings do not allow; agents fail with either.
 
-    ``Deployment.servers`` is read only if the canvas uses tools of servers.
+    ``Deployment.servers`` is read only if the canvas uses MCP tools.
     """
     for id_, node in draft.nodes.items():
         _check(draft, node, draft.components[id_], ["obj", "params"], reporter)
@@ -38,10 +38,10 @@ def _check(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str],
         elif not _is_allowed(tool.tool, servers[tool.server]):
             pointer = extend_pointer(node.pointer, [*inside, *tool.path])
             message = (
-                f"The agent may not call {tool.tool!r} of the MCP server {tool.server!r}: "
+                f"The agent is not allowed to call {tool.tool!r} on the MCP server {tool.server!r}: "
                 f'it is not in allow of [mcp."{tool.server}"].'
             )
-            hint = "Remove it from the tools, or add it to allow."
+            hint = "Remove it from the tools or add it to allow."
             reporter.report("tool-forbidden", "error", pointer, message, hint=hint, component=owner)
 
 
@@ -50,6 +50,6 @@ def _is_allowed(tool: str, allowed: Sequence[str] | None) -> bool:
 
 
 def _report_missing(server: str, near: Nearest, pointer: str, owner: RawComponent, reporter: Reporter) -> None:
-    hint = near.hint(server, f'Add [mcp."{server}"] with its url, or the command that starts it, to the settings.')
+    hint = near.hint(server, f'Add [mcp."{server}"] to the settings, with its url or the command that starts it.')
     message = f"There is no MCP server {server!r} in the settings."
     reporter.report("mcp-server-unknown", "error", pointer, message, hint=hint, component=owner)

@@ -1,4 +1,4 @@
-"""Report titles that several nodes share."""
+"""Report titles shared by several nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ragflow_lg.dsl_compiler.draft import Draft
 
 
 def check_titles(draft: Draft, reporter: Reporter) -> Draft:
-    """Report every further node with a title: events and drawings would not distinguish them."""
+    """Report every further node with the same title, since events and drawings would not distinguish the nodes."""
     first_by_title: dict[str, str] = {}
     for component in draft.components.values():
         if not component.title:
@@ -18,7 +18,7 @@ def check_titles(draft: Draft, reporter: Reporter) -> Draft:
                 "title-duplicate",
                 "warning",
                 component.pointer,
-                f"{first!r} has the same title {component.title!r}.",
+                f"{first!r} has the same title, {component.title!r}.",
                 hint="Rename one of them in the editor.",
                 component=component,
             )

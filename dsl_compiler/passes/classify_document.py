@@ -1,4 +1,4 @@
-"""Recognize ingestion pipelines and canvases of RAGFlow before 0.20."""
+"""Recognize ingestion pipelines and canvases from before RAGFlow 0.20."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ragflow_lg.dsl_compiler.shapes import as_list, as_map
 
 
 def classify_document(draft: Draft, reporter: Reporter) -> Draft:
-    """Report an ingestion pipeline, and each component of RAGFlow before 0.20 with its replacement.
+    """Report an ingestion pipeline, and each component from before RAGFlow 0.20 with its replacement.
 
-    A pipeline is a document of the category ``dataflow_canvas``, or one with a pipeline component and without Begin.
+    A pipeline is a document in the category ``dataflow_canvas``, or one with a pipeline component but without Begin.
     """
     named = list(_component_names(draft))
     names = {name for name, _ in named}
@@ -26,7 +26,7 @@ def classify_document(draft: Draft, reporter: Reporter) -> Draft:
             "error",
             draft.base,
             f"This is an ingestion pipeline{components}, not an agent canvas; it only prepares documents.",
-            hint="Run it in RAGFlow, or pass an agent canvas.",
+            hint="Run it in RAGFlow or pass an agent canvas.",
         )
         return draft
     for name, pointer in named:
@@ -42,7 +42,7 @@ def classify_document(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _component_names(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield every component name with its pointer, from ``components``, or from ``graph`` if that is empty."""
+    """Yield every component name with its pointer, from ``components`` or, if that is empty, from ``graph``."""
     components = draft.document.get("components")
     if isinstance(components, Mapping) and components:
         base = extend_pointer(draft.base, ["components"])

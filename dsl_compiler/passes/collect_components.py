@@ -14,20 +14,20 @@ from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text, as_texts
 
 MAX_COMPONENTS = 10_000
-"""Limit on components. Real canvases are below 300."""
+"""Limit on components. Real canvases have fewer than 300."""
 
 MAX_NESTING = 100
-"""Limit on the regions around a component."""
+"""Limit on how many regions enclose a component."""
 
 MAX_ID_CHARS = 1_000
-"""Limit on the length of an id, which appears in every message about the component."""
+"""Maximum length of an id, which appears in every message about the component."""
 
 
 def collect_components(draft: Draft, reporter: Reporter) -> Draft:
-    """Read ``components``; in an editor's export without them, rebuild them from ``graph``.
+    """Read ``components``. If an editor's export does not contain them, rebuild them from ``graph``.
 
-    ``upstream`` follows from ``downstream`` and is ignored. Titles, and parents that ``components`` does not name,
-    come from the graph.
+    ``upstream`` is implied by ``downstream`` and is ignored. Titles, and parents missing from ``components``, are read
+    from the graph.
     """
     components = draft.document.get("components")
     if components is not None and not isinstance(components, Mapping):
@@ -53,7 +53,7 @@ def collect_components(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _size_problem(collected: Sequence[RawComponent]) -> str:
-    """Return why the later passes cannot handle the canvas in bounded time, or ``""``."""
+    """Return the reason why later passes cannot handle the canvas in bounded time, or ``""``."""
     if len(collected) > MAX_COMPONENTS:
         return f"The canvas has {len(collected):,} components; the limit is {MAX_COMPONENTS:,}."
     parents = {component.id: component.parent for component in collected}
@@ -64,7 +64,7 @@ def _size_problem(collected: Sequence[RawComponent]) -> str:
             around.add(parent)
             parent = parents[parent]
         if len(around) > MAX_NESTING:
-            return f"Regions are nested more than {MAX_NESTING} deep."
+            return f"Regions are nested more than {MAX_NESTING} levels deep."
     return ""
 
 
@@ -114,7 +114,7 @@ def _read_component(
 
 
 def _read_downstream(value: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the targets, and a parameter that preserves a simplified Categorize's map from category to targets."""
+    """Return the targets and a parameter that preserves a simplified Categorize's map from category to targets."""
     if isinstance(value, Mapping):
         targets = {key: as_texts(entry) for key, entry in as_map(value).items()}
         all_targets = tuple(dict.fromkeys(t for entry in targets.values() for t in entry))
@@ -131,7 +131,7 @@ def _has_usable_id(component: RawComponent, reporter: Reporter) -> bool:
         "error",
         component.pointer,
         f"{short_id!r} is not a valid component id.",
-        hint="Give it a short id of letters, digits, '_' and ':'.",
+        hint="Give it a short id that consists of letters, digits, '_' and ':'.",
         component=replace(component, id=short_id),
     )
     return False

@@ -1,4 +1,4 @@
-"""Rebuild components from an editor's ``graph``, for exports that contain nothing else."""
+"""Rebuild components from an editor's ``graph``, for exports that contain only the graph."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
 
 _NOT_COMPONENTS = frozenset({"Note", "Placeholder", "Tool"})
-"""Labels of nodes that never run. The tools of an Agent are also listed in its form."""
+"""Labels of nodes that never run. An Agent's tools are also listed in its form."""
 
 _TOOL_HANDLES = frozenset({"agentBottom", "tool"})
-"""Handles whose edges lead to a tool of the source, not to its successor."""
+"""Handles whose edges lead to one of the source's tools, not to a successor."""
 
 
 def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent]:
     """Build components from nodes and edges.
 
-    A node's label is its component name, and its form the params. An Agent below another Agent becomes a tool of that
-    one. Routers use the targets of their form, and edges where the form has none.
+    A node's label is its component name, and its form contains the params. An Agent below another Agent becomes one of
+    that Agent's tools. Routers use the targets from their form, or edges where the form has none.
     """
     graph = as_map(draft.document.get("graph"))
     edges = [as_map(edge) for edge in as_list(graph.get("edges"))]
@@ -56,7 +56,7 @@ def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent
             "document-rewritten",
             "info",
             extend_pointer(draft.base, ["graph"]),
-            "The document has no components; they were rebuilt from its graph.",
+            "The document has no components; they were rebuilt from the graph.",
         )
     return components
 
@@ -68,7 +68,7 @@ def _nodes(graph: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _targets_by_handle(outgoing: list[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the targets of each named handle: ``Case 1``, ``end_cpn_ids``, or the uuid of a category."""
+    """Return the targets of each named handle: ``Case 1``, ``end_cpn_ids``, or a category's uuid."""
     targets: dict[str, list[str]] = {}
     for edge in outgoing:
         handle = as_text(edge.get("sourceHandle"))
@@ -99,7 +99,7 @@ def _with_targets(holder: Mapping[str, Any], key: str, targets: list[str] | None
 def _tools_below(
     id_: str, by_source: Mapping[str, list[Mapping[str, Any]]], by_id: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the Agents below a node as tools, including the tools of these. Circles are not followed."""
+    """Return the Agents below a node as tools, including their own tools. Cycles are not followed."""
     tools: list[dict[str, Any]] = []
     tools_of: dict[str, list[dict[str, Any]]] = {id_: tools}
     queue = [id_]

@@ -12,7 +12,7 @@ from ragflow_lg.dsl_compiler.scopes import build_flows
 
 
 def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
-    """Record the nodes on cycles. A cycle with an exit is a warning; one without never ends and is an error."""
+    """Record the nodes on cycles. A cycle with an exit is a warning. A cycle without one never ends and is an error."""
     cyclic: set[NodeId] = set()
     for flow in build_flows(draft).values():
         for group in flow.components:
@@ -28,7 +28,7 @@ def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
                 "warning" if has_exit else "error",
                 extend_pointer(first.pointer, ["downstream"]),
                 f"The flow has a cycle: {' → '.join(path)}. "
-                + ("Joins inside it run once per arrival." if has_exit else "No node on it can leave it."),
+                + ("Joins on it run once per arrival." if has_exit else "No node on it can leave it."),
                 hint="Use a Loop instead." if has_exit else "Use a Switch or a Loop there.",
                 component=first,
             )
@@ -36,5 +36,5 @@ def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _may_leave(node: PlanNode, inside: set[NodeId]) -> bool:
-    """Return whether a node may leave the cycle: a router with a target outside, or a form, since it waits."""
+    """Return whether a node may leave the cycle: a router with a target outside it, or a form, since it waits."""
     return node.spec.kind == "interrupt" or (node.chooses and any(target not in inside for target in node.targets))

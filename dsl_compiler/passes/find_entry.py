@@ -13,7 +13,7 @@ CLASSIC_ENTRY = NodeId("begin")
 
 
 def find_entry(draft: Draft, reporter: Reporter) -> Draft:
-    """Choose the component ``begin``, else the first one of kind ``entry``; report any others."""
+    """Choose the component ``begin``, or else the first one of kind ``entry``. Report any others."""
     entries = [node for node in draft.nodes.values() if node.spec.kind == "entry"]
     if not entries:
         reporter.report(
@@ -21,7 +21,7 @@ def find_entry(draft: Draft, reporter: Reporter) -> Draft:
             "error",
             extend_pointer(draft.base, ["components"]),
             "The canvas has no Begin component to start at.",
-            hint='Add a component with the id "begin" and the component_name "Begin".',
+            hint='Add a component with id "begin" and component_name "Begin".',
         )
         return draft
     chosen = next((node for node in entries if node.id == CLASSIC_ENTRY), entries[0])
@@ -32,7 +32,7 @@ def find_entry(draft: Draft, reporter: Reporter) -> Draft:
                 "error" if chosen.id != CLASSIC_ENTRY else "warning",
                 other.pointer,
                 f"The canvas starts at {chosen.id!r}; this second Begin never runs.",
-                hint="Keep one Begin component.",
+                hint="Keep only one Begin component.",
                 component=draft.components[other.id],
             )
     return replace(draft, entry=chosen.id)

@@ -1,4 +1,4 @@
-"""Find the joins and the nodes that each has to watch."""
+"""Find the joins and the nodes that each of them has to watch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.scopes import build_flows
 
 MAX_WATCHED = 8_000_000
-"""Limit on the nodes and edges that all joins together look back at. Real canvases are below 1,000."""
+"""Limit on how many nodes and edges all joins look back at in total. Real canvases stay below 1,000."""
 
 
 def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     """Add a join for every node with several predecessors, except on cycles, where it runs once per arrival.
 
-    Also record which nodes never run at the same time as another one.
+    Also record which nodes never run at the same time as any other.
     """
     joins: dict[NodeId, JoinRegion] = {}
     alone: set[NodeId] = set()
@@ -49,7 +49,7 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _chooses(draft: Draft, flow: Flow, node: NodeId) -> bool:
-    """Return whether the node chooses successors within this flow. The start of a body always leads to all of them."""
+    """Return whether the node chooses among its successors in this flow. The start of a body always runs them all."""
     starts_body = node == flow.entry and node != draft.entry
     return draft.nodes[node].chooses and not starts_body
 
@@ -63,8 +63,8 @@ def _report_too_large(draft: Draft, reporter: Reporter) -> None:
         "document-too-large",
         "error",
         draft.base,
-        "Too many nodes lie between the nodes where branches split and those where they join.",
-        hint="Join the branches earlier, or split the canvas.",
+        "There are too many nodes between those where branches split and those where they join.",
+        hint="Join the branches earlier or split the canvas.",
     )
 
 
@@ -76,7 +76,7 @@ def _region(
     shared: Mapping[NodeId, tuple[NodeId, tuple[NodeId, ...]]],
 ) -> JoinRegion:
     if not flow.ancestor_bits[join] & deciding:
-        # No node before the join chooses: every predecessor arrives, and there are no dead paths.
+        # No node before the join makes a choice: every predecessor arrives, and there are no dead paths.
         return JoinRegion(join, flow.predecessors[join], (), frozenset(flow.predecessors[join]))
     top = flow.dominators[join]
     inside = flow.nodes_between(top, join)
@@ -92,5 +92,5 @@ def _region(
 
 
 def _predecessors(flow: Flow, node: NodeId) -> tuple[NodeId, ...]:
-    """Return the predecessors of a node; for a node on a cycle, those of the whole cycle that are outside it."""
+    """Return a node's predecessors; for a node on a cycle, the predecessors of the whole cycle outside of it."""
     return flow.external_predecessors[node] if node in flow.cyclic else flow.predecessors[node]

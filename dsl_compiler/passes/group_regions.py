@@ -13,7 +13,7 @@ from ragflow_lg.dsl_compiler.scopes import Children, build_region_flow, group_by
 
 
 def group_regions(draft: Draft, reporter: Reporter) -> Draft:
-    """Build a `Region` of every node of kind ``region`` and the nodes whose parent it is."""
+    """Build a `Region` from every node of kind ``region`` and the nodes whose parent it is."""
     owners = [node for node in draft.nodes.values() if node.spec.kind == "region"]
     _report_strays(draft, reporter, {node.id for node in owners})
     draft = _with_exits(draft, reporter)
@@ -22,13 +22,13 @@ def group_regions(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
-    """Record where the body of each region may jump to outside it; report edges into a body."""
+    """Record where each region's body may jump to outside itself, and report edges into a body."""
     exits: dict[NodeId, dict[NodeId, None]] = {}
     for node in draft.nodes.values():
         around = _ancestors(draft, node)
         for target in node.targets:
             if target == node.parent:
-                continue  # like an edge back to the item node, it ends the round
+                continue  # it ends the round, like an edge back to the item node
             scope = draft.nodes[target].parent
             if target in around:
                 _report_edge_back(draft, node, target, reporter)
@@ -45,7 +45,7 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _ancestors(draft: Draft, node: PlanNode) -> list[NodeId]:
-    """Return the regions around a node, the innermost first."""
+    """Return the regions around a node, innermost first."""
     around: dict[NodeId, None] = {}
     parent = node.parent
     while parent and parent in draft.nodes and parent not in around:
@@ -59,7 +59,7 @@ def _report_edge_back(draft: Draft, node: PlanNode, target: NodeId, reporter: Re
         "region-invalid",
         "error",
         node.pointer,
-        f"An edge leads back to {target!r}, which the node is inside of.",
+        f"An edge leads back to {target!r}, which contains the node.",
         hint="To end the round, remove the edge; to leave the Loop, use ExitLoop.",
         component=draft.components[node.id],
     )
@@ -86,7 +86,7 @@ def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporte
             "warning",
             other.pointer,
             f"{owner.spec.name} {owner.id!r} has a second {other.spec.name}, which never starts.",
-            hint="Remove it, and move its edges to the first one.",
+            hint="Remove it and move its edges to the first one.",
             component=draft.components[other.id],
         )
     body = tuple(node.id for node in inside if node is not item)
@@ -107,8 +107,8 @@ def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporte
             "region-invalid",
             "error",
             (item or owner).pointer,
-            f"{(item or owner).spec.name} leads to no node of the body.",
-            hint="Draw an edge from it to the first node inside.",
+            f"{(item or owner).spec.name} does not lead to any node in the body.",
+            hint="Draw an edge from it to the first node in the body.",
             component=draft.components[(item or owner).id],
         )
     region = Region(owner.id, item.id if item else None, body, start)
@@ -116,7 +116,7 @@ def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporte
 
 
 def _closers(draft: Draft, region: Region, children: Children) -> frozenset[NodeId]:
-    """Return the nodes of which at most one is the last of a round, with no other node running."""
+    """Return the nodes that can be the last in a round, if at most one of them is and no other node is then running."""
     flow = build_region_flow(region, children)
     if flow.cyclic:
         return frozenset()
@@ -126,7 +126,7 @@ def _closers(draft: Draft, region: Region, children: Children) -> frozenset[Node
 
 
 def _splits(draft: Draft, node: PlanNode) -> bool:
-    """Return whether the node may lead to several nodes of the body at once."""
+    """Return whether the node may lead to several nodes in the body at once."""
     target_lists = [node.downstream, *(route.targets for route in node.routes), node.on_error.goto]
     return any(sum(draft.nodes[NodeId(t)].spec.kind != "region_item" for t in targets) > 1 for targets in target_lists)
 
@@ -136,7 +136,7 @@ def _report_strays(draft: Draft, reporter: Reporter, owners: set[NodeId]) -> Non
         is_stray = node.spec.kind in ("region_item", "region_exit") and node.parent not in owners
         parent = draft.nodes.get(node.parent) if node.parent else None
         if parent is not None and is_placeholder(parent.spec):
-            continue  # it may stand for a region
+            continue  # it may represent a region
         if is_stray or (node.parent and node.parent not in owners):
             reporter.report(
                 "region-invalid",
@@ -144,7 +144,7 @@ def _report_strays(draft: Draft, reporter: Reporter, owners: set[NodeId]) -> Non
                 node.pointer,
                 f"{node.spec.name} belongs to {node.parent!r}, which is not a Loop or Iteration."
                 if node.parent
-                else f"{node.spec.name} is outside any Loop or Iteration.",
+                else f"{node.spec.name} is not inside a Loop or Iteration.",
                 hint="Set its parent_id to the Loop or Iteration that it belongs to, or remove it.",
                 component=draft.components[node.id],
             )

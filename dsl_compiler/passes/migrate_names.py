@@ -1,4 +1,4 @@
-"""Rename components that RAGFlow renamed, and the ids and references that contain the old name.
+"""Rename components that RAGFlow has renamed, and the ids and references that contain an old name.
 
 Source: RAGFlow's ``agent/dsl_migration.py``.
 """
@@ -21,7 +21,7 @@ RENAMED = {
     "parallelNode": "Iteration",
 }
 
-# Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep a hostile text of braces at linear time.
+# Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep malicious input full of braces at linear time.
 _REFERENCE = re.compile(r"((?:\{\s{0,8}){1,8})([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)((?:\s{0,8}\}){1,8})")
 
 
@@ -38,7 +38,7 @@ def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
                 "document-rewritten",
                 "info",
                 component.pointer,
-                f"{component.name} was renamed to {name}, its name today.",
+                f"{component.name} was renamed to {name}, its current name.",
                 component=component,
             )
         new_id = ids.get(component.id, component.id)
@@ -59,7 +59,7 @@ def _rename_id(id_: str) -> str:
 
 
 def _rename_in(value: Any, ids: Mapping[str, str]) -> Any:
-    """Rename ids in all strings of a value: whole strings, and references."""
+    """Rename ids in all strings in a value: whole strings and references."""
     if not ids:
         return value
     if isinstance(value, str):

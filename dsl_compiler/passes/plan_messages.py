@@ -15,8 +15,8 @@ from ragflow_lg.dsl_compiler.scopes import build_flows
 def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
     """Plan every Message, and record the Messages that show a model's answer live.
 
-    As in RAGFlow, a model streams if a Message directly after it names its output, its errors have no other target,
-    and its parameters permit it.
+    As in RAGFlow, a model streams if a Message directly after it refers to its output, its errors have no other target,
+    and its parameters permit streaming.
     """
     messages: dict[NodeId, MessagePlan] = {}
     streams_to: dict[NodeId, list[NodeId]] = {}

@@ -10,14 +10,14 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.scopes import group_by_region
 
 UNREACHED = -1
-"""Rank of a node that no path from Begin reaches. Such a node is not lowered."""
+"""Rank of a node that cannot be reached from Begin. Such nodes are not lowered."""
 
 
 def rank_nodes(draft: Draft, reporter: Reporter) -> Draft:
-    """Rank the nodes by breadth-first search from the entry; a region also leads to its body.
+    """Rank the nodes by breadth-first search from the entry. A region also leads to its body.
 
-    RAGFlow's batches have this order. It therefore decides which Message is shown first, and which node's outputs are
-    those of the turn.
+    RAGFlow's batches have this order, so it determines which Message is shown first and which node's outputs become the
+    turn's outputs.
     """
     children = group_by_region(draft)
     order = [draft.entry] if draft.entry else []

@@ -1,4 +1,4 @@
-"""Rewrite components of an older or simplified shape into today's form."""
+"""Rewrite components with an older or simplified shape into their current form."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BLANK: tuple[Any, ...] = (None, "", [], {})
 
 
 def rewrite_shapes(draft: Draft, reporter: Reporter) -> Draft:
-    """Rewrite the params of each component by its spec, then the named items of Iterations.
+    """Rewrite each component's params according to its spec, then the named items of Iterations.
 
-    A simplified Iteration may name its item (``item_var``). In its body, and in Loops inside it, ``{name}`` then means
-    ``{item}``.
+    A simplified Iteration may give its item a name (``item_var``). In its body, and in Loops inside the body,
+    ``{name}`` then means ``{item}``.
     """
     components = {id_: _rewrite(draft, component, reporter) for id_, component in draft.components.items()}
     patterns = {
@@ -63,7 +63,7 @@ def _rewrite(draft: Draft, component: RawComponent, reporter: Reporter) -> RawCo
             "document-rewritten",
             "info",
             component.params_pointer,
-            f"{spec.name} has another shape: {_describe_changes(removed, added)}.",
+            f"{spec.name} has a different shape: {_describe_changes(removed, added)}.",
             component=component,
         )
     return replace(component, params=params)
@@ -76,7 +76,7 @@ def _describe_changes(removed: Sequence[str], added: Sequence[str]) -> str:
 
 
 def _name_pattern(owner: str, name: str) -> re.Pattern[str]:
-    # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep a hostile text of braces at linear time.
+    # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep malicious input full of braces at linear time.
     either = re.escape(f"{owner}@{name}") + "|" + re.escape(name)
     return re.compile(r"((?:\{\s{0,8}){1,8})(?:" + either + r")((?:\s{0,8}\}){1,8})")
 

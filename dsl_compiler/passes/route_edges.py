@@ -16,8 +16,8 @@ from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 def route_edges(draft: Draft, reporter: Reporter) -> Draft:
     """Connect the existing targets of ``downstream``, routes and ``exception_goto``; report missing ones.
 
-    A router follows its routes, never ``downstream``. A missing target is a warning if the edge has another target,
-    else an error.
+    A router follows its routes, never ``downstream``. A missing target is a warning if the edge has another target, and
+    an error otherwise.
     """
     return replace(draft, nodes={id_: _connect(draft, node, reporter) for id_, node in draft.nodes.items()})
 
@@ -49,7 +49,7 @@ def _connect_route(draft: Draft, reporter: Reporter, raw: RawComponent, route: R
 
 
 def _check_unused(draft: Draft, reporter: Reporter, raw: RawComponent, routes: Iterable[Route]) -> None:
-    """Report missing targets that only ``downstream`` of a router names, since they are probably mistakes."""
+    """Report missing targets that are only in a router's ``downstream``, since they are probably mistakes."""
     routed = {target for route in routes for target in route.targets}
     for target in raw.downstream:
         if target not in routed and target not in draft.nodes:
@@ -57,8 +57,8 @@ def _check_unused(draft: Draft, reporter: Reporter, raw: RawComponent, routes: I
                 "target-unknown",
                 "warning",
                 extend_pointer(raw.pointer, ["downstream"]),
-                f"The edge leads to {target!r}, which does not exist; {raw.name} follows its routes only.",
-                hint="Remove it, or name it in a route.",
+                f"The edge leads to {target!r}, which does not exist; {raw.name} follows only its routes.",
+                hint="Remove it or use it in a route.",
                 component=raw,
             )
 
@@ -86,8 +86,8 @@ def _existing_targets(
                 "target-unknown",
                 "warning",
                 pointer,
-                f"{subject} leads back to {target!r}, which starts a turn; it was omitted.",
-                hint="Start a new turn, or use a Loop.",
+                f"{subject} leads back to {target!r}, which starts a turn; the edge was ignored.",
+                hint="Start a new turn or use a Loop.",
                 component=raw,
             )
         else:
@@ -95,7 +95,7 @@ def _existing_targets(
                 "target-unknown",
                 "warning" if has_rest else "error",
                 pointer,
-                f"{subject} leads to {target!r}, which does not exist{'; it was omitted' if has_rest else ''}.",
+                f"{subject} leads to {target!r}, which does not exist{'; it was ignored' if has_rest else ''}.",
                 component=raw,
             )
     if what and not existing:

@@ -103,7 +103,7 @@ def test_a_value_that_could_not_be_read_again_is_not_stored(monkeypatch: pytest.
     monkeypatch.setattr("ragflow_lg.checkpoints.codec.MAX_EXPANDED_BYTES", 50_000)
     codec = Codec()
     encode(codec, {f"n{number}": "x" * 4000 for number in range(12)})
-    with pytest.raises(CheckpointError, match="not stored"):  # although the text is stored only once
+    with pytest.raises(CheckpointError, match="cannot be stored"):  # although the text is stored only once
         encode(codec, {f"n{number}": "x" * 4000 for number in range(13)})
 
 

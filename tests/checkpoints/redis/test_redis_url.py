@@ -14,10 +14,10 @@ from ragflow_lg.services.sessions import RunRecord
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("redis://host:port", "its port is invalid"), ("redis://host:99999", "its port is invalid"),
+        ("redis://host:port", "its port must be a number"), ("redis://host:99999", "its port must be a number"),
         ("redis+sentinel://127.0.0.1:1", "has no service name"),
-        ("redis+sentinel://h:x/service", "its port is invalid"),
-        ("redis+sentinel://h:99999/service", "its port is invalid"),
+        ("redis+sentinel://h:x/service", "its port must be a number"),
+        ("redis+sentinel://h:99999/service", "its port must be a number"),
         ("redis+sentinel://h:1/s/db", "'db' .* is not a number"),
     ],
 )  # fmt: skip

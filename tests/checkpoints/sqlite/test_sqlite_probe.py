@@ -22,7 +22,7 @@ async def test_a_file_that_others_can_read_is_reported(tmp_path: Path) -> None:
 async def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "s.db"
     results = await probe_store(f"sqlite:///{path}", ttl_s=60)
-    assert "does not exist yet; the first run creates it" in results[0].what
+    assert "does not exist yet; the first run will create it" in results[0].what
     assert all(result.is_well for result in results)
     assert list(tmp_path.iterdir()) == []
 

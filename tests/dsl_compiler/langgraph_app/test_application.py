@@ -78,7 +78,7 @@ async def test_every_shape_of_a_request_is_read(turn_input: Any, answer: str) ->
         ({"messages": 3}, "should be 1 to"),
         ({"quer": "a"}, 'has no input "quer". Did you mean "query"?'),
         ({"query": "a", "input": {"city": "Rome"}}, 'Did you mean "inputs"?'),
-        ({"resume": "a"}, 'has no input "resume". Its inputs are query, inputs, files'),
+        ({"resume": "a"}, 'has no input "resume". The inputs are query, inputs, files'),
     ],
 )
 async def test_an_invalid_request_is_refused(turn_input: Any, problem: str) -> None:
@@ -158,16 +158,16 @@ async def test_the_only_form_is_answered_without_its_id(answer: Any) -> None:
     state = await graph.ainvoke(Command(resume=answer), THREAD)
     assert state["messages"][-1]["content"] == "Ann"
     assert state["globals"]["sys.conversation_turns"] == 2
-    with pytest.raises(InputRefusedError, match="No form waits"):
+    with pytest.raises(InputRefusedError, match="No form is waiting"):
         await graph.ainvoke(Command(resume=answer), THREAD)
 
 
 async def test_several_forms_are_answered_by_id_and_ask_again_after_an_invalid_answer() -> None:
     graph = application(forms(name=NAME, size=SIZE), memory_saver())
     ids = {pause.value["tips"]: pause.id for pause in (await graph.ainvoke({"query": "q"}, THREAD))["__interrupt__"]}
-    with pytest.raises(InputRefusedError, match="Several forms wait"):
+    with pytest.raises(InputRefusedError, match="Several forms are waiting"):
         await graph.ainvoke(Command(resume={"size": 1}), THREAD)
-    with pytest.raises(InputRefusedError, match="No form waits under the id"):
+    with pytest.raises(InputRefusedError, match="No form with the id"):
         await graph.ainvoke(Command(resume={ids["name"]: "Ann", "f" * 32: "x"}), THREAD)
     state = await graph.ainvoke(Command(resume={ids["name"]: "Ann", ids["size"]: "much"}), THREAD)
     (pause,) = state["__interrupt__"]

@@ -68,7 +68,7 @@ async def test_every_way_to_edit_a_stored_state_is_checked() -> None:
         with pytest.raises(InputRefusedError, match="checkpoint does not exist"):
             await graph.ainvoke(request, gone)
     await graph.aupdate_state(THREAD, {"globals": {"env.a": 1}})
-    with pytest.raises(InputRefusedError, match="since the state was edited: continue it"):
+    with pytest.raises(InputRefusedError, match="since the state was edited: continue with"):
         await graph.ainvoke(Command(resume={"name": "Ben"}), THREAD)
     state = await graph.ainvoke(None, THREAD)
     assert "__interrupt__" in state

@@ -75,7 +75,7 @@ async def test_an_edit_as_a_router_names_the_successors() -> None:
     config = await config_before(graph, "s")
     edits: list[Any] = [{"outputs": {}}, {"outputs": {"s": {"_next": ["m"]}}}]
     for values in edits:
-        with pytest.raises(InvalidUpdateError, match="'s' chooses its successors; name them, among a, b"):
+        with pytest.raises(InvalidUpdateError, match="'s' chooses its successors; name one or more of a, b"):
             await graph.aupdate_state(config, values, as_node="s")
     with pytest.raises(InvalidUpdateError, match="should be a map"):
         await graph.aupdate_state(config, 3)

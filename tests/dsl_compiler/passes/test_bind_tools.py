@@ -60,8 +60,8 @@ def test_the_depth_of_nested_agents_is_limited() -> None:
     ("permits", "allowed", "message"),
     [
         (ToolPermits(), None, ""),
-        (ToolPermits(deny=("WIKI*",)), None, "the settings of this deployment"),
-        (ToolPermits(("TavilySearch",)), None, "the settings of this deployment"),
+        (ToolPermits(deny=("WIKI*",)), None, "this deployment's settings"),
+        (ToolPermits(("TavilySearch",)), None, "this deployment's settings"),
         (ToolPermits(), [], "the agent's allowed_tools"),
         (ToolPermits(), ["TavilySearch"], "the agent's allowed_tools"),
         (ToolPermits(), ["wiki*"], ""),

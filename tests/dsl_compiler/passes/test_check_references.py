@@ -98,7 +98,7 @@ def test_outputs_that_an_iteration_collects_are_checked() -> None:
     [
         ("m@gone", "reference-unknown-output", "it is empty there, and Iteration fails without a list."),
         ("env.gone", "reference-unknown-global", "it is empty there, and Iteration fails without a list."),
-        ("m@content", "params-invalid", "'m@content' is a text; Iteration iterates over a list and fails without one."),
+        ("m@content", "params-invalid", "'m@content' is text; Iteration iterates over a list and fails without one."),
     ],
 )
 def test_an_iteration_over_something_other_than_a_list_is_reported(items: str, code: str, message: str) -> None:

@@ -25,7 +25,7 @@ def test_an_unknown_server_is_reported_once_at_its_id() -> None:
     assert (code, pointer) == ("mcp-server-unknown", "/components/a/obj/params/mcp/1/mcp_id")
     assert "'ticket'" in text
     assert "Did you mean tickets?" in text
-    assert '[mcp."far"] with its url' in problems({}, server_entry("far", "find"))[0][2]
+    assert '[mcp."far"] to the settings, with its url' in problems({}, server_entry("far", "find"))[0][2]
 
 
 def test_a_forbidden_tool_is_reported_with_its_pointer() -> None:

@@ -84,7 +84,7 @@ def test_an_edge_into_a_body_is_refused() -> None:
 def test_an_item_that_leads_nowhere_is_refused() -> None:
     loop = {"lp": node("Loop", {}, []), "li": node("LoopItem", {}, [], parent_id="lp"), "a": text(parent_id="lp")}
     (diagnostic,) = diagnostics_of(canvas(loop), "region-invalid")
-    assert "leads to no node" in diagnostic.message
+    assert "does not lead to any node" in diagnostic.message
 
 
 def test_a_region_without_body_is_invalid() -> None:

@@ -38,7 +38,7 @@ def test_the_removal_of_an_empty_value_is_not_reported(blank: Any) -> None:
 def test_a_removed_parameter_is_reported() -> None:
     agent = node("Agent", {"sys_prompt": "x", "system_prompt": "gone"}, ["m"])
     (diagnostic,) = diagnostics_of(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten")
-    assert diagnostic.message == "Agent has another shape: system_prompt was omitted."
+    assert diagnostic.message == "Agent has a different shape: system_prompt was omitted."
 
 
 def test_the_tools_of_an_older_agent_are_read() -> None:

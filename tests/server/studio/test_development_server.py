@@ -138,7 +138,7 @@ async def check_forms_are_answered_by_id(client: Any) -> None:
     state = await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
     assert state["messages"][-1]["content"] == "A red shirt of size 42, and shoes of size 39."
     assert state["globals"]["sys.user_id"] == "edited"
-    with pytest.raises(Exception, match="No form waits for an answer"):
+    with pytest.raises(Exception, match="No form is waiting for an answer"):
         await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
     await check_steps_are_rerun_and_forked(client, thread)
 
