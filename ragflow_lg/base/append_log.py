@@ -19,7 +19,7 @@ AppendLog: TypeAlias = list[list[Any]]
 
 
 class FrozenList(list[Any]):
-    """A list that never changes after its creation, so that a saver can store it once. Its JSON is that of any list.
+    """A list that never changes after its creation, so that a saver can store it once. As JSON, it is a normal list.
 
     ``digest`` belongs to the saver: the key under which it has stored the list, ``""`` before that.
     """

@@ -97,13 +97,13 @@ ADVICE: dict[str, str] = {
     "reference-excluded": "Read a node in this branch, or join the branches first.",
     "template-invalid": "Fix the template.",
 }
-"""The default hint for each code, used when a finding has none of its own."""
+"""The default hint for each code, used if a finding does not have a hint."""
 
 
 class Finding(NamedTuple):
     """A component's finding about its own parameters, not yet located in the document.
 
-    ``path`` leads from the component's params to the value, for example ``("variables", 0, "ref")``.
+    ``path`` is the path to the value within the component's params, for example ``("variables", 0, "ref")``.
     """
 
     code: str

@@ -16,7 +16,7 @@ def current_traceparent() -> str:
 
 @contextmanager
 def use_traceparent(header: str) -> Generator[None]:
-    """Set the trace for outgoing requests inside the block, including those of tasks started there.
+    """Set the trace for outgoing requests inside the block, including requests from tasks started there.
 
     >>> with use_traceparent("00-aa-bb-01"):
     ...     current_traceparent()

@@ -22,9 +22,9 @@ from ragflow_lg.dsl.variable_references import Reference, Template, parse_argume
 Kind = Literal["entry", "plain", "model", "message", "route", "interrupt", "region", "region_item", "region_exit"]
 """The category of a component.
 
-``entry`` opens a turn; ``model`` may stream into a Message; ``message`` shows text to the user; ``route``
-chooses among declared targets; ``interrupt`` waits for the user; ``region`` owns a body that it repeats,
-``region_item`` starts each round, ``region_exit`` leaves the region. Everything else is ``plain``."""
+``entry`` opens a turn; ``model`` may stream into a Message; ``message`` shows text to the user; ``route`` chooses among
+declared targets; ``interrupt`` waits for the user; ``region`` owns a body that it repeats, ``region_item`` starts each
+round, ``region_exit`` leaves the region. All other components are ``plain``."""
 
 
 def _as_list(value: Any) -> Any:

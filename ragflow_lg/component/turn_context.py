@@ -68,7 +68,7 @@ class NestedTurn:
         self._rounds[namespace] = index
 
     def name_visit(self, namespace: str) -> str:
-        """Return the stable name of a visit that starts; LangGraph's own task names differ between processes."""
+        """Return a stable name for a visit that is starting; LangGraph's own task names differ between processes."""
         path, prefix = self._place, ""
         for part in namespace.split("|"):
             prefix = f"{prefix}|{part}" if prefix else part
@@ -78,7 +78,7 @@ class NestedTurn:
         return f"{path}#{self._visits[path]}"
 
     def record(self, usage: Usage, text: str) -> None:
-        """Add the usage and the text of a visit."""
+        """Add a visit's usage and text."""
         self.usage = self.usage.plus(usage)
         if text:
             self.texts.append(text)

@@ -1,4 +1,4 @@
-"""Execution of one canvas: visits of nodes, regions, the start and end of a turn, canvases within canvases.
+"""Execution of one canvas: running nodes and regions, starting and ending a turn, and canvases within canvases.
 
 May import: `component`, `templates`, `services`, `dsl`, `base`.
 """

@@ -1,4 +1,4 @@
-"""A canvas called from a node of another canvas: its parameters and its result."""
+"""Calling a canvas from a node of another canvas: its parameters and its result."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ QUERY = "query"
 
 
 def takes_query(plan: Plan) -> bool:
-    """Return whether a canvas takes a question in addition to its form."""
+    """Return whether a canvas accepts a question in addition to its form."""
     return getattr(plan.nodes[plan.entry].params, "mode", "conversational") == "conversational"
 
 
 def parameter_schema(plan: Plan) -> dict[str, Any]:
-    """Return the JSON schema of a canvas's parameters: its form, and ``query`` for a conversational canvas.
+    """Return the JSON schema for a canvas's parameters: its form and, for a conversational canvas, ``query``.
 
     File fields are left out, because a model cannot provide files.
     """
@@ -49,13 +49,13 @@ def _property(field: FormField) -> dict[str, Any]:
 
 
 async def play_canvas(ctx: RunContext, arguments: Mapping[str, Any]) -> ToolResult:
-    """Run the canvas of this node once, with its own state; return its answer, outputs and sources.
+    """Run this node's canvas once, with its own state; return its answer, outputs and sources.
 
-    ``outputs`` are ``content``, the text of its messages, and ``result``, the outputs of its last node.
+    ``outputs`` contains ``content``, the text of its messages, and ``result``, its last node's outputs.
 
     Raises:
-        ComponentError: if the arguments do not fit the form, or the canvas fails.
-        RunError: if a cycle repeats too often.
+        ComponentError: if the arguments are not valid for the form, or the canvas fails. RunError: if a cycle repeats
+        too often.
     """
     canvas = ctx.node.canvas
     if canvas is None or canvas.compiled is None:
@@ -86,14 +86,14 @@ async def play_canvas(ctx: RunContext, arguments: Mapping[str, Any]) -> ToolResu
 
 
 def _value(answer: str, result: Mapping[str, JsonValue]) -> JsonValue:
-    """Return the tool result for a model: the text alone if there is nothing else."""
+    """Return the tool result for a model: only the text if there are no other values."""
     if not answer:
         return result["content"] if set(result) == {"content"} else dict(result)
     return {"answer": answer, "result": dict(result)} if result else answer
 
 
 def _request(ctx: RunContext, plan: Plan, arguments: Mapping[str, Any]) -> TurnRequest:
-    """Create the request of the turn.
+    """Create the request for the turn.
 
     Raises:
         ComponentError: if an argument is missing or has the wrong type.

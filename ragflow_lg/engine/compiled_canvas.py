@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ragflow_lg.component.turn_context import TurnContext
 
 CYCLE_STEPS = 10_000
-"""Maximum number of supersteps per turn for a canvas with a cycle outside of any Loop."""
+"""Maximum number of supersteps per turn for a canvas with a cycle outside any Loop."""
 
 
 class CompiledCanvas(Struct, frozen=True, eq=False):
-    """The plan, the graph built from it, and the graph names of its nodes."""
+    """A plan, the graph built from it, and the graph names of its nodes."""
 
     plan: Plan
     graph: CompiledStateGraph[Any, Any, Any, Any]
@@ -34,9 +34,9 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
 
     @property
     def recursion_limit(self) -> int:
-        """The maximum number of supersteps per turn: each node once, entry and exit, and the settling of gates.
+        """The maximum number of supersteps per turn: one per node, plus the entry, the exit and the settling of gates.
 
-        Canvases with cycles outside of Loops have a fixed limit.
+        Canvases with cycles outside Loops have a fixed limit.
         """
         gates = sum(bool(join.looping) for join in self.plan.joins.values())
         return CYCLE_STEPS if self.plan.cyclic else len(self.plan.nodes) + gates + 10
@@ -70,13 +70,13 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
 
 
 async def run_to_end(graph: Any, state: Mapping[str, Any], config: Any, *, context: Any) -> Any:
-    """Run a graph; return its final state, None if there is none.
+    """Run a graph; return its final state, or None if it has none.
 
     Unlike LangGraph's ``ainvoke``, this does not collect the writes of every node in every superstep.
 
     Raises:
-        GraphInterrupt: if a node of an inner graph waits for the user.
-        GraphRecursionError: if the run exceeds the recursion limit of the config.
+        GraphInterrupt: if a node in an inner graph waits for the user. GraphRecursionError: if the run exceeds the
+        recursion limit in the config.
     """
     final = None
     async for values in graph.astream(state, config, context=context, stream_mode="values"):

@@ -1,7 +1,8 @@
-"""One visit of one node: the wrapper around every component.
+"""Execution of one node: the wrapper around every component.
 
-A visit resolves inputs, runs the component, turns errors into data and outputs into plain JSON, emits events, and
-returns the state update and the successors. Only errors of the engine itself leave it as exceptions.
+Each execution of a node (a *visit*) resolves inputs, runs the component, turns errors into data and outputs into plain
+JSON, emits events, and returns the state update and the successors. Only errors in the engine itself are raised as
+exceptions.
 """
 
 from __future__ import annotations
@@ -50,22 +51,22 @@ _RETRY_FORM = Form(
 )
 
 Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
-"""Asks the user. Returns the answer by field name, or pauses the run by raising an exception of LangGraph."""
+"""Asks the user. Returns the answer by field name, or pauses the run by raising a LangGraph exception."""
 
 
 class NodeProgram(Struct, frozen=True, dict=True):
-    """A node with everything about it that is known before a run."""
+    """A node, with all the information about it that is known before a run."""
 
     plan: Plan
     node: PlanNode
     names: Mapping[NodeId, str]
-    """Graph names of the successors that are triggered directly; joins are triggered by their gate."""
+    """The graph names of the successors that are triggered directly; joins are triggered by their gates."""
     gates: tuple[str, ...]
-    """Gate channels that this node writes to."""
+    """The gate channels that this node writes to."""
     blank: Mapping[str, None]
-    """The declared outputs, all None."""
+    """The declared outputs, each set to None."""
     exits: frozenset[NodeId] = frozenset()
-    """Successors outside the region that contains the node."""
+    """The successors outside the region that contains the node."""
 
     @cached_property
     def default_targets(self) -> tuple[NodeId, ...]:
@@ -74,12 +75,12 @@ class NodeProgram(Struct, frozen=True, dict=True):
 
     @cached_property
     def chooses(self) -> bool:
-        """Whether the run decides which successors follow."""
+        """Whether the successors depend on the run."""
         return self.node.chooses
 
 
 class Outcome(Struct):
-    """The result of a visit."""
+    """The result of running a node."""
 
     outputs: dict[str, JsonValue]
     error: str | None = None
@@ -100,10 +101,10 @@ async def visit(
     task: str = "",
     write: Callable[[EngineEvent], None] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Run a node once; return the state update and the graph names of the next nodes.
+    """Run a node once; return the state update and the next nodes' graph names.
 
     ``step`` is the number of the superstep. A node that starts after the turn has failed returns at once. ``ask`` shows
-    a form to the user; until there is an answer, it leaves this function by an exception.
+    a form to the user and raises an exception until there is an answer.
 
     Raises:
         RunCancelled: if the turn was cancelled; LangGraph then runs the node again when the turn continues.
@@ -124,7 +125,7 @@ async def visit(
     created_at, began = clock.now(), clock.monotonic()
     await ctx.emit(NodeStarted(node.id, created_at, ctx.visit))
     if not node.runs_alone:
-        # Let all nodes of this superstep start first, so that their node_started events come first.
+        # Let all nodes in this superstep start first, so that their node_started events are sent first.
         await asyncio.sleep(0)
     outcome = await attempt(program, ctx, turn)
     await emit_finished(program, ctx, outcome, created_at, clock.monotonic() - began)
@@ -145,9 +146,9 @@ async def visit_item(
     round: Round,
     write: Callable[[EngineEvent], None] | None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Visit the item node of a region, which begins a round. It neither waits nor chooses nor fails.
+    """Run a region's item node, which begins a round. It never waits, chooses or fails.
 
-    It has no limit, retries or policies, so that a round costs little more than its body.
+    It has no time limit, retries or policies, so that a round takes little more time than its body.
     """
     node = program.node
     if not may_start(node, state, turn):
@@ -171,7 +172,7 @@ async def visit_item(
 async def _find_stored_visit(
     turn: TurnContext, inner: NestedTurn, task: str
 ) -> tuple[dict[str, Any], list[str]] | None:
-    """Return the result of a visit before a crash, for a canvas inside a node of another canvas."""
+    """Return a node's result from before a crash, if its canvas runs inside a node of another canvas."""
     if turn.steps is None or not task:
         return None
     is_there, stored = await turn.steps.find(step_key(task, "visit", "", None))
@@ -230,14 +231,14 @@ async def _request_answer(node: PlanNode, ctx: RunContext, ask: Ask) -> dict[str
     try:
         form = node.spec.asks(ctx, node.params)
     except RagflowLgError:
-        return {}  # the component meets the same error, and reports it
+        return {}  # the same error occurs in the component, which reports it
     return await ask(node, form) if form is not None else {}
 
 
 async def emit_finished(
     program: NodeProgram, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float
 ) -> None:
-    """Emit the event for the end of a node."""
+    """Emit the event that a node has finished."""
     await ctx.emit(_finished(program.node, ctx, outcome, created_at, elapsed_s), even_if_cancelled=True)
 
 
@@ -259,7 +260,7 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
             if ctx.deltas or isinstance(error, SettingsError | CassetteError):
-                break  # shown text cannot be withdrawn; missing settings or recordings stay missing
+                break  # shown text cannot be withdrawn, and missing settings or recordings remain missing
     return apply_error_policy(program, ctx, text)
 
 
@@ -301,13 +302,13 @@ def _route(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
 
 
 def _is_unknown_route(program: NodeProgram, target: NodeId) -> bool:
-    """Return whether the compiler removed the target with a warning, because it is not in the canvas."""
+    """Return whether the compiler removed this target with a warning because it is not in the canvas."""
     declared = {t for route in program.node.spec.routes(program.node.params) for t in route.targets}
     return target in declared and target not in program.plan.nodes
 
 
 def _forward_targets(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
-    """Remove edges back to the item node or the region: they only mark the end of the round."""
+    """Remove edges back to the item node or the region, which only mark the end of the round."""
     parent = program.node.parent
     if parent is None:
         return targets
@@ -315,7 +316,7 @@ def _forward_targets(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple
 
 
 def apply_error_policy(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
-    """Apply ``exception_*``: goto, then default value, then stop. Source: RAGFlow's ``agent/canvas.py``."""
+    """Apply ``exception_*``: goto, else default value, else stop. Source: RAGFlow's ``agent/canvas.py``."""
     node, policy = program.node, program.node.on_error
     if policy.method == "comment" and policy.default and not policy.goto and not node.spec.shows_default:
         # The default value silently replaces the node's result.
@@ -332,7 +333,7 @@ def apply_error_policy(program: NodeProgram, ctx: RunContext, text: str) -> Outc
 
 
 def _default_targets(node: PlanNode) -> tuple[NodeId, ...]:
-    """Return the successors after a failure with a default value; a router takes its last route."""
+    """Return the successors after a failure with a default value; a router follows its last route."""
     if node.routes:
         return tuple(NodeId(target) for target in node.routes[-1].targets)
     return node.downstream
@@ -358,7 +359,7 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
 
 
 def state_update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
-    """Return the state update of a visit."""
+    """Return a node's state update."""
     node = program.node
     outputs: dict[str, Any] = {node.id: outcome.outputs}
     if ctx.output_updates:
@@ -386,7 +387,7 @@ def state_update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
 
 
 def next_nodes(program: NodeProgram, outcome: Outcome) -> list[str]:
-    """Return the graph names of the successors that are triggered directly."""
+    """Return the graph names of successors that are triggered directly."""
     if outcome.is_halting:
         return []
     names = program.names

@@ -1,4 +1,4 @@
-"""Messages before the first turn of a session: some clients keep the conversation and send it with each request."""
+"""Messages from before a session's first turn. Some clients keep the conversation and send it with each request."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_PRIOR_ENTRIES = 200
 
 
 def merge_by_role(messages: Iterable[tuple[str, str]]) -> list[list[str]]:
-    r"""Return the newest ``[role, text]`` entries; consecutive messages of one role become one entry.
+    r"""Return the newest ``[role, text]`` entries; consecutive messages with the same role become one entry.
 
-    Empty texts and roles other than ``user`` and ``assistant`` are left out.
+    Empty texts and roles other than ``user`` and ``assistant`` are omitted.
 
     >>> merge_by_role([("system", "Be kind."), ("user", "Hi"), ("user", "there"), ("assistant", "Hello")])
     [['user', 'Hi\nthere'], ['assistant', 'Hello']]
@@ -32,14 +32,14 @@ def merge_by_role(messages: Iterable[tuple[str, str]]) -> list[list[str]]:
 
 
 def prior_history(state: Mapping[str, Any], prior: Sequence[Sequence[str]] | None) -> list[list[Any]]:
-    """Return the ``history`` entries that a turn adds before its own; none if the session has a history."""
+    """Return the ``history`` entries that a turn adds before its own, or none if the session has a history."""
     if state.get("history") or not prior:
         return []
     return [[role, text if role == "user" else {"content": text}] for role, text in prior]
 
 
 def history_lines(history: Iterable[Sequence[Any]]) -> list[str]:
-    """Return history entries as lines of ``sys.history``."""
+    """Return history entries as lines for ``sys.history``."""
     return [f"{role}: {_text(payload)}" for role, payload in history]
 
 

@@ -1,7 +1,7 @@
-"""One entry into a region: the state view of its body, its rounds, and its result.
+"""One entry into a region: its body's view of the state, its rounds and its result.
 
-A region is a node of the outer graph that contains a graph. The inner graph stores only what the body writes.
-Everything else is read through a `Scope`, which the region's node creates whenever it runs and which is never stored.
+A region is a node of the outer graph that contains a graph. The inner graph stores only what the body writes. All other
+data is read through a `Scope`, which the region's node creates whenever it runs and which is never stored.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ Write = Callable[[EngineEvent], None]
 
 
 class RegionProgram(Struct, frozen=True):
-    """A region with everything about it that is known before a run."""
+    """A region, with all the information about it that is known before a run."""
 
     owner: NodeProgram
     region: Region
     rules: RegionRules[Any, Any]
     item: NodeProgram | None
     start: tuple[str, ...]
-    """Graph names of the first body nodes that are triggered directly."""
+    """The graph names of the first body nodes that are triggered directly."""
     gates: tuple[str, ...]
-    """All gate channels of the body."""
+    """All gate channels in the body."""
     entry_gates: tuple[str, ...]
-    """Gates that are notified on entry, if there is no item node to do so."""
+    """The gates to notify on entry if there is no item node to do so."""
     inside: frozenset[str]
-    """All nodes within the region, including those of inner regions."""
+    """All nodes within the region, including nodes in inner regions."""
     collects: Mapping[str, Reference]
-    """References collected at the end of each round, by output name."""
+    """The references whose values are collected at the end of each round, by output name."""
     collected_nodes: frozenset[str]
-    """The nodes of these references."""
+    """The nodes that these references name."""
     stores_items: bool
     """Whether the list can change while the region runs, so that it is stored on entry."""
 
@@ -78,14 +78,14 @@ _REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class Step(Struct):
-    """The effect of a step: its state update, and the graph names of the next nodes (or LangGraph's ``Send``)."""
+    """The effect of a step: its state update, and the next nodes' graph names (or LangGraph's ``Send``)."""
 
     update: dict[str, Any]
     goto: list[Any] = field(default_factory=list[Any])
     begins_round: bool = False
 
     def then(self, other: Step) -> Step:
-        """Join with a later step of the same superstep."""
+        """Combine with a later step in the same superstep."""
         update = {**self.update, **other.update}
         for key in self.update.keys() & other.update.keys() & _REDUCERS.keys():
             update[key] = _REDUCERS[key](self.update[key], other.update[key])
@@ -93,12 +93,12 @@ class Step(Struct):
 
 
 class Scope(Struct, eq=False):
-    """LangGraph's runtime context of a region's graph."""
+    """LangGraph's runtime context for a region's graph."""
 
     program: RegionProgram
     turn: TurnContext
     outer: Mapping[str, Any]
-    """The outer state, as the region's node sees it."""
+    """The outer state, as seen by the region's node."""
     first: Mapping[str, JsonValue]
     """The owner's outputs on entry."""
     items: Sequence[JsonValue] | None
@@ -106,7 +106,7 @@ class Scope(Struct, eq=False):
     """The only round of this scope, if rounds run concurrently."""
 
     def view(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state as a body node sees it: the writes of the body over the outer state."""
+        """Return the state as seen by a body node: the outer state, overlaid with the body's writes."""
         outputs = dict(self.outer.get("outputs", {}))
         for node, entry in state.get("outputs", {}).items():
             outputs[node] = {**outputs[node], **entry} if node in outputs else entry
@@ -151,7 +151,7 @@ class Scope(Struct, eq=False):
         return {"scope": {"began": started}}, range(len(self.items or ()))
 
     def round_update(self, final: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the update of one of several rounds: its values, and its outputs if it is the last one."""
+        """Return the update from one of several rounds: its values and, for the last round, its outputs."""
         index = self.only or 0
         collected = final.get("scope", {}).get("collected", {})
         values = {name: read_entries(levels) for name, levels in collected.items()}
@@ -165,7 +165,7 @@ class Scope(Struct, eq=False):
         return update
 
     async def close_round(self, state: Mapping[str, Any], update: Mapping[str, Any], write: Write | None) -> Step:
-        """End the round with the update of its last node, and begin the next one or leave."""
+        """End the round with its last node's update, and begin the next round or leave the region."""
         preview = self._preview(state, update)
         record = preview.get("scope", {})
         index = record.get("round", 0)
@@ -199,7 +199,7 @@ class Scope(Struct, eq=False):
         return Step({**update, "scope": scope}, goto, begins_round=bool(update.get("outputs")))
 
     async def _end_item(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:
-        """Start the item node once more to find nothing left, as RAGFlow does. Return its outputs, by node."""
+        """Start the item node again after the last item, as RAGFlow does. Return its outputs, by node."""
         if self.program.item is None:
             return {}
         item, now = self.program.item.node.id, self.turn.services.clock.now()
@@ -209,12 +209,12 @@ class Scope(Struct, eq=False):
         return {item: outputs}
 
     def _collect(self, preview: Mapping[str, Any], index: int) -> dict[str, Any]:
-        """Collect the values of the round; a node that failed or did not run in it contributes ``""``."""
+        """Collect the round's values. The value is ``""`` for a node that failed or did not run in the round."""
         collected = dict(preview.get("scope", {}).get("collected", {}))
         ran, view = preview.get("ran", {}), self.view(preview)
         outputs = view["outputs"]
         if self.program.region.item is not None:
-            ran = {**ran, self.program.region.item: index}  # it begins every round
+            ran = {**ran, self.program.region.item: index}  # it runs at the start of every round
         for name, reference in self.program.collects.items():
             if reference.kind == "alias":
                 value = view.get("aliases", {}).get(reference.key, "")
@@ -225,7 +225,7 @@ class Scope(Struct, eq=False):
         return collected
 
     def _preview(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state as it will be after the update."""
+        """Return the state after the update."""
         preview = dict(state)
         for key, reduce in (("outputs", merge_outputs), ("globals", merge), ("scope", merge), ("ran", merge)):
             if key in update:
@@ -238,7 +238,7 @@ class Scope(Struct, eq=False):
     # The end
 
     def result(self, state: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, Any]]:
-        """Return the owner's outputs, and the update with the body's writes for the outer state."""
+        """Return the owner's outputs, and the update that adds the body's writes to the outer state."""
         owner = self.program.owner.node.id
         entries: Mapping[str, Any] = state.get("outputs", {})
         lists = self._lists(state)
@@ -262,7 +262,7 @@ class Scope(Struct, eq=False):
         return lists
 
     def error(self, state: Mapping[str, Any]) -> tuple[NodeId, str] | None:
-        """Return the body node whose error stopped the turn, and its text."""
+        """Return the body node whose error stopped the turn, and the error message."""
         error = state.get("turn", {}).get("error")
         return (NodeId(error[2]), error[3]) if error else None
 
@@ -277,7 +277,7 @@ async def visit_region(
 ) -> tuple[dict[str, Any], list[str]]:
     """Run a region as one node of the outer graph; ``play`` runs its graph and returns the final state.
 
-    Everything before ``play`` is repeated when a run continues inside the region, so it only reads.
+    All code before ``play`` is repeated when a run continues inside the region, so it must only read.
     """
     owner, clock = program.owner, turn.services.clock
     if not may_start(owner.node, state, turn):

@@ -1,4 +1,4 @@
-"""Running a single component of a canvas with values for its inputs."""
+"""Running a single component of a canvas with given inputs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _REGIONS = ("region", "region_item", "region_exit")
 
 
 def input_form(plan: Plan, node_id: str) -> dict[str, JsonValue]:
-    """Return the inputs of a component: ``{name: {"name", "type", "value", "optional", …}}``.
+    """Return a component's inputs: ``{name: {"name", "type", "value", "optional", …}}``.
 
-    For Begin and forms these are the fields; for all others, the references in the parameters.
+    For Begin and forms, these are the fields; for other components, the references in the parameters.
 
     Raises:
-        RequestError: if the canvas does not have the component.
+        RequestError: if the canvas does not contain the component.
     """
     node = _node(plan, node_id)
     if node.spec.kind in _FORMS:
@@ -40,12 +40,13 @@ def input_form(plan: Plan, node_id: str) -> dict[str, JsonValue]:
 async def visit_alone(
     plan: Plan, node_id: str, values: Mapping[str, JsonValue], services: Services
 ) -> dict[str, JsonValue]:
-    """Run one component with values for its inputs, named as in `input_form`; return all its outputs.
+    """Run one component with inputs named as in `input_form`; return all its outputs.
 
-    Other inputs have the values of a new session. If the component fails, ``_ERROR`` contains the reason.
+    Other inputs have the values that they have in a new session. If the component fails, ``_ERROR`` contains the
+    reason.
 
     Raises:
-        RequestError: if the component does not exist or cannot run alone, or a value belongs to no input.
+        RequestError: if the component does not exist or cannot run alone, or a value does not belong to any input.
     """
     node = _node(plan, node_id)
     if node.spec.kind in _REGIONS:
@@ -91,7 +92,7 @@ def _field(plan: Plan, reference: Reference) -> dict[str, JsonValue]:
 
 
 def _set_values(state: dict[str, Any], references: Mapping[str, Reference], values: Mapping[str, JsonValue]) -> None:
-    """Set values in the state where the references read them."""
+    """Set the values in the state that the references read."""
     for name, value in values.items():
         reference = references.get(name) or parse_reference(name)
         if reference is None or reference.text not in references:

@@ -1,4 +1,4 @@
-"""The start and end of a turn: the work of the entry node before it runs, and the closing node.
+"""The start and end of a turn: preparations before the entry node runs, and the closing node.
 
 Source of the rules: RAGFlow's ``agent/canvas.py`` (``run``, ``reset``); differences are in ``docs/fidelity.md``.
 """
@@ -68,10 +68,10 @@ async def open_turn(
 async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: TurnRequest) -> dict[str, Any]:
     """Return the state update that passes an answer to a waiting turn.
 
-    As in RAGFlow, the answer counts as a turn of the conversation. An empty query keeps the previous one.
+    As in RAGFlow, the answer counts as a turn in the conversation. If the query is empty, the previous one is kept.
 
     Raises:
-        InputRefusedError: if a file cannot be read; the session still waits.
+        InputRefusedError: if a file cannot be read; the session continues to wait.
     """
     globals_: Mapping[str, Any] = state.get("globals", {})
     query = to_json(request.get("query") or "")
@@ -92,15 +92,15 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
 
 
 def _request_globals(request: TurnRequest) -> dict[str, Any]:
-    """Return the globals that the request sets. An empty value keeps that of the previous turn."""
+    """Return the globals that the request sets. If a value is empty, the previous turn's value is kept."""
     names = ("query", "user_id", "chat_template_kwargs")
     return {f"sys.{name}": to_json(value) for name in names if (value := request.get(name))}
 
 
 def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
-    """Return the last state update of a turn, and its event.
+    """Return a turn's last state update, and its event.
 
-    A successful turn adds the outputs of its last node to the history; a failed one adds nothing.
+    A successful turn adds its last node's outputs to the history; a failed turn adds nothing.
     """
     record: TurnRecord = state.get("turn", {})
     outputs = state.get("outputs", {})

@@ -1,4 +1,4 @@
-"""Abandoning a turn that waits for an answer."""
+"""Abandoning a turn that is waiting for an answer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:
-    """Close the open forms of a session and cancel its turn. History and globals stay.
+    """Close a session's open forms and cancel its turn. The history and the globals are kept.
 
-    The canvas may have lost the waiting nodes: the stored run record counts as well.
+    The canvas may no longer contain the waiting nodes, so the stored run record is checked as well.
 
     Raises:
-        ConflictError: if the session does not wait, or is running.
+        ConflictError: if the session is not waiting, or is running.
     """
     graph: Any = canvas.graph
     config: Any = thread_config(canvas, session)
@@ -36,7 +36,7 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
         snapshot: Any = await graph.aget_state(config)
         newest = await _newest(store, session_id) if store is not None else None
         if not open_pauses(snapshot) and (newest is None or newest.status != "waiting"):
-            raise ConflictError("The session does not wait for an answer.")
+            raise ConflictError("The session is not waiting for an answer.")
         while snapshot.tasks:  # first the open tasks, then the closing node, which follows them
             await graph.aupdate_state(config, None, as_node=END)
             snapshot = await graph.aget_state(config)

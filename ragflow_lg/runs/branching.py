@@ -1,8 +1,8 @@
-"""Forks and reruns: new sessions that begin at an earlier point of another one, which stays unchanged.
+"""Forks and reruns: new sessions that begin at an earlier point in another session, which is not changed.
 
 LangGraph's own time travel replays a region from its first round and moves the session's head. This module copies the
-checkpoints of one point in time, including those of open regions, so that the new session continues as the old one
-would have.
+checkpoints at one point in time, including the checkpoints of open regions, so that the new session continues as the
+old one would have continued.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 _ROUND = "__round__"
-"""Graph name of a concurrent round; all others, except START, are those of components."""
+"""The graph name of a concurrent round; all other names, except START, are names of components."""
 
 
 class CheckpointInfo(Struct, frozen=True):
-    """A stored superstep of a session. ``next`` are the component ids of the next nodes."""
+    """A stored superstep in a session. ``next`` contains the component ids of the next nodes."""
 
     checkpoint: str
     namespace: str
-    """LangGraph's name of the entry into a region, ``""`` for the canvas itself."""
+    """LangGraph's name for the entry into a region, or ``""`` for the canvas itself."""
     region: NodeId | None
-    """The Loop or Iteration of the namespace."""
+    """The Loop or Iteration to which the namespace belongs."""
     step: int
     created_at: str
     """ISO 8601."""
@@ -45,16 +45,16 @@ class CheckpointInfo(Struct, frozen=True):
 
 
 class _Level(Struct, frozen=True):
-    """A stored superstep of a namespace, and the tasks that run again."""
+    """A stored superstep in a namespace, and the tasks that run again."""
 
     namespace: str
     checkpoint: str
     rerun_tasks: frozenset[str] | None
-    """Task ids; None for all."""
+    """The task ids; None for all."""
 
 
 class _Branching:
-    """The common part of fork and rerun: reading one session, writing another."""
+    """The code that fork and rerun share: reading one session and writing another."""
 
     def __init__(self, canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], source: str) -> None:
         self._canvas = canvas
@@ -65,19 +65,19 @@ class _Branching:
         self._ids = {name: id_ for id_, name in canvas.names.items()}
 
     def config(self, namespace: str, checkpoint: str = "") -> Any:
-        """Return LangGraph's config of a place in the session."""
+        """Return LangGraph's config for a checkpoint in the session."""
         place = {"thread_id": self._source, "checkpoint_ns": namespace}
         return {"configurable": place | ({"checkpoint_id": checkpoint} if checkpoint else {})}
 
     async def history(self, namespace: str) -> AsyncIterator[Any]:
-        """Yield LangGraph's snapshots of a namespace, newest first."""
+        """Yield LangGraph's snapshots in a namespace, newest first."""
         listed = self._canvas.graph.aget_state_history(self.config(namespace))
         async with aclosing(cast("Any", listed)):
             async for snapshot in listed:
                 yield snapshot
 
     async def places(self) -> list[tuple[str, str]]:
-        """Return namespace and id of every checkpoint of the session, newest first."""
+        """Return the namespace and id of every checkpoint in the session, newest first."""
         everything: Any = {"configurable": {"thread_id": self._source}}
         # A `CanvasSaver` lists them without reading their values.
         saver: Any = self._saver
@@ -91,14 +91,14 @@ class _Branching:
         return sorted(places, key=lambda place: place[1], reverse=True)
 
     async def namespaces(self) -> list[str]:
-        """Return every namespace of the session, the one with the newest checkpoint first."""
+        """Return all namespaces in the session, starting with the one that has the newest checkpoint."""
         return list(dict.fromkeys(namespace for namespace, _ in await self.places()))
 
     def find_place(self, places: list[tuple[str, str]], checkpoint: str) -> tuple[str, str]:
-        """Return namespace and id of the checkpoint with an id or unique prefix.
+        """Return the namespace and id of the checkpoint with the given id or unique prefix.
 
         Raises:
-            CheckpointError: if there is none, or more than one.
+            CheckpointError: if there is no such checkpoint, or more than one.
         """
         matches = [place for place in places if place[1].startswith(checkpoint)]
         if len(matches) == 1 or (matches and checkpoint in (id_ for _, id_ in matches)):
@@ -106,10 +106,10 @@ class _Branching:
         advice = f"List them with: ragflow-lg history {self._name}"
         if not matches:
             raise CheckpointError(f"The session {self._name!r} has no checkpoint {checkpoint!r}. {advice}")
-        raise CheckpointError(f"{len(matches)} checkpoints of the session begin with {checkpoint!r}. {advice}")
+        raise CheckpointError(f"{len(matches)} checkpoints in the session start with {checkpoint!r}. {advice}")
 
     async def levels(self, namespace: str, checkpoint: str, rerun_tasks: frozenset[str] | None) -> list[_Level]:
-        """Return a superstep and those of the surrounding levels, from the inside out."""
+        """Return a superstep and the supersteps that surround it, from the inside out."""
         levels = [_Level(namespace, checkpoint, rerun_tasks)]
         while namespace:
             namespace, _, segment = namespace.rpartition(NAMESPACE_SEPARATOR)
@@ -120,10 +120,10 @@ class _Branching:
 
     @asynccontextmanager
     async def target(self, session: str, leases: Leases | None) -> AsyncGenerator[None]:
-        """Lease the new session, the target of `copy`.
+        """Acquire a lease for the new session, which is the target of `copy`.
 
         Raises:
-            ConflictError: if it exists, or is being created.
+            ConflictError: if the session exists or is being created.
         """
         async with AsyncExitStack() as stack:
             self._target = {"thread_id": thread_of_session(session)}
@@ -132,7 +132,7 @@ class _Branching:
             place: Any = {"configurable": {"thread_id": self._target["thread_id"], "checkpoint_ns": ""}}
             if await self._saver.aget_tuple(place) is not None:
                 raise ConflictError(f"The session {session!r} already exists. Choose another name.")
-            # A process may have died while creating it.
+            # A process may have crashed while creating it.
             await self._saver.adelete_thread(self._target["thread_id"])
             yield
 
@@ -143,10 +143,10 @@ class _Branching:
         without: Collection[str] | None = None,
         changes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy a checkpoint and its pending writes, except those of the tasks ``without``, under the same ids.
+        """Copy a checkpoint and its pending writes, except writes by the tasks in ``without``, under the same ids.
 
-        With ``without`` some tasks run again. A form that is shown again has the same id as before: its old answer is
-        removed, or the new session would treat it as answered.
+        The tasks in ``without`` run again. A form that is shown again has the same id as before, so its old answer is
+        removed; otherwise the new session would treat the form as answered.
         """
         place: Any = stored.config.get("configurable", {})
         writes = [write for write in stored.pending_writes or () if write[0] not in (without or ())]
@@ -167,12 +167,12 @@ class _Branching:
             by_task.setdefault(task, []).append((channel, value))
         for task, task_writes in by_task.items():
             await self._saver.aput_writes({"configurable": copy_place}, task_writes, task)
-        # Last, because it makes the rest visible: before it there is no session.
+        # Last, because it makes the rest visible: until then, the session does not exist.
         metadata: Any = {**stored.metadata, "source": "fork"}
         await self._saver.aput({"configurable": namespace}, checkpoint, metadata, checkpoint["channel_versions"])
 
     async def tuple(self, namespace: str, checkpoint: str = "") -> CheckpointTuple:
-        """Return a stored checkpoint, or the newest.
+        """Return a stored checkpoint, by default the newest one.
 
         Raises:
             CheckpointError: if there is none.
@@ -183,7 +183,7 @@ class _Branching:
         return stored
 
     def region_of(self, namespace: str) -> NodeId | None:
-        """Return the region of a namespace. Concurrent rounds have their own namespaces within it."""
+        """Return the region to which a namespace belongs. Concurrent rounds have their own namespaces within it."""
         names = (segment.partition(TASK_SEPARATOR)[0] for segment in reversed(namespace.split(NAMESPACE_SEPARATOR)))
         return next((self._ids[name] for name in names if name in self._ids), None)
 
@@ -196,7 +196,7 @@ class _Branching:
         return tuple(dict.fromkeys(node for node in nodes if node is not None))
 
     async def checkpoints(self, namespace: str) -> AsyncIterator[CheckpointInfo]:
-        """Yield the steps of a namespace, newest first."""
+        """Yield the steps in a namespace, newest first."""
         import orjson
 
         region = self.region_of(namespace)
@@ -217,7 +217,7 @@ class _Branching:
     # Finding the start of a rerun
 
     async def find(self, node: NodeId, round: int | None) -> tuple[str, Any]:
-        """Return the newest namespace and snapshot of the last turn at which a node was about to run.
+        """Return the newest namespace and snapshot in the last turn at which a node was about to run.
 
         Raises:
             CheckpointError: if the node did not run in that turn or round.
@@ -239,7 +239,7 @@ class _Branching:
         raise CheckpointError(self._describe_missing(node, round, ran))
 
     async def _last_turn(self) -> AsyncIterator[tuple[str, Any]]:
-        """Yield the snapshots of the last turn, namespace by namespace."""
+        """Yield the snapshots from the last turn, namespace by namespace."""
         first = ""
         async for snapshot in self.history(""):
             if snapshot.metadata.get("source") == "input":
@@ -255,11 +255,11 @@ class _Branching:
         if rounds := sorted(ran.get(node, ())):
             return f"{node!r} did not run in round {round} of the last turn. It ran in {_format_rounds(rounds)}."
         order = sorted(ran, key=lambda other: self._canvas.plan.nodes[other].rank)
-        others = f"Those that ran: {', '.join(order)}." if order else "Nothing ran."
-        return f"{node!r} did not run in the last turn of the session {self._name!r}. {others}"
+        others = f"These nodes ran: {', '.join(order)}." if order else "Nothing ran."
+        return f"{node!r} did not run in the last turn of session {self._name!r}. {others}"
 
     async def find_task(self, namespace: str, child: str) -> Any:
-        """Return the snapshot of a namespace in which the task ``child`` was about to run."""
+        """Return the snapshot in a namespace at which the task ``child`` was about to run."""
         async for snapshot in self.history(namespace):
             if any(task.id == child for task in snapshot.tasks):
                 return snapshot
@@ -269,7 +269,7 @@ class _Branching:
 async def list_checkpoints(
     canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str
 ) -> AsyncIterator[CheckpointInfo]:
-    """Yield the stored steps of a session, newest first; those of regions follow those of the canvas."""
+    """Yield a session's stored steps, newest first. Steps in regions follow the canvas's own steps."""
     branching = _Branching(canvas, saver, session)
     for namespace in sorted(await branching.namespaces(), key=lambda name: (bool(name), name)):
         async for info in branching.checkpoints(namespace):
@@ -285,15 +285,15 @@ async def fork(
     *,
     leases: Leases | None = None,
 ) -> None:
-    """Create a session from another one, at a checkpoint or its present state.
+    """Create a session from another session's checkpoint or current state.
 
-    ``checkpoint`` is an id (or its unique beginning) of the canvas or of a region. At the newest checkpoint everything
-    is copied, including open forms; at an older one, the next nodes run again. Nodes that ran concurrently to a region
-    keep their results.
+    ``checkpoint`` is the id, or a unique prefix of the id, of a checkpoint of the canvas or of a region. At the newest
+    checkpoint, everything is copied, including open forms; at an older one, the next nodes run again. Nodes that ran
+    concurrently with a region keep their results.
 
     Raises:
-        CheckpointError: if there is no such session or checkpoint.
-        ConflictError: if a session of the new name exists.
+        CheckpointError: if there is no such session or checkpoint. ConflictError: if a session with the new name
+        exists.
     """
     branching = _Branching(canvas, saver, session)
     async with branching.target(target, leases):
@@ -314,14 +314,14 @@ async def fork(
 
 
 async def _copy_present(branching: _Branching, canvas: CompiledCanvas) -> None:
-    """Copy a session in its present state, with open regions and forms."""
+    """Copy a session in its current state, with open regions and forms."""
     root = await branching.tuple("")
     snapshot = await canvas.graph.aget_state(branching.config("", root.checkpoint["id"]))
     open_tasks = {f"{task.name}{TASK_SEPARATOR}{task.id}" for task in snapshot.tasks}
     for namespace in await branching.namespaces():
         if namespace.partition(NAMESPACE_SEPARATOR)[0] in open_tasks:
             await branching.copy(await branching.tuple(namespace))
-    # The canvas itself comes last, as within `copy`.
+    # The canvas itself is last, as in `copy`.
     await branching.copy(root)
 
 
@@ -336,13 +336,14 @@ async def rerun(
     changes: Mapping[str, JsonValue] | None = None,
     leases: Leases | None = None,
 ) -> None:
-    """Create a session that stands before a node of the last turn, with some values changed.
+    """Create a session that continues just before a node of the last turn, with some values changed.
 
-    Nodes that ran concurrently keep their results. A node in a region restarts in the given round, or in its last one.
+    Nodes that ran concurrently keep their results. A node in a region restarts in the given round, or in its last
+    round.
 
     Raises:
-        CheckpointError: if the node did not run there, or a change has an unknown name.
-        ConflictError: if a session of the new name exists.
+        CheckpointError: if the node did not run, or a change has an unknown name. ConflictError: if a session with the
+        new name exists.
     """
     branching = _Branching(canvas, saver, session)
     async with branching.target(target, leases):

@@ -1,7 +1,7 @@
-"""Callbacks for deployments that count, log or forward what runs do.
+"""Callbacks for deployments that count, log or forward the events of runs.
 
-A callback receives events of nodes, agents and runs in their order. It runs concurrently to the run: one that is slow,
-fails or hangs is logged and affects nothing else.
+A callback receives node, agent and run events in order. Callbacks run concurrently with the run: if one is slow, fails
+or hangs, this is logged and does not affect anything else.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ logger = logging.getLogger(__name__)
 
 
 class RunInfo(Struct, frozen=True):
-    """The identity of a run. All calls of a run receive the same object."""
+    """The identity of a run. All callback calls for a run receive the same object."""
 
     run_id: str
-    """32 digits, RAGFlow's ``message_id``."""
+    """32 hexadecimal digits, RAGFlow's ``message_id``."""
     session: str
     """32 digits."""
     canvas_id: str
-    """Id or name of the canvas as known to the caller."""
+    """The id or name of the canvas, as known to the caller."""
     intent: str
     """``start``, ``resume`` or ``continue``."""
     started_at: float
     """Epoch seconds."""
     plan: Plan
-    """The canvas, with titles and components of its nodes."""
+    """The canvas, with the titles and components of its nodes."""
 
 
 class RunSummary(Struct, frozen=True):
-    """The result of a run. ``status`` is that of `ragflow_lg.runs.run.Run`, never ``running``."""
+    """The result of a run. ``status`` is the final status of the `ragflow_lg.runs.run.Run`, never ``running``."""
 
     status: str
     error: str | None
     elapsed_s: float
     usage: Usage
-    """Token usage of all models, including steps before a crash."""
+    """The token usage of all models, including steps before a crash."""
     agents: AgentMetrics
 
 
 class RunCallbacks(Protocol):
-    """Base class of callbacks. Override the methods of interest; all arguments are read-only.
+    """The base class for callbacks. Override the methods that you need; all arguments are read-only.
 
-    A run that is refused, because the session is busy or an answer is invalid, calls nothing.
+    If a run is refused because the session is busy or an answer is invalid, no method is called.
     """
 
     async def on_run_started(self, run: RunInfo) -> None:
@@ -73,7 +73,7 @@ class RunCallbacks(Protocol):
         return None
 
     async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
-        """Called when the run ends, waits for its user or is stopped. Stopped nodes do not finish."""
+        """Called when the run ends, waits for the user or is stopped. Stopped nodes do not finish."""
         return None
 
 
@@ -81,12 +81,12 @@ class CallbackLimits(Struct, frozen=True):
     """Limits for slow callbacks."""
 
     timeout_s: float = 5.0
-    """For one call, and for all remaining calls at the end of a run.
+    """The time limit for one call, and for all remaining calls at the end of a run.
 
-    A callback that takes longer gets no more calls for that run.
+    A callback that takes longer is not called again for that run.
     """
     max_waiting: int = 10_000
-    """Maximum number of queued events; further ones are dropped, except for the end of the run."""
+    """Maximum number of queued events; further events are dropped, except the end of the run."""
 
 
 DEFAULT_LIMITS = CallbackLimits()
@@ -95,12 +95,12 @@ _Call: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class CallbackDispatcher:
-    """Passes the events of one run to all callbacks, each at its own pace. Only `close` waits."""
+    """Passes a run's events to all callbacks, each at its own pace. Only `close` waits."""
 
     def __init__(
         self, callbacks: Sequence[RunCallbacks], run: RunInfo, limits: CallbackLimits, logged_ids: set[int]
     ) -> None:
-        """Start a queue for each callback. ``logged_ids`` outlives the run: callbacks with a logged failure."""
+        """Start a queue for each callback. ``logged_ids`` are callbacks with a logged failure, kept after the run."""
         self._run = run
         self._limits = limits
         self._queues = [_CallbackQueue(callback, limits, logged_ids) for callback in callbacks]
@@ -108,7 +108,7 @@ class CallbackDispatcher:
             queue.enqueue(lambda callback=queue.callback: callback.on_run_started(run))
 
     def event(self, event: EngineEvent) -> None:
-        """Pass an event on, if callbacks receive its kind."""
+        """Pass an event on, if callbacks receive this kind of event."""
         run = self._run
         for queue in self._queues:
             callback = queue.callback
@@ -178,12 +178,12 @@ class _CallbackQueue:
         except Exception as error:  # noqa: BLE001 - foreign code may raise anything
             if limit.expired():
                 self._has_timed_out = True
-                self._log_once(f"took more than {self._limits.timeout_s:g} s and gets no more calls for this run")
+                self._log_once(f"took more than {self._limits.timeout_s:g} s and is not called again for this run")
             else:
                 self._log_once("failed", error)
 
     def _log_once(self, problem: str, error: BaseException | None = None) -> None:
-        """Log a callback's first problem only."""
+        """Log only a callback's first problem."""
         if id(self.callback) not in self._logged_ids:
             self._logged_ids.add(id(self.callback))
             logger.warning("The callback %s %s.", type(self.callback).__name__, problem, exc_info=error)

@@ -1,4 +1,4 @@
-"""Changes of stored values before a rerun: validation, and their effect on the stored state."""
+"""Changes to stored values before a rerun: validation, and the effect on the stored state."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ragflow_lg.dsl.variable_references import Reference, parse_reference
 _REQUEST_GLOBALS = frozenset(
     {f"sys.{key}" for key in TurnRequest.__annotations__ if key not in ("earlier", "inputs", "message_id", "payload")}
 )
-"""Globals that the entry node takes from the request."""
+"""The globals that the entry node reads from the request."""
 
 _COMPUTED_GLOBALS = frozenset({"sys.conversation_turns", "sys.date", "sys.history"})
-"""Globals that the entry node computes."""
+"""The globals that the entry node computes."""
 
 
 class Change(Struct, frozen=True):
-    """One new value. ``node`` is ``""`` for a global named ``key``; ``request`` is set for a value of the request."""
+    """One new value. ``node`` is ``""`` for a global named ``key``; ``request`` is set for a value in the request."""
 
     node: str
     key: str
@@ -37,7 +37,7 @@ class Change(Struct, frozen=True):
 def read_changes(
     plan: Plan, node: NodeId, changes: Mapping[str, JsonValue], values: Mapping[str, Any]
 ) -> tuple[Change, ...]:
-    """Read the changes to make before ``node`` runs again; ``values`` are the stored channels of the canvas.
+    """Read the changes to make before ``node`` runs again; ``values`` contains the canvas's stored channels.
 
     Raises:
         CheckpointError: if a name is unknown, or its value would be overwritten before any node reads it.
@@ -66,7 +66,7 @@ def _read_change(plan: Plan, node: NodeId, name: str, value: JsonValue, values: 
             f"{key!r} cannot be set: {node!r} starts the turn and computes it. Rerun from a later node."
         )
     if key in _REQUEST_GLOBALS and path:
-        raise CheckpointError(f"{node!r} takes {key!r} from the request. Set the whole value, not a part of it.")
+        raise CheckpointError(f"{node!r} reads {key!r} from the request. Set the entire value, not a part of it.")
     return Change("", key, path, value, key.removeprefix("sys.") if key in _REQUEST_GLOBALS else "")
 
 
@@ -96,12 +96,12 @@ def _read_output_change(
 
 
 def changed_channels(values: Mapping[str, Any], changes: Iterable[Change], *, is_root: bool) -> dict[str, Any]:
-    """Return the channels of one level that the changes affect.
+    """Return the channels at one level that the changes affect.
 
-    A level takes only its own variables; the outermost level takes all of them.
+    A level accepts only its own variables; the outermost level accepts all of them.
 
     Raises:
-        CheckpointError: if a path leads through a value that is not a map.
+        CheckpointError: if a value along the path is not a map.
     """
     changed: dict[str, Any] = {}
     for change in changes:
@@ -129,7 +129,7 @@ def _apply(stored: JsonValue, change: Change) -> JsonValue:
 
 
 def near_names(name: str, known: Collection[str]) -> str:
-    """Return a question with similar names, ``""`` if there are none.
+    """Return a question that suggests similar names, or ``""`` if there are none.
 
     >>> near_names("LLM:Ask", ["LLM:Task", "Message:Out"])
     'Did you mean LLM:Task?'

@@ -1,4 +1,4 @@
-"""Open forms of a session, and the assignment of answers to them."""
+"""A session's open forms, and the assignment of answers to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSE_ID_DIGITS = 32
 
 
 class Pause(Struct, frozen=True):
-    """A node that waits for the user. ``inputs`` are the form's fields as sent to clients."""
+    """A node that is waiting for the user. ``inputs`` contains the form's fields, as sent to clients."""
 
     id: str
     node: str
@@ -28,7 +28,7 @@ class Pause(Struct, frozen=True):
 
 
 def open_pauses(snapshot: Any) -> list[Pause]:
-    """Return the unanswered pauses of a LangGraph state snapshot, including those of inner graphs."""
+    """Return the unanswered pauses in a LangGraph state snapshot, including pauses in inner graphs."""
     pauses: list[Pause] = []
     answers = stored_answers(snapshot)
     for pending in snapshot.interrupts:
@@ -46,10 +46,11 @@ def stored_answers(snapshot: Any) -> Mapping[str, Any]:
 
 
 def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool) -> dict[str, dict[str, Any]]:
-    """Return the validated answers of a request by pause id.
+    """Return the validated answers in a request, by pause id.
 
     ``inputs`` maps field names to values. If ``is_strict``, it may also map pause ids to fields, and unknown fields are
-    refused; otherwise they are ignored, as in RAGFlow. Without inputs, a query answers the only field.
+    refused; otherwise they are ignored, as in RAGFlow. If there are no inputs, the query is the answer to the only
+    field.
 
     Raises:
         AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
@@ -74,7 +75,7 @@ def _is_pause_id(key: str) -> bool:
 def _by_id(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     by_id = {pause.id: pause for pause in pauses}
     if unknown := [key for key in inputs if key not in by_id]:
-        problems = {key: f"The session does not wait for {key}." for key in unknown[:MAX_NAMED]}
+        problems = {key: f"The session is not waiting for {key}." for key in unknown[:MAX_NAMED]}
         raise AnswerError(problems, advice=_describe_forms(pauses, has_ids=True))
     for key, value in inputs.items():
         if value is not None and not isinstance(value, Mapping):
@@ -83,7 +84,7 @@ def _by_id(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict
 
 
 def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Assign one map to all open forms, as RAGFlow does. Forms without a matching field stay open if others match."""
+    """Assign one map to all open forms, as RAGFlow does. If any form matches, those without a match remain open."""
     answers = {pause.id: {name: inputs[name] for name in pause.inputs if name in inputs} for pause in pauses}
     matches = {key: fields for key, fields in answers.items() if fields}
     return matches or answers
@@ -100,7 +101,7 @@ def _from_query(pauses: Sequence[Pause], query: Any) -> dict[str, dict[str, Any]
 def _refuse_unknown(
     pauses: Sequence[Pause], inputs: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Refuse fields that no form has, or that belong to another form, so that typing errors are not lost."""
+    """Refuse fields that are not in any form, or belong to another form, so that typing errors are reported."""
     by_id = {pause.id: pause for pause in pauses}
     problems: dict[str, str] = {}
     node = ""
@@ -134,9 +135,9 @@ def _key(pauses: Sequence[Pause], pause: Pause, name: str) -> str:
 
 
 def _describe_forms(pauses: Iterable[Pause], *, has_ids: bool = False) -> str:
-    """Return the open forms with their fields, and the ids of their pauses if requested."""
+    """Return the open forms with their fields and, if requested, the ids of their pauses."""
     forms = [
         f"{pause.node} ({', '.join(pause.inputs) or 'no fields'}{f'; id {pause.id}' if has_ids else ''})"
         for pause in pauses
     ]
-    return f"The session waits for {' and '.join(forms)}."
+    return f"The session is waiting for {' and '.join(forms)}."

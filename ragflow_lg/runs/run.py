@@ -1,4 +1,4 @@
-"""One run: one execution of a turn, from its first to its last event."""
+"""A run: one execution of a turn, from its first to its last event."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Intent: TypeAlias = Literal["start", "resume", "continue"]
 
 
 def session_status(snapshot: Any) -> RunStatus:
-    """Return the status of a session's last turn; ``running`` if tasks remain."""
+    """Return the status of a session's last turn: ``running`` if there are unfinished tasks."""
     if open_pauses(snapshot):
         return "waiting"
     if snapshot.tasks:
@@ -55,7 +55,7 @@ def session_status(snapshot: Any) -> RunStatus:
 
 
 def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
-    """Return the LangGraph config of a session."""
+    """Return the LangGraph config for a session."""
     return {
         "configurable": {"thread_id": thread_of_session(session)},
         "recursion_limit": canvas.recursion_limit,
@@ -65,7 +65,7 @@ def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
 class Run:
     """One turn. Iterate over it once to run it and receive its wire events.
 
-    Leaving the iteration early cancels the turn. The attributes are complete after the iteration.
+    Leaving the iteration early cancels the turn. The attributes are complete once the iteration has ended.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Run:
         busy_s: float = 0.0,
         envelope: Envelope | None = None,
     ) -> None:
-        """``envelope`` is that of an interrupted run, to continue it under its name."""
+        """Create a run. ``envelope`` is the envelope of an interrupted run, to continue under its name."""
         self._canvas = canvas
         self._services = services
         self._intent: Intent = intent
@@ -117,15 +117,15 @@ class Run:
         )
         self._observer = RunObserver(canvas.plan, callbacks, self.record, store.traces if store is not None else None)
         self.status: Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"] = "running"
-        """``running`` until the end; ``waiting`` for an answer, or ``drained``: stopped, to continue elsewhere."""
+        """``running`` until the end; ``waiting`` if it needs an answer; ``drained`` if it can continue elsewhere."""
         self.error: str | None = None
         """The error that stopped the turn, if any."""
         self.usage = Usage()
         """The total token usage."""
         self.failed_node = ""
-        """The id of the node whose error stopped the turn, ``""`` if none."""
+        """The id of the node whose error stopped the turn, or ``""``."""
         self.lease_token = 0
-        """The token of the session lease, larger than all earlier ones; 0 without a lease."""
+        """The session lease's token, larger than all earlier tokens; 0 without a lease."""
 
     @property
     def answer(self) -> str:
@@ -134,12 +134,12 @@ class Run:
 
     @property
     def agents(self) -> AgentMetrics:
-        """The combined metrics of the run's agents so far; ``visits`` is 0 if none has run."""
+        """The combined metrics of the run's agents so far; ``visits`` is 0 if no agent has run."""
         return self._observer.agents
 
     @property
     def trace(self) -> Trace:
-        """The tool calls of the run's agents so far, in RAGFlow's form."""
+        """The tool calls made by the run's agents so far, in RAGFlow's format."""
         return self._observer.trace.blocks
 
     def cancel(self) -> None:
@@ -156,19 +156,18 @@ class Run:
         """Run the turn.
 
         Raises:
-            ConflictError: if the session is busy, or does not wait for this request.
-            AnswerError: if an answer is invalid.
-            InputRefusedError: if a file of the request cannot be read.
-            RunError: if the engine or the checkpointer fails; the failure of a component is an event.
+            ConflictError: if the session is busy, or is not waiting for this request. AnswerError: if an answer is
+            invalid. InputRefusedError: if a file in the request cannot be read. RunError: if the engine or the
+            checkpointer fails; component failures are reported as events.
         """
         return cast("AsyncIterator[WireEvent]", self._play(False))
 
     def with_records(self) -> AsyncIterator[WireEvent | AgentRecord]:
-        """Run the turn as iteration does, with records of agents among the wire events."""
+        """Run the turn as in normal iteration, and also yield agent records."""
         return self._play(True)
 
     async def _play(self, with_records: bool) -> AsyncIterator[WireEvent | AgentRecord]:
-        """Yield the events. A single generator, because each event would pass through every additional one."""
+        """Yield the events. This is a single generator, because each event would pass through every additional one."""
         self._running.add(self)
         began = self._services.clock.monotonic()
         projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at))
@@ -206,7 +205,7 @@ class Run:
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[None]:
-        """Acquire the session, watch for cancellation and store the record, if there is a store."""
+        """If there is a store, acquire the session, watch for cancellation and store the record."""
         store = self._store
         if store is None:
             yield
@@ -223,7 +222,7 @@ class Run:
             except BaseException as error:
                 if isinstance(error, RagflowLgError):
                     self._fail(error)
-                with suppress(CheckpointError):  # the first error counts
+                with suppress(CheckpointError):  # report only the first error
                     await self._record_end(store, lease)
                 raise
             await self._record_end(store, lease)
@@ -231,7 +230,7 @@ class Run:
     async def _lease(self, store: SessionStore) -> Lease:
         """Acquire the session lease, retrying briefly.
 
-        Clients see the end of a turn slightly before its lease is released.
+        Clients receive the end of a turn slightly before its lease is released.
         """
         clock = self._services.clock
         deadline = clock.monotonic() + self._busy_s
@@ -248,7 +247,7 @@ class Run:
             self.status, self.error = "failed", str(error)
 
     async def _record_end(self, store: SessionStore, lease: Lease) -> None:
-        # A suspended process learns of a lost lease late.
+        # A suspended process notices a lost lease late.
         if self.status not in _DURABLE_STATUSES and not await lease.is_ours():
             self._has_lost_lease = True
         await self._observer.flush_trace(is_lost=self._has_lost_lease)
@@ -283,7 +282,7 @@ class Run:
 
     @asynccontextmanager
     async def _playing(self, projection: Projection) -> AsyncGenerator[asyncio.Task[None] | None]:
-        """Run the graph in its own task; yield None if the user must be asked again first."""
+        """Run the graph in its own task. Yield None if the user must be asked again first."""
         request = await self._graph_input(projection)
         if request is None:
             yield None
@@ -311,7 +310,7 @@ class Run:
     async def _finish(
         self, graph: asyncio.Task[None], projection: Projection, end: TurnFinished | None
     ) -> list[WireEvent]:
-        """Return the last frames, after everything is stored. ``end`` is the closing node's event, if it ran."""
+        """Return the last frames, once everything is stored. ``end`` is the closing node's event, if it ran."""
         from langgraph.errors import GraphDrained
 
         try:
@@ -337,14 +336,14 @@ class Run:
         self.status = "waiting"
         return projection.user_inputs()
 
-    # Input of the graph
+    # Graph input
 
     async def _graph_input(self, projection: Projection) -> Any:
-        """Return LangGraph's input; None if the user must be asked again."""
+        """Return LangGraph's input, or None if the user must be asked again."""
         new_turn = {"query": "", **self._request}
         if not self._has_saver:
             if self._intent != "start":
-                raise ConflictError("The session does not wait: without a session store, turns are independent.")
+                raise ConflictError("The session is not waiting: without a session store, turns are independent.")
             return new_turn
         snapshot = await self._canvas.graph.aget_state(self._config)
         pauses = open_pauses(snapshot)
@@ -353,9 +352,9 @@ class Run:
         if self._intent == "start" and not pauses:
             return new_turn
         if self._intent == "resume" and not pauses:
-            raise ConflictError("The session does not wait for an answer. Start a new turn instead.")
+            raise ConflictError("The session is not waiting for an answer. Start a new turn instead.")
         if self._intent == "continue" and (pauses or not snapshot.tasks):
-            reason = "waits for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
+            reason = "is waiting for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
             raise ConflictError(f"The session {reason}.")
         projection.recall(snapshot.values)
         if self._intent == "continue":
@@ -371,12 +370,12 @@ class Run:
 
     async def _resume_command(self, values: Mapping[str, Any], answers: Mapping[str, Any]) -> Any:
         update = await resume_turn(values, self._turn, self._request)
-        # LangGraph loses the answers if the process dies before the node has finished.
+        # LangGraph loses the answers if the process crashes before the node has finished.
         update["turn"] = {"answers": to_json(answers)}
         return _command({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
 
     async def _check_canvas(self, snapshot: Any) -> None:
-        """Refuse to continue if the canvas has lost the next nodes, or repeats an open region differently."""
+        """Refuse to continue if the canvas no longer contains the next nodes or repeats an open region differently."""
         record: TurnRecord = snapshot.values.get("turn", {})
         if record.get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
             return
@@ -387,7 +386,7 @@ class Run:
             )
 
     async def _find_incompatible(self, graph: Any, namespace: str, shapes: Mapping[str, str]) -> list[str]:
-        """Return the triggered nodes that the graph lacks and the regions that differ, including inner graphs."""
+        """Return triggered nodes that are missing from the graph, and regions that differ, including inner graphs."""
         root: Any = self._canvas.graph
         config: Any = self._config
         place: Any = {"configurable": {**config["configurable"], "checkpoint_ns": namespace}}
@@ -457,7 +456,7 @@ def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None
 
 
 def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
-    """Return the storage of steps; only `CanvasSaver` has one."""
+    """Return the store for steps, which only `CanvasSaver` has."""
     graph: Any = canvas.graph
     saver = graph.checkpointer
     return saver.steps(config) if hasattr(saver, "steps") else None
@@ -466,10 +465,10 @@ def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
 _DURABLE_STATUSES = ("succeeded", "waiting", "drained")
 """Statuses whose last checkpoint was stored, which proves that the lease was current."""
 _CONTINUE = object()
-"""Stands for LangGraph's input None: run the remaining tasks."""
+"""Represents LangGraph's input None: run the remaining tasks."""
 
 BUSY_POLL_S = 0.05
-"""Interval between attempts to acquire a busy session."""
+"""The interval between attempts to acquire a busy session."""
 
 
 def _describe_error(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Everything that a run reports in addition to its events: trace, metrics and callbacks."""
+"""The data that a run reports in addition to its events: traces, metrics and callbacks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class CallbackSet(Struct, frozen=True):
-    """The callbacks of a runner."""
+    """A runner's callbacks."""
 
     callbacks: Sequence[RunCallbacks] = ()
     limits: CallbackLimits = DEFAULT_LIMITS
     logged_ids: set[int] = field(default_factory=set[int])
-    """``id`` of each callback with a logged failure."""
+    """The Python ``id`` of each callback with a logged failure."""
 
 
 class RunObserver:
@@ -63,7 +63,7 @@ class RunObserver:
             self._dispatcher.event(event)
 
     async def flush_trace(self, *, is_lost: bool) -> None:
-        """Store the rest of the trace."""
+        """Store the remaining trace entries."""
         if self._trace_writer is not None:
             await self._trace_writer.close(is_lost=is_lost)
 

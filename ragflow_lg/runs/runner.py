@@ -1,4 +1,4 @@
-"""Runs of a compiled canvas: turns of sessions, each a stream of RAGFlow's wire events."""
+"""Running a compiled canvas: each turn is a stream of RAGFlow's wire events."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Runs turns of a canvas. With a saver, the turns of a session build on each other.
+    """Runs a canvas's turns. With a saver, the turns in a session build on each other.
 
-    A ``store`` includes a saver and prevents concurrent runs of a session. Without either, canvases that ask their user
+    A ``store`` includes a saver and prevents concurrent runs of a session. Without either, canvases that ask the user
     keep sessions in memory.
     """
 
@@ -47,8 +47,8 @@ class Runner:
         """Create a runner.
 
         ``event_limit`` is the number of events that may wait for a slow reader before nodes are slowed down. ``busy_s``
-        is how long a run waits for a busy session. ``callbacks`` receive the events of every run, within
-        ``callback_limits``.
+        is the number of seconds that a run waits for a busy session. ``callbacks`` receive the events of every run,
+        within ``callback_limits``.
         """
         if store is not None:
             saver = store.saver
@@ -68,52 +68,52 @@ class Runner:
         self._callbacks = CallbackSet(tuple(callbacks), callback_limits)
 
     def start(self, session: SessionId | str, request: TurnRequest, envelope: Envelope | None = None) -> Run:
-        """Start a new turn, or answer the open forms, as RAGFlow's clients do with the same request.
+        """Start a new turn or answer the open forms; RAGFlow's clients use the same request for both.
 
-        Nothing runs before the result is iterated over.
+        Nothing runs until you iterate over the result.
         """
         return self._run(session, "start", request, envelope)
 
     def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
-        """Answer a waiting session: by field name, or by pause id with a map of fields each.
+        """Answer a waiting session, either by field name or by pause id, with a map of fields for each pause.
 
-        The run raises ConflictError if the session does not wait, and AnswerError if an answer is invalid; the session
-        then still waits.
+        The run raises ConflictError if the session is not waiting, and AnswerError if an answer is invalid. In the
+        latter case, the session continues to wait.
         """
         return self._run(session, "resume", {**(request or {}), "inputs": dict(answers)})
 
     def continue_(self, session: SessionId | str, envelope: Envelope | None = None) -> Run:
         """Continue a turn after a crash, a stop or a cancellation: only unfinished nodes run.
 
-        With the ``envelope`` of the interrupted run, it continues under that run's name. The run raises ConflictError
-        if there is nothing to continue.
+        If ``envelope`` is the interrupted run's envelope, the turn continues under that run's name. The run raises
+        ConflictError if there is nothing to continue.
         """
         return self._run(session, "continue", {}, envelope)
 
     async def abandon(self, session: SessionId | str) -> None:
-        """Abandon a turn that waits for an answer, so that the next `start` begins a new one.
+        """Abandon a turn that is waiting for an answer, so that the next `start` begins a new turn.
 
         Raises:
-            ConflictError: if the session does not wait, or is running.
+            ConflictError: if the session is not waiting, or is running.
         """
         self._saver()
         await abandon(self._canvas, session, self._store, self._services.clock)
 
     async def state(self, session: SessionId | str) -> dict[str, Any]:
-        """Return the stored state of a session, empty without one or without a saver."""
+        """Return a session's stored state, which is empty if there is no session or no saver."""
         if self._checkpointer is None:
             return {}
         snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session))
         return snapshot.values
 
     async def pauses(self, session: SessionId | str) -> list[Pause]:
-        """Return the open pauses of a session."""
+        """Return a session's open pauses."""
         if self._checkpointer is None:
             return []
         return open_pauses(await self._canvas.graph.aget_state(thread_config(self._canvas, session)))
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
-        """Create a session from another one or its checkpoint. See `ragflow_lg.runs.branching.fork`."""
+        """Create a session from another session or one of its checkpoints. See `ragflow_lg.runs.branching.fork`."""
         await fork(self._canvas, self._saver(), session, target, checkpoint, leases=self._leases)
 
     async def rerun(
@@ -125,27 +125,27 @@ class Runner:
         round: int | None = None,
         changes: Mapping[str, Any] | None = None,
     ) -> Run:
-        """Rerun the last turn of a session from a node, as a new session. See `ragflow_lg.runs.branching.rerun`."""
+        """Rerun a session's last turn from a given node, as a new session. See `ragflow_lg.runs.branching.rerun`."""
         await rerun(
             self._canvas, self._saver(), session, target, node, round=round, changes=changes, leases=self._leases
         )
         return self._run(target, "continue", {})
 
     def history(self, session: SessionId | str) -> AsyncIterator[CheckpointInfo]:
-        """Yield the stored steps of a session, newest first."""
+        """Yield a session's stored steps, newest first."""
         return list_checkpoints(self._canvas, self._saver(), session)
 
     async def trace(self, run_id: str) -> Trace | None:
-        """Return the agent trace of a run in RAGFlow's form; None if it is not stored."""
+        """Return a run's agent trace in RAGFlow's format, or None if it is not stored."""
         return await self._store.traces.get(run_id) if self._store is not None else None
 
     def _saver(self) -> BaseCheckpointSaver[Any]:
         if self._checkpointer is None:
-            raise CheckpointError("Without a session store there are no earlier checkpoints.")
+            raise CheckpointError("Without a session store, there are no earlier checkpoints.")
         return self._checkpointer
 
     def drain(self) -> None:
-        """Stop every run at the end of its superstep; `continue_` resumes it, here or elsewhere."""
+        """Stop every run at the end of its superstep; `continue_` resumes it, in this process or another."""
         for run in self._running:
             run.drain()
 

@@ -1,7 +1,7 @@
-"""The agent trace of a run, in the form of RAGFlow's trace view.
+"""A run's agent trace, in the format of RAGFlow's trace view.
 
-Source: RAGFlow's ``agent/canvas.py`` (``tool_use_callback``). As there, every call that reached its tool is included,
-successful or not, and other work of an agent is listed under its own name.
+Source: RAGFlow's ``agent/canvas.py`` (``tool_use_callback``). As in RAGFlow, every call that reached its tool is
+included, whether it succeeded or not, and an agent's other work is listed under its own name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAUSE_S = 1.0
 
 
 class TraceLog:
-    """Collects the records of a run."""
+    """Collects a run's records."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -77,13 +77,13 @@ class TraceLog:
         return {**entry, "is_replayed": True} if record.is_replayed else entry
 
     def _path(self, record: AgentRecord) -> str:
-        """Return the display name of the component, followed by the names of agents within it."""
+        """Return the component's display name, followed by the names of agents within it."""
         node = self._plan.nodes.get(record.node)
         return (node.title if node else "") + record.path.removeprefix(record.node)
 
 
 class TraceWriter:
-    """Stores the trace of a run periodically and at the end. A failing store does not affect the run."""
+    """Stores a run's trace periodically and at the end. If the store fails, the run is not affected."""
 
     def __init__(self, traces: Traces, record: RunRecord, log: TraceLog) -> None:
         self._traces = traces
@@ -101,7 +101,7 @@ class TraceWriter:
             self._writing = asyncio.create_task(self._write())
 
     async def close(self, *, is_lost: bool = False) -> None:
-        """Write the rest, unless another runner has taken over the session."""
+        """Write the remaining entries, unless another runner has taken over the session."""
         self._closing.set()
         self._is_broken = self._is_broken or is_lost
         if self._writing is not None:

@@ -25,7 +25,7 @@ Trace: TypeAlias = list[dict[str, JsonValue]]
 "arguments", "result", "elapsed_time"}]}``."""
 
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
-"""A ``waiting`` run has asked the user for input."""
+"""A ``waiting`` run is waiting for the user's input."""
 
 
 class RunRecord(Struct, frozen=True):

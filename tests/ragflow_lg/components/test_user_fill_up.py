@@ -72,15 +72,15 @@ async def test_an_invalid_answer_keeps_the_form_open_and_names_the_field(answer:
 
 async def test_unexpected_answers_are_a_conflict() -> None:
     play = runner_of(ONE)
-    with pytest.raises(ConflictError, match="does not wait"):
+    with pytest.raises(ConflictError, match="is not waiting"):
         await play_run(play.resume("s", {"colour": "red"}))
     await play_run(play.start("s", {"query": "q"}))
-    with pytest.raises(AnswerError, match="does not wait for 0000"):
+    with pytest.raises(AnswerError, match="is not waiting for 0000"):
         await play_run(play.resume("s", {"0" * 32: {"colour": "red"}}))
     with pytest.raises(ConflictError, match="Resume it"):
         await play_run(play.continue_("s"))
     await play_run(play.resume("s", {"colour": "red"}))
-    with pytest.raises(ConflictError, match="does not wait"):
+    with pytest.raises(ConflictError, match="is not waiting"):
         await play_run(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="no unfinished turn"):
         await play_run(play.continue_("s"))

@@ -29,11 +29,11 @@ async def test_an_abandoned_turn_is_cancelled_and_the_next_one_starts_normally(r
         canvas_ = compiled.with_saver(store.saver)
         assert session_status(await canvas_.graph.aget_state(thread_config(canvas_, "s"))) == "cancelled"
         assert [record.status async for record in store.runs.of_session("s")] == ["cancelled", "waiting"]
-        rejections = ((runner.resume("s", {"y": "B"}), "does not wait"), (runner.continue_("s"), "no unfinished turn"))
+        rejections = ((runner.resume("s", {"y": "B"}), "is not waiting"), (runner.continue_("s"), "no unfinished turn"))
         for run, reason in rejections:
             with pytest.raises(ConflictError, match=reason):
                 await play_run(run)
-        with pytest.raises(ConflictError, match="does not wait"):
+        with pytest.raises(ConflictError, match="is not waiting"):
             await runner.abandon("s")
         assert (await play_run(runner.start("s", {"query": "two"})))[1] == ["+begin", "-begin", "?x,y"]
         assert (await play_run(runner.resume("s", {"x": "C", "y": "D"})))[0] == "C+D two"

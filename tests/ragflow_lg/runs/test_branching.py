@@ -169,7 +169,7 @@ async def test_an_unambiguous_prefix_of_an_id_is_enough() -> None:
     length = next(n for n in range(1, 37) if not any(id_.startswith(inner.checkpoint[:n]) for id_ in others))
     await runner.fork("s", "short", inner.checkpoint[:length])
     assert (await play_run(runner.continue_("short")))[0] == "aaaa"
-    for prefix, reason in (("1", r"begin with '1'.*history s"), ("zz", r"no checkpoint 'zz'.*history s")):
+    for prefix, reason in (("1", r"start with '1'.*history s"), ("zz", r"no checkpoint 'zz'.*history s")):
         with pytest.raises(CheckpointError, match=reason):
             await runner.fork("s", "new", prefix)
 
@@ -217,7 +217,7 @@ async def test_only_the_last_turn_can_be_rerun() -> None:
     runner = runner_of(components, first=["if"], variables=ADD, saver=InMemorySaver())
     await play_run(runner.start("s", {"query": "q"}))
     await play_run(runner.start("s", {"query": "q", "user_id": "u"}))
-    with pytest.raises(CheckpointError, match=r"'t' did not run in the last turn.*Those that ran: begin, if, out\."):
+    with pytest.raises(CheckpointError, match=r"'t' did not run in the last turn.*These nodes ran: begin, if, out\."):
         await runner.rerun("s", "new", "t")
 
 

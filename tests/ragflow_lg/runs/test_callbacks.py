@@ -120,7 +120,7 @@ async def test_a_hanging_callback_gets_no_more_calls_in_its_run(
     assert hanging.calls == CALLS[:4] * 2
     assert other.calls == CALLS * 2
     assert [r.getMessage() for r in caplog.records] == [
-        "The callback Listener took more than 0.05 s and gets no more calls for this run."
+        "The callback Listener took more than 0.05 s and is not called again for this run."
     ]
 
 

@@ -57,7 +57,7 @@ def test_changes_of_the_entry_node_change_the_request() -> None:
         ("begin", "ask:1@name", "clears all outputs"),
         ("begin", "sys.date", "computes it"),
         ("begin", "sys.history", "computes it"),
-        ("begin", "sys.query.part", "Set the whole value"),
+        ("begin", "sys.query.part", "Set the entire value"),
     ],
 )
 def test_a_change_without_effect_is_rejected(start: str, name: str, reason: str) -> None:

@@ -37,7 +37,7 @@ def test_fields_answer_all_forms_that_have_them_and_an_id_answers_one() -> None:
 def test_an_unknown_field_is_rejected_with_the_open_forms(inputs: Any, problem: str) -> None:
     with pytest.raises(AnswerError) as error:
         match(inputs)
-    assert str(error.value) == f"{problem} The session waits for Form:Shirt (colour, size) and Form:Shoes (size)."
+    assert str(error.value) == f"{problem} The session is waiting for Form:Shirt (colour, size) and Form:Shoes (size)."
 
 
 def test_a_new_turn_may_have_more_fields() -> None:
@@ -45,7 +45,7 @@ def test_a_new_turn_may_have_more_fields() -> None:
 
 
 def test_an_unknown_pause_is_rejected_with_the_open_ones() -> None:
-    reason = rf"does not wait for ccc.*waits for Form:Shirt \(colour, size; id {SHIRT}\) and .* id {SHOES}\)"
+    reason = rf"is not waiting for ccc.*is waiting for Form:Shirt \(colour, size; id {SHIRT}\) and .* id {SHOES}\)"
     with pytest.raises(AnswerError, match=reason) as error:
         match({BAG: {}})
     assert list(error.value.problems) == [BAG]
@@ -71,7 +71,7 @@ async def test_a_rejected_answer_leaves_the_session_waiting() -> None:
     runner = runner_of(components, first=["a", "b"])
     await play_run(runner.start("s", {"query": "q"}))
     pauses = await runner.pauses("s")
-    with pytest.raises(AnswerError, match=r"(?i)no open form has a field 'a@w'.*waits for a \(w\) and b \(w\)"):
+    with pytest.raises(AnswerError, match=r"(?i)no open form has a field 'a@w'.*waiting for a \(w\) and b \(w\)"):
         await play_run(runner.resume("s", {"a@w": "x", "w": "y"}))
     assert await runner.pauses("s") == pauses
     by_node = {pause.node: pause.id for pause in pauses}

@@ -379,7 +379,7 @@ async def test_followers_get_the_error_of_a_run_that_cannot_begin() -> None:
     runner = Runner(compile_canvas(CANVAS, load_catalog()), fake_services())
     async with open_manager(MemoryJournal()) as run_manager:
         run_id = await start(run_manager, runner.continue_("s"))
-        with pytest.raises(ConflictError, match="does not wait"):
+        with pytest.raises(ConflictError, match="is not waiting"):
             await follow_to_end(run_manager, run_id)
 
 
