@@ -1,4 +1,4 @@
-"""Every exception of the project.
+"""All exceptions that the project raises.
 
 ::
 

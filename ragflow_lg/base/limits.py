@@ -47,7 +47,7 @@ class Limits:
         self._running.discard(limit)
 
     def watch(self, due: float) -> None:
-        """Make the timer fire no later than ``due``."""
+        """Make sure that the timer fires no later than ``due``."""
         if due < self._due:
             self.close()
             self._due = due

@@ -292,7 +292,7 @@ def _failure(name: str, error: BaseException) -> RagflowLgError:
 
 
 def _to_plain_json(name: str, value: Any) -> JsonValue:
-    """Convert a result to plain JSON."""
+    """Convert a function's result to plain JSON."""
     if isinstance(value, Iterator):
         raise ComponentError(f"{name} returned an iterator; it should return a list.")
     if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):

@@ -84,7 +84,7 @@ class NestedTurn:
             self.texts.append(text)
 
     def restore(self, stored: Any) -> tuple[dict[str, Any], list[str]]:
-        """Restore a visit from before a crash; return its update and the next nodes."""
+        """Restore a visit from before a crash. Return its update and the next nodes."""
         self.record(Usage(*stored["usage"]), stored["said"])
         self.budget.charge(stored.get("tokens", 0))
         return stored["update"], stored["goto"]

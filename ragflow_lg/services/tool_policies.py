@@ -43,7 +43,7 @@ def _is_among(names: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 class ToolUse(Struct, frozen=True):
-    """A tool call as a guard sees it."""
+    """A tool call, as seen by a guard."""
 
     tool: str
     """The name by which it is permitted."""
