@@ -309,7 +309,7 @@ def test_refusals_are_waited_for_and_tried_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        ("text = ['a', 'b'], cut_after = 1", "broke off"),
+        ("text = ['a', 'b'], cut_after = 1", "closed the connection early"),
         ("text = ['a', 'b'], cut_after = 1, cut = 'quiet'", "ends without a finish_reason"),
         ("text = ['a', 'b'], error_after = 1, error = 'it fell'", "it fell"),
         ("garbage = '<html>busy</html>'", "not in OpenAI's form"),

@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import ServiceError
 
 
 class InlineFiles:
-    """The `ragflow_lg.services.services.Files` of a process without a file store.
+    """The `ragflow_lg.services.services.Files` for a process without a file store.
 
     A string is its own content, either plain text or a ``data:`` URI. The content of an object is its ``content`` or
     ``text``, or else its first value that is a ``data:`` URI. Nothing is read from disk or fetched.

@@ -14,7 +14,7 @@ from ragflow_lg.services.services import Clock
 from ragflow_lg.services.tool_policies import ToolPermits
 
 OVERHEAD_BYTES = 200
-"""Memory of an entry in addition to its text."""
+"""Memory that an entry uses in addition to its text."""
 
 
 class _Entry(NamedTuple):
@@ -26,12 +26,12 @@ class _Entry(NamedTuple):
 class MemoryResultCache:
     """The most recently used results, up to a total size. Nothing leaves the process.
 
-    Keys are hashes of tool, configuration and arguments with a secret of the process. Calls with different credentials
-    never share a result, and no credential can be recovered from a key.
+    Keys are the tool, its configuration and the arguments, hashed with a per-process secret. Calls with different
+    credentials never share a result, and no credential can be recovered from a key.
     """
 
     def __init__(self, seconds: Mapping[str, float], clock: Clock, *, max_bytes: int = 32 * 1024 * 1024) -> None:
-        """``seconds`` maps names or patterns of tools to the lifetime of their results; the first match counts."""
+        """``seconds`` maps tool names or patterns to the lifetime of their results; the first match counts."""
         self._lifetimes = {ToolPermits((pattern,)): lifetime for pattern, lifetime in seconds.items()}
         self._clock = clock
         self._max_bytes = max_bytes
@@ -41,13 +41,13 @@ class MemoryResultCache:
         """The total size of all entries in bytes."""
 
     def covers(self, names: Sequence[str]) -> bool:
-        """Return whether results of the tool with these names are cached."""
+        """Return whether results from the tool with these names are cached."""
         return self._lifetime(names) > 0
 
     async def find(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue
     ) -> tuple[bool, JsonValue]:
-        """Return whether a result of the tool with these names is cached, and a copy of the result."""
+        """Return whether a result from the tool with these names is cached, and a copy of the result."""
         key = self._key(names, configuration, arguments)
         entry = self._entries.get(key)
         if entry is None:

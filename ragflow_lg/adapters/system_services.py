@@ -17,7 +17,7 @@ class SystemClock:
         return time.time()  # noqa: TID251 - the only place that reads the system clock
 
     def monotonic(self) -> float:
-        """Return seconds of a clock that never goes back."""
+        """Return the time in seconds of a clock that never goes backwards."""
         return time.monotonic()
 
     def local_time(self) -> str:

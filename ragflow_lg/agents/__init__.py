@@ -1,4 +1,4 @@
-"""Agents: the tools of a visit, and the strategies by which a model uses them.
+"""Agents: the tools available to a model, and the strategies for using them.
 
 May import everything below: `engine`, `models`, `wire`, `component`, `templates`, `services`, `dsl` and `base`.
 """

@@ -1,4 +1,4 @@
-"""The log of an agent at work: records of its rounds and calls, and its metrics at the end.
+"""An agent's log: records of its rounds and calls, and metrics at the end.
 
 Every strategy works through `ragflow_lg.agents.agent_run.AgentRun`, which writes this log, so all strategies emit the
 same records.
@@ -30,7 +30,7 @@ _UNKNOWN = "(unknown)"
 
 
 def agent_log_of(ctx: RunContext) -> AgentLog:
-    """Return the log of the agent that works in this visit; create it if there is none."""
+    """Return the log of the agent that runs in this visit, creating it if necessary."""
     if isinstance(ctx.agent_log, AgentLog):
         return ctx.agent_log
     log = ctx.agent_log = AgentLog(ctx)
@@ -38,7 +38,7 @@ def agent_log_of(ctx: RunContext) -> AgentLog:
 
 
 class AgentLog:
-    """The log of one agent. Everything it emits is redacted and bounded."""
+    """The log of one agent. Everything it emits is redacted and limited in size."""
 
     def __init__(self, ctx: RunContext) -> None:
         self._ctx = ctx
@@ -52,12 +52,12 @@ class AgentLog:
         return self._clock.monotonic()
 
     def new_iteration(self, model: ChatModel, step: str) -> IterationLog:
-        """Create the log of the next model round. ``step`` is the strategy's name for it."""
+        """Create the log for the next model round. ``step`` is the strategy's name for it."""
         self._iterations += 1
         return IterationLog(self, self._iterations, self._model_name(model), step)
 
     def new_tool_call(self, name: str, index: int, step: str, call_id: str) -> ToolLog:
-        """Create the log of a tool call, the ``index``-th of the last round."""
+        """Create the log for a tool call, the ``index``-th in the last round."""
         base: dict[str, JsonValue] = {
             "iteration": self._iterations,
             "position": index,
@@ -67,7 +67,7 @@ class AgentLog:
         return ToolLog(self, self.redact(name, 200), base)
 
     async def record_thought(self, text: str, *, is_replayed: bool = False) -> None:
-        """Emit a thought of the model unless it is blank."""
+        """Emit one of the model's thoughts unless it is blank."""
         if thought := text.strip():
             details = {"iteration": self._iterations, "text": self.redact(thought)}
             await self.emit("thought", details, is_replayed=is_replayed)
@@ -75,7 +75,7 @@ class AgentLog:
     async def record_note(
         self, title: str, result: JsonValue, seconds: float, usage: Usage, *, is_replayed: bool = False
     ) -> None:
-        """Emit a note about work outside the rounds; ``usage`` is that of the model calls it took."""
+        """Emit a note about work outside the rounds; ``usage`` covers the model calls it required."""
         if is_replayed:
             self.count(AgentMetrics(replayed=1, replayed_usage=usage))
         else:
@@ -84,7 +84,7 @@ class AgentLog:
         await self.emit("note", details, is_replayed=is_replayed)
 
     async def finish(self) -> None:
-        """Emit the metrics; called once the agent has ended, successfully or not."""
+        """Emit the metrics. Called when the agent has ended, whether or not it succeeded."""
         self.count(AgentMetrics(total_s=self.now() - self._start))
         self._ctx.agent_log = None
         await self.emit("agent_finished", self._metrics.data(), metrics=self._metrics)
@@ -94,7 +94,7 @@ class AgentLog:
         self._metrics = self._metrics.plus(metrics)
 
     def redact(self, value: object, limit: int = 0) -> Any:
-        """Return a value without secrets, bounded to ``limit`` characters or the default size."""
+        """Return a value with secrets removed, limited to ``limit`` characters or the default size."""
         view = self._ctx.redacted_view
         return view.value(value, limit) if limit else view.value(value)
 
@@ -146,7 +146,7 @@ class IterationLog:
         else:
             self._log.count(AgentMetrics(model_s=seconds, iterations=1, usage=answer.usage))
         thought, text = _split_thoughts(answer.text)
-        if answer.calls:  # text next to calls is not an answer
+        if answer.calls:  # text that accompanies calls is not an answer
             thought = f"{thought}\n{text}"
         await self._log.record_thought(thought, is_replayed=is_replayed)
         calls = [self._log.redact(call.name, 200) for call in answer.calls[:100]]

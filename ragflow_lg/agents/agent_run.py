@@ -1,8 +1,8 @@
-"""One visit of an agent: what its strategies share.
+"""One execution of an agent: the code shared by all strategies.
 
-A strategy is a function of an `AgentRun`: it asks the model and calls tools through it, and returns the answer. Each
-model round and each tool call is a stored step, so a strategy need not handle crashes: if the visit runs again, the
-strategy takes the same path through the stored results up to the point of the crash.
+A strategy is a function that receives an `AgentRun`, asks the model and calls tools through it, and returns the answer.
+Each model round and each tool call is a stored step, so a strategy need not handle crashes: if the visit runs again,
+the strategy follows the same path through the stored results up to the point of the crash.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _MIN_TOKENS = 100
 
 
 def fit_context_window(request: ChatRequest, first: int, context_tokens: int) -> ChatRequest:
-    """Truncate the longest messages from index ``first`` on until the request fits into 97 % of the context.
+    """Truncate the longest messages, starting at index ``first``, until the request fits into 97% of the context.
 
-    Earlier messages have been fitted already. No message is truncated below 100 tokens, so the request may still
-    exceed the limit.
+    Earlier messages have already been truncated to fit. No message is truncated below 100 tokens, so the request may
+    still exceed the limit.
     """
     tools = sum(estimate_tokens(json.dumps([t.name, t.description, t.parameters])) for t in request.tools)
     room = int(context_tokens * CONTEXT_SHARE) - estimate_tokens(request.system) - tools
@@ -61,7 +61,7 @@ _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "[]\\`"}
 
 
 class AgentResult(Struct):
-    """The tool calls and files of one visit, in a deterministic order: a resumed visit yields the same."""
+    """The tool calls and files of one visit, in a fixed order, so that a resumed visit yields the same ones."""
 
     use_tools: list[dict[str, JsonValue]] = field(default_factory=list[dict[str, Any]])
     """``{name, arguments, results}`` of each call, in the order in which the model requested them."""
@@ -75,7 +75,7 @@ class AgentResult(Struct):
         self.artifacts += [artifact for artifact in outcome.artifacts if artifact not in self.artifacts]
 
     def links(self, answer: str) -> str:
-        """Return links to append to an answer, for the files that it does not link itself; ``""`` if there are none."""
+        """Return links to append to an answer, for the files that it does not link to; ``""`` if there are none."""
         links = dict.fromkeys(link for artifact in self.artifacts if (link := _link(artifact)))
         return "".join(f"\n\n{link}" for link in links if link not in answer)
 
@@ -95,10 +95,10 @@ def _link(artifact: Mapping[str, JsonValue]) -> str:
 
 
 MAX_CALLS = 128
-"""Calls per round; further ones are refused."""
+"""Maximum number of calls per round; any further calls are refused."""
 
 MAX_CONCURRENT_CALLS = 16
-"""Calls of one round that run at the same time."""
+"""Maximum number of calls in one round that run at the same time."""
 
 
 class AgentRun(Struct, frozen=True):
@@ -116,11 +116,11 @@ class AgentRun(Struct, frozen=True):
     stream: AnswerStream | None = None
     """Streams the answer; None to return it as a whole."""
     schema: Mapping[str, Any] | None = None
-    """The schema of the answer, unless ``request`` includes it already."""
+    """The answer schema, unless ``request`` already includes it."""
     guidelines: str = ""
-    """Instructions for citing, added once there is something to cite."""
+    """Citation instructions, added once there is something to cite."""
     sections: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Prompts of the canvas that replace those of a strategy, by name in capitals."""
+    """Canvas prompts that replace a strategy's own, by upper-case name."""
     result: AgentResult = field(default_factory=AgentResult)
 
     async def play(self, strategy: Callable[[AgentRun], Awaitable[str]]) -> str:
@@ -132,7 +132,7 @@ class AgentRun(Struct, frozen=True):
             await agent_log_of(self.ctx).finish()
 
     async def is_spent(self, position: str) -> bool:
-        """Return whether the token budget is used up; stored by position, so the same when a visit resumes."""
+        """Return whether the token budget is used up. The stored result is reused when a visit resumes."""
         budget = self.ctx.budget
         if not budget.is_shared:
             return budget.is_spent
@@ -143,7 +143,7 @@ class AgentRun(Struct, frozen=True):
         return bool(await self.ctx.step("is spent", None, look, position=f"spent at {position}"))
 
     def with_guidelines(self, request: ChatRequest) -> ChatRequest:
-        """Return a request for an answer, with the citation guidelines if there is something to cite by now."""
+        """Return a request for an answer, with the citation guidelines if there is now something to cite."""
         if not self.guidelines or not self.ctx.references["chunks"]:
             return request
         return replace(request, system=f"{request.system}\n\n{self.guidelines}".lstrip())
@@ -183,7 +183,7 @@ class AgentRun(Struct, frozen=True):
         return answer
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
-        """Call all tools of a round concurrently; return the outcomes in the order of the calls."""
+        """Call all tools in a round concurrently; return the outcomes in call order."""
         calls = [call._replace(name=truncate_name(call.name)) for call in calls]
         if self.stream is not None:
             for call in calls[:MAX_CALLS]:
@@ -219,7 +219,7 @@ class AgentRun(Struct, frozen=True):
 
 
 def append_message(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:
-    """Append a message, merging it into a last one of the same role: some endpoints require alternating roles."""
+    """Append a message, or merge it into the last one if the roles match: some endpoints require alternating roles."""
     copies = [dict(message) for message in messages]
     if copies and copies[-1]["role"] == role:
         copies[-1]["content"] += f"\n\n{content}"
@@ -228,7 +228,7 @@ def append_message(messages: Sequence[Mapping[str, str]], role: str, content: st
 
 
 def result_text(value: JsonValue) -> str:
-    """Return a tool's result as the model reads it: a text unchanged, None as ``""``, anything else as JSON."""
+    """Return a tool's result as the model sees it: text unchanged, None as ``""``, anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -12,10 +12,10 @@ from ragflow_lg.services.chat import Usage
 
 
 class Outcome(NamedTuple):
-    """The outcome of one call. Every field but ``usage`` is JSON."""
+    """The outcome of one call. Every field except ``usage`` is JSON."""
 
     value: JsonValue
-    """The result for the model; a text if ``is_error``."""
+    """The result for the model; a string if ``is_error``."""
     is_error: bool = False
     chunks: Sequence[Mapping[str, JsonValue]] = ()
     """Chunks that later answers may cite."""
@@ -28,13 +28,13 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     """Duration of the call."""
     tokens: int = 0
-    """Tokens that the tool's models took from the budget, estimates included."""
+    """Tokens that the tool's models used from the budget, including estimates."""
 
 
 Call: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Outcome]]
-"""Call a tool with arguments; the text distinguishes this call's steps from those of the agent's other calls.
+"""Call a tool with arguments; the string distinguishes this call's steps from the steps of the agent's other calls.
 
-Raises `pydantic.ValidationError` for invalid arguments, `RagflowLgError` if the call fails.
+Raises `pydantic.ValidationError` for invalid arguments and `RagflowLgError` if the call fails.
 """
 
 
@@ -42,25 +42,25 @@ class AgentTool(Struct, frozen=True):
     """One tool of an agent."""
 
     name: str
-    """Name of the function, before it is numbered."""
+    """Function name before it is numbered."""
     title: str
     """Display name."""
     description: str
     parameters: Mapping[str, Any]
-    """JSON schema of the arguments, an object."""
+    """JSON schema for the arguments, which must describe an object."""
     call: Call
     timeout_s: float | None = None
-    """Time limit of one attempt."""
+    """Time limit for one attempt."""
     label: str = ""
     """Prefix of errors that the model sees; ``""`` for none."""
     extra_attempts: int = 0
     """Number of retries after an error."""
     retry_delay_s: float = 0.0
     names: tuple[str, ...] = ()
-    """Names that policies match, the main name first: a component's name, ``mcp:ID/TOOL``. See `ToolPermits`."""
+    """Names that policies match, main name first: a component's name or ``mcp:ID/TOOL``. See `ToolPermits`."""
     asks_models: bool = False
-    """Whether a call uses tokens of the budget."""
+    """Whether a call uses tokens from the budget."""
     runs_once: bool = False
     """Whether a call must never be started twice."""
     configuration: Callable[[], JsonValue] | None = None
-    """Returns everything besides the arguments that a result depends on; None if results are never cached."""
+    """Returns everything that a result depends on, except the arguments; None if results are never cached."""

@@ -1,4 +1,4 @@
-"""One tool call under the policies of the deployment: guards, cached results and once-only execution.
+"""One tool call under the deployment's policies: guards, cached results and once-only execution.
 
 The order is: check for an interrupted start, ask the guards, look in the cache or mark the start and call, cache the
 result, ask the guards about it.
@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 MAX_REASON_CHARS = 2_000
 GUARD_TIMEOUT_S = 30.0
-"""Time limit of a guard for one verdict."""
+"""Time limit for a guard to return a verdict."""
 
 Make: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Outcome]]
 """Make the call with these arguments. Errors are outcomes too."""
 
 
 async def call_tool(ctx: RunContext, tool: AgentTool, arguments: dict[str, Any], position: str, make: Make) -> Outcome:
-    """Make a call if the policies allow it; return its outcome as the model may see it."""
+    """Make a call if the policies allow it; return the outcome to show to the model."""
     if tool.runs_once and await ctx.has_begun(tool.name, arguments, position):
         return Outcome(
             f"A previous call to {tool.title} was interrupted, and it is unknown whether it took effect. It was not "
@@ -84,7 +84,7 @@ async def _guard_result(guards: Sequence[ToolGuard], use: ToolUse, tool: AgentTo
 
 
 async def _ask_guard(guard: ToolGuard, when: str, *arguments: object) -> object:
-    """Return a guard's verdict, a replacement as JSON. A guard that fails returns None, which refuses."""
+    """Return a guard's verdict, with any replacement as JSON. If the guard fails, return None, which means refusal."""
     try:
         async with asyncio.timeout(GUARD_TIMEOUT_S):
             verdict: Verdict = await getattr(guard, when)(*arguments)
@@ -92,12 +92,12 @@ async def _ask_guard(guard: ToolGuard, when: str, *arguments: object) -> object:
     except (Exception, asyncio.CancelledError):
         if is_cancelled():
             raise
-        logger.warning("A tool guard failed; the call or result it was asked about is refused.", exc_info=True)
+        logger.warning("A tool guard failed; the call or result it was checking is refused.", exc_info=True)
         return None
 
 
 def is_cancelled() -> bool:
-    """Return whether this task is being cancelled; third-party code may raise CancelledError by itself."""
+    """Return whether this task is being cancelled; third-party code may also raise CancelledError."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -109,5 +109,5 @@ def _reason(verdict: object) -> str:
 
 
 def _copy(use: ToolUse) -> ToolUse:
-    """Copy the arguments, so that a guard cannot change those of the call."""
+    """Copy the arguments so that a guard cannot change the originals."""
     return replace(use, arguments=cast("Mapping[str, Any]", to_json(use.arguments)))

@@ -1,4 +1,4 @@
-"""Rewriting an agent's answer with citations when the first version has none.
+"""Rewriting of an agent's answer with citations if the first version has none.
 
 Once the agent's tools have found something to cite, the prompt asks for citations, and the model usually cites. From
 then on its text is held back until it contains a citation; an answer that ends without one is rewritten by a separate
@@ -35,23 +35,23 @@ class CitingStream(AnswerStream):
         super().__init__(ctx, cites=True)
         self._pending = ""
         self._is_always_open = bool(ctx.references["chunks"])
-        """If there was something to cite from the start, the first prompt asked for citations: hold nothing back."""
+        """If there was something to cite from the start, the first prompt asked for citations, so hold nothing back."""
         self._is_open = self._is_always_open
         self.shown_prefix = ""
-        """Text that was shown already and is dropped from the beginning of the next answer."""
+        """Text that has already been shown and is dropped from the beginning of the next answer."""
 
     def begin(self) -> None:
-        """Start another answer of the model."""
+        """Start another model answer."""
         super().begin()
         self._is_open = self._is_always_open
 
     async def finish_text(self) -> None:
-        """AnswerStream the pending text at the end of a text: a thought, a call or nothing follows."""
+        """Show the pending text when the text ends, whether a thought, a call or nothing follows."""
         await self.release()
         await super().finish_text()
 
     async def write_answer_text(self, part: AnswerPart) -> None:
-        """AnswerStream a piece of the answer, or hold it back."""
+        """Show a piece of the answer, or hold it back."""
         references = self._ctx.references
         if self._is_open or not references["chunks"]:
             await super().write_answer_text(part)
@@ -67,7 +67,7 @@ class CitingStream(AnswerStream):
         return text
 
     async def release(self) -> None:
-        """AnswerStream the pending text."""
+        """Show the pending text."""
         text = self.take_pending()
         if self.shown_prefix and text.startswith(self.shown_prefix):
             text = text[len(self.shown_prefix) :]
@@ -92,7 +92,7 @@ async def show_with_citations(run: AgentRun, stream: CitingStream) -> None:
     except ServiceError as error:
         if stream.text != before:
             raise
-        logger.warning("Adding citations to the answer of %s failed; it is shown without: %s", ctx.node.id, error)
+        logger.warning("Could not add citations to the answer of %s; it is shown without them: %s", ctx.node.id, error)
         rewritten = ""
     stream.take_pending()
     if stream.text == before:
@@ -102,7 +102,7 @@ async def show_with_citations(run: AgentRun, stream: CitingStream) -> None:
 
 
 def _without_thoughts(text: str) -> str:
-    """Return a text without its thinking sections, including an unclosed one."""
+    """Return text without its thinking sections, including an unclosed one."""
     pieces: list[str] = []
     is_thinking = False
     for part in split_thinking(text):

@@ -1,4 +1,4 @@
-"""The components among the tools of an agent, including other agents and whole canvases."""
+"""Components that an agent uses as tools, including other agents and whole canvases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def component_tools(ctx: RunContext) -> list[AgentTool]:
-    """Return the components that the node's model may call, in the order of the canvas."""
+    """Return the components that the node's model may call, in canvas order."""
     return [_tool(ctx, node) for node in ctx.node.tools]
 
 
@@ -34,7 +34,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         call=partial(_call, ctx, node, rules),
         timeout_s=node.timeout_s,
         label=rules.label,
-        # An agent retries by itself.
+        # An agent does its own retries.
         extra_attempts=node.extra_attempts if node.spec.kind == "plain" else 0,
         retry_delay_s=node.retry_delay_s,
         names=node.permit_names,

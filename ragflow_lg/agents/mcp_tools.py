@@ -1,7 +1,7 @@
-"""The tools of MCP servers among those of an agent.
+"""MCP server tools that an agent uses.
 
-A canvas lists servers by an id of the settings, with the tools that its model may use and their schemas; the servers
-are not asked for them. Source: RAGFlow's ``common/mcp_tool_call_conn.py``.
+A canvas lists servers by their ids in the settings, with the tools that its model may use and their schemas, so the
+servers are not queried for them. Source: RAGFlow's ``common/mcp_tool_call_conn.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
-"""Names of a tool's schema: the protocol's, Python's, and that of older canvases."""
+"""Keys for a tool's schema: in the protocol, in Python and in older canvases."""
 
 
 class _Declaration(NamedTuple):
@@ -34,7 +34,7 @@ class _Declaration(NamedTuple):
 
 
 def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -> list[AgentTool]:
-    """Return the tools that a canvas lists, in its order; ``headers`` are those of the canvas.
+    """Return the tools that a canvas lists, in order; ``headers`` come from the canvas.
 
     Raises:
         SettingsError: if a server is not in the settings, or a tool is not allowed there.
@@ -48,7 +48,7 @@ def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -
         if server is None:
             raise SettingsError(
                 f"There is no MCP server {tool.server!r} in the settings. "
-                f'Add [mcp."{tool.server}"] with the URL of the server or the command that starts it.'
+                f'Add [mcp."{tool.server}"] with its URL or the command that starts it.'
             )
         server.check(tool.name)
         call = partial(_call, ctx, tool, header_texts)
@@ -58,7 +58,7 @@ def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -
 
 
 def mcp_findings(mcp: Iterable[Any]) -> Iterable[Finding]:
-    """Yield the problems of an agent's ``mcp``."""
+    """Yield the problems in an agent's ``mcp``."""
     for tool in _declarations(mcp):
         if isinstance(tool, Finding):
             yield tool
@@ -69,7 +69,7 @@ def mcp_findings(mcp: Iterable[Any]) -> Iterable[Finding]:
 
 
 def mcp_server_tools(mcp: Iterable[Any]) -> Iterable[ServerTool]:
-    """Yield the tools of an agent's ``mcp`` for the compiler to check against the settings."""
+    """Yield the tools in an agent's ``mcp`` for the compiler to check against the settings."""
     for tool in _declarations(mcp):
         if not isinstance(tool, Finding):
             yield ServerTool(tool.server, tool.name, tool.path, (*tool.path[:2], "mcp_id"))
@@ -85,7 +85,7 @@ def _declarations(mcp: Iterable[Any]) -> Iterator[_Declaration | Finding]:
         id_: Any = server.get("mcp_id")
         tools: Any = server.get("tools") or {}
         if not isinstance(id_, str) or not id_.strip():
-            yield _invalid((*path, "mcp_id"), "mcp_id must be a string, the id of a server.")
+            yield _invalid((*path, "mcp_id"), "mcp_id must be a string: the server's id.")
         elif not isinstance(tools, Mapping):
             yield _invalid((*path, "tools"), "tools must be an object that maps tool names to definitions.")
         else:
@@ -103,7 +103,7 @@ def _declaration(server: str, name: str, value: Any, path: tuple[str | int, ...]
     key = next((key for key in _SCHEMAS if tool.get(key) is not None), None)
     schema: Any = tool[key] if key else {}
     if not isinstance(schema, Mapping):
-        return _invalid((*path, str(key)), f"{key} must be a JSON schema, an object.")
+        return _invalid((*path, str(key)), f"{key} must be a JSON schema object.")
     parameters = cast("Mapping[str, Any]", schema)
     kind = parameters.get("type")
     if isinstance(kind, str) and kind != "object":
@@ -112,7 +112,7 @@ def _declaration(server: str, name: str, value: Any, path: tuple[str | int, ...]
 
 
 def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of an object: a missing type is added, a bare map of properties wrapped."""
+    """Return an object schema, adding a missing type and wrapping a bare map of properties."""
     if schema.get("type") == "object":
         return schema if isinstance(schema.get("properties"), Mapping) else {**schema, "properties": {}}
     if isinstance(schema.get("properties"), Mapping) or not all(isinstance(part, Mapping) for part in schema.values()):
@@ -121,7 +121,7 @@ def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     required: list[str] = []
     for name, part in schema.items():
         declared = dict(part)
-        if isinstance(declared.get("required"), bool):  # the form of RAGFlow's own tools
+        if isinstance(declared.get("required"), bool):  # the form that RAGFlow's own tools use
             required += [name] if declared.pop("required") else []
         properties[name] = declared
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}

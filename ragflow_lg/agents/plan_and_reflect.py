@@ -1,8 +1,8 @@
 """Plan and reflect: analyze the task, then plan tool calls and reflect on their results until the task is complete.
 
-Source: the loop of RAGFlow's earlier ``agent/component/agent_with_tools.py``. Unlike there, a failed call becomes a
-result and does not affect other calls, calls next to ``complete_task`` are made, and results that do not fit into the
-context are summarized and ranked instead of dropped by age.
+Source: the loop of RAGFlow's earlier ``agent/component/agent_with_tools.py``. Unlike in that version, a failed call
+becomes a result and does not affect other calls, calls requested together with ``complete_task`` are made, and results
+that do not fit into the context are summarized and ranked instead of dropped by age.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ragflow_lg.models.structured_answer import append_schema, read_answer
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 
 MAX_CALLS = 64
-"""Calls per step; further ones are ignored."""
+"""Maximum number of calls per step; any further calls are ignored."""
 
 RESULT_SHARE = 8
-"""A result longer than one part in 8 of the context is summarized."""
+"""A result longer than one eighth of the context is summarized."""
 
 _NEXT_PROMPT = "Which tools should be called next, or is the task complete? Respond with the JSON list only."
 _LIST_EXPECTED = 'Respond with a JSON list of calls: [{"name": "tool", "arguments": {}}].'
@@ -42,7 +42,7 @@ class _Step(Struct):
     results: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """The name and the result of each call."""
     note: str = ""
-    """The reflection, or the problem of an invalid plan."""
+    """The reflection, or the problem with an invalid plan."""
 
     @property
     def observation(self) -> str:
@@ -86,7 +86,7 @@ async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tup
 
 
 def _read_plan(value: JsonValue, number: int) -> tuple[list[ToolCall], str]:
-    """Return the calls of a plan and ``""``, or no calls and the problem."""
+    """Return a plan's calls and ``""``, or no calls and the problem."""
     entries = cast("list[Any]", [value] if isinstance(value, dict) else value)
     if not isinstance(value, list | dict) or not entries:
         return [], _LIST_EXPECTED
@@ -95,7 +95,7 @@ def _read_plan(value: JsonValue, number: int) -> tuple[list[ToolCall], str]:
         call = cast("Mapping[str, Any]", entry if isinstance(entry, Mapping) else {})
         name, arguments = call.get("name"), call.get("arguments")
         if not isinstance(name, str) or not name:
-            return [], f"Entry {index + 1} of your list has no name. {_LIST_EXPECTED}"
+            return [], f"Entry {index + 1} in your list has no name. {_LIST_EXPECTED}"
         if not isinstance(arguments, str):
             arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
         calls.append(ToolCall(f"{number}.{index}", name, arguments))
@@ -162,7 +162,7 @@ async def _ask_for_thought(run: AgentRun, request: ChatRequest, position: str) -
 
 
 async def _summarize_long(run: AgentRun, result: str, position: str) -> str:
-    """Return a result, summarized by the model if it takes too much of the context."""
+    """Return a result, summarized by the model if it takes up too much of the context."""
     if estimate_tokens(result) <= run.model.context_tokens // RESULT_SHARE or await run.is_spent(position):
         return result
     request = _request(run, "CONTEXT_SUMMARY", f"{_task(run)}\n\nResult:\n{result}")
@@ -187,7 +187,7 @@ async def _fit_results(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]
 
 
 def _drop_by_rank(steps: Sequence[_Step], ranking: JsonValue, room: int) -> list[_Step]:
-    """Return the steps with the results that fit, chosen by rank; unranked results rank last, in their order."""
+    """Return the steps with the results that fit, chosen by rank; unranked results come last, in their order."""
     sizes = [estimate_tokens(text) for step in steps for _, text in step.results]
     numbers = cast("list[Any]", ranking if isinstance(ranking, list) else [])
     ranks = [number - 1 for number in numbers if type(number) is int and 0 < number <= len(sizes)]
@@ -206,7 +206,7 @@ def _thought_sink(run: AgentRun, *, is_text_shown: bool = True) -> _ThoughtSink 
 
 
 class _ThoughtSink:
-    """Shows an answer of the model as a thought: all of it, or only its thinking sections."""
+    """Shows a model answer as a thought, either all of it or only its thinking sections."""
 
     def __init__(self, stream: AnswerStream, *, is_text_shown: bool) -> None:
         self._stream = stream

@@ -1,6 +1,6 @@
 """The prompts of the plan-and-reflect strategy.
 
-A section of the canvas's system prompt may replace each of them: ``TASK_ANALYSIS``, ``PLAN_GENERATION``,
+Each of them can be replaced by a section of the canvas's system prompt: ``TASK_ANALYSIS``, ``PLAN_GENERATION``,
 ``REFLECTION``, ``CONTEXT_SUMMARY`` and ``CONTEXT_RANKING``.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COMPLETE_TASK = "complete_task"
-"""Name of the call by which a model reports that it can answer."""
+"""Name of the call with which a model reports that it can answer."""
 
 PROMPTS: Mapping[str, str] = {
     "TASK_ANALYSIS": (
@@ -49,5 +49,5 @@ FINAL_PROMPT = (
 
 
 def prompt_of(sections: Mapping[str, str], name: str) -> str:
-    """Return a prompt, or the section of the canvas that replaces it."""
+    """Return a prompt, or the canvas section that replaces it."""
     return sections.get(name, "").strip() or PROMPTS[name]

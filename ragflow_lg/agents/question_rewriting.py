@@ -1,4 +1,4 @@
-"""Rewriting the last question of a conversation so that it is understandable on its own."""
+"""Rewriting of the last question in a conversation so that it can be understood without the rest."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ QUESTION_HEAD = (
 
 _STEP = "question"
 _MIN_MESSAGES = 4
-"""Shorter conversations are not rewritten."""
+"""In shorter conversations, the question is not rewritten."""
 
 
 async def with_standalone_question(ctx: RunContext, model: ChatModel, request: ChatRequest) -> ChatRequest:
-    """Replace the last message of a longer conversation by a question that stands on its own.
+    """Replace the last message in a longer conversation with a self-contained question.
 
-    Models copy words of the question into the arguments of tools; a search for "it" would find nothing.
+    Models copy words from the question into tool arguments; a search for "it" would find nothing.
     """
     messages = list(request.messages)
     if len(messages) < _MIN_MESSAGES or messages[-1]["role"] != "user":

@@ -1,4 +1,4 @@
-"""ReAct: the model writes its thoughts and tool calls as text; for models without native tool calls."""
+"""ReAct, for models without native tool calls: the model writes its thoughts and tool calls as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REACT_HEAD = "You can use tools. Work step by step in plain text, and write every step in exactly this format:"
-"""Beginning of the instructions; they follow the system prompt of the canvas."""
+"""Beginning of the instructions, which follow the canvas's system prompt."""
 
 _FORMAT = """
 
@@ -49,7 +49,7 @@ _CONTINUE_PROMPT = "Continue: write either an Action with its Action Input, or t
 _FINAL_PROMPT = "Tools are no longer available. Write the Final Answer now, based on what you know."
 STOP = ("\nObservation:", "\n观察：")
 _BLOCK_CHARS = 4096
-"""Longer texts are parsed in blocks or in a thread."""
+"""Longer text is parsed in blocks or in a thread."""
 _NUMBER = re.compile(r"_\d+$")
 _NO_ARGUMENTS = frozenset(["", "none", "null", "n/a", "无"])
 
@@ -82,7 +82,7 @@ async def react(run: AgentRun) -> str:
 
 
 def _system_prompt(run: AgentRun) -> str:
-    """Return the system prompt with the format, the tools, and the schema of the answer."""
+    """Return the system prompt with the format, the tools and the answer schema."""
     tools = "\n".join(_describe(tool) for tool in run.toolbox.schemas)
     system = f"{run.request.system}\n\n{REACT_HEAD}{_FORMAT}\n{tools}".lstrip()
     return append_schema(system + _SCHEMA_HEAD, run.schema) if run.schema is not None else system
@@ -94,7 +94,7 @@ def _describe(tool: ToolSchema) -> str:
 
 
 def _is_about_stopping(error: ServiceError) -> bool:
-    """Return whether an endpoint rejects stop words, as those of some reasoning models do."""
+    """Return whether an endpoint rejects stop words, as the endpoints of some reasoning models do."""
     return not error.is_retryable and "stop" in str(error).lower()
 
 
@@ -118,7 +118,7 @@ async def _observe(run: AgentRun, actions: Sequence[WrittenCall], position: str)
 
 
 def to_tool_call(action: WrittenCall, tools: Sequence[ToolSchema], id_: str) -> ToolCall:
-    """Convert an action to a tool call: its name may lack the number, a plain text becomes the first argument.
+    """Convert an action to a tool call: its name may lack the number, and plain text becomes the first argument.
 
     An unknown name stays unchanged, so that the model gets an error.
     """
@@ -179,7 +179,7 @@ class _ReactSink:
             if not part.mark and not self._is_thinking:
                 for at in range(0, len(part.text), _BLOCK_CHARS):
                     if at:
-                        await asyncio.sleep(0)  # do not block the event loop with a long text
+                        await asyncio.sleep(0)  # do not block the event loop with long text
                     await self._show_pieces(self._reader.feed(part.text[at : at + _BLOCK_CHARS]))
             elif self._stream:
                 await self._stream.write([part])

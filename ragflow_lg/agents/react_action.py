@@ -1,4 +1,4 @@
-"""Parsing the actions of the ReAct format: names of tools and their inputs, in the variants that models write.
+"""Parsing of actions in ReAct format: tool names and inputs, in the variants that models write.
 
 ::
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 from ragflow_lg.agents.react_markers import next_marker
 
 MAX_ACTIONS = 64
-"""Actions per answer; further ones are ignored."""
+"""Maximum number of actions per answer; any further actions are ignored."""
 
 _NONE = frozenset(
     ["", "none", "n/a", "na", "null", "nil", "no", "no action", "no tool", "nothing", "无", "没有", "不需要", "无需"]
@@ -115,7 +115,7 @@ def _read_call(text: str, at: int) -> tuple[int, WrittenCall]:
 
 
 def _after_action(text: str, at: int) -> int:
-    """Return the index of the next marker other than an input's."""
+    """Return the index of the next marker that is not an input marker."""
     start = at
     while marker := next_marker(text, start):
         if marker.kind != "input":
@@ -125,7 +125,7 @@ def _after_action(text: str, at: int) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    """Skip blanks and the opening of a code fence."""
+    """Skip spaces and the opening of a code fence."""
     match = _BLANKS.match(text, at)
     at = match.end() if match else at
     fence = _FENCE.match(text, at)
@@ -134,7 +134,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _json_end(text: str, start: int) -> int:
-    """Return the index of the end of the JSON that begins at ``start``, -1 if it is not closed."""
+    """Return the index of the end of the JSON that begins at ``start``, or -1 if it is not closed."""
     depth, skip, is_string = 0, start, False
     for match in _STRUCTURE.finditer(text, start):
         mark = match[0]
@@ -152,7 +152,7 @@ def _json_end(text: str, start: int) -> int:
 
 
 def _parse_json_calls(text: str) -> list[WrittenCall]:
-    """Parse an action that is JSON: an object with name and arguments, or a list of such."""
+    """Parse a JSON action: an object with a name and arguments, or a list of such objects."""
     value: Any = None
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
@@ -184,7 +184,7 @@ def _parse_bare_call(text: str) -> WrittenCall:
 
 
 def _strip_quotes(text: str) -> str:
-    """Return an input that is not a JSON object, without code fence and quotes."""
+    """Return an input that is not a JSON object, without its code fence and quotes."""
     text = text.strip()
     if fence := _FENCE.match(text):
         text = text[fence.end() :].strip()

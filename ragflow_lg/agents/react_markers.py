@@ -2,7 +2,8 @@
 
 A marker is a label with a colon at the beginning of a line or, for an action or an answer, after the end of a sentence.
 Labels are in English or Chinese, in upper or lower case, and may have Markdown around them or a number after them. A
-label that Markdown makes a heading needs no colon. Every part of a marker is bounded, so the search takes linear time.
+label formatted as a Markdown heading needs no colon. Every part of a marker is bounded, so the search takes linear
+time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LABELS: dict[str, MarkerKind] = {
     "最终回答": "answer",
     "最终答复": "answer",
 }
-"""Kinds by label, without the blanks and underscores between words."""
+"""Marker kinds by label, without the spaces and underscores between words."""
 
 _BEGINNINGS = frozenset(label[:size] for label in _LABELS for size in range(len(label) + 1))
 _MID_LINE: frozenset[MarkerKind] = frozenset({"action", "input", "answer"})
@@ -51,7 +52,7 @@ _MID_LINE_PATTERN = "|".join(
     pattern for pattern in _LABEL_PATTERN.split("|") if _LABELS[re.sub(r"\[ _\]\{0,2\}", "", pattern)] in _MID_LINE
 )
 _FIRST = "(?=[" + "".join(sorted({label[0] for label in _LABELS})) + "])"
-"""First characters of labels: most positions fail here, before all labels are tried."""
+"""First characters of labels; this check rules out most positions before any label is tried."""
 _LINE = r"^[ \t]{0,16}(?:[>*-][ \t]{1,2}){0,2}(?:\d{1,3}[.)、][ \t]?)?"
 _COLON = r"[ \t]{0,4}\d{0,3}[ \t]{0,4}[*_`~]{0,4}[ \t]{0,4}[:：]"
 _MARKER = re.compile(
@@ -71,7 +72,7 @@ class Marker(NamedTuple):
     start: int
     end: int
     stars: int
-    """Number of stars before the label that are not closed within the marker."""
+    """Number of asterisks before the label that are not closed within the marker."""
 
 
 def next_marker(text: str, start: int, end: int | None = None) -> Marker | None:
@@ -85,7 +86,7 @@ def next_marker(text: str, start: int, end: int | None = None) -> Marker | None:
 
 
 def may_begin_at(text: str, start: int) -> int:
-    """Return the index from which the end of a text may be an incomplete marker, or the length of the text.
+    """Return the index at which an incomplete marker may begin at the end of the text, or the length of the text.
 
     ``start`` is the first undecided index; index 0 counts as the beginning of a line.
     """

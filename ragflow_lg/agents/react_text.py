@@ -1,9 +1,9 @@
-"""Parsing an answer in ReAct format while it is generated.
+"""Parsing of an answer in ReAct format while it is generated.
 
-Text without any marker is the answer. Whichever comes first of an action and a final answer counts: everything after
-the first action belongs to the actions, everything after ``Final Answer:`` to the answer. Text after an observation
-that the model invented is ignored up to the next marker. The result does not depend on where the text is cut into
-pieces. The time is linear in the length: only the beginning of an incomplete marker is scanned again.
+Text without any marker is the answer. If there is both an action and a final answer, the first one counts: everything
+after the first action belongs to the actions, and everything after ``Final Answer:`` belongs to the answer. Text after
+an observation that the model invented is ignored up to the next marker. The result does not depend on how the text is
+split into pieces. Parsing takes linear time: only the beginning of an incomplete marker is scanned again.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ class AnswerPiece(NamedTuple):
 
 
 class ReactReader:
-    """An incremental parser of one answer of the model.
+    """An incremental parser for one model answer.
 
-    ``is_last``: the model was asked for its final answer only. Text that begins without a marker is the answer then,
-    and if there is no answer, the thought takes its place.
+    ``is_last`` means that the model was asked only for its final answer. Text that does not begin with a marker is then
+    the answer, and if there is no answer, the thought takes its place.
     """
 
     def __init__(self, *, is_last: bool = False) -> None:
         self._is_last = is_last
         self._state: Literal["start", "thought", "action", "ignored", "answer"] = "start"
         self._tail = ""
-        """A possible beginning of a marker, preceded by one decided character."""
+        """The possible beginning of a marker, preceded by one character that has been decided."""
         self._from = 0
         """Index of the first undecided character in the tail."""
         self._raw: list[str] = []
         """Text before the first marker, or the text of the actions."""
         self._has_name = False
         self._blanks: list[str] = []
-        """Blanks that are shown only if text follows them."""
+        """Whitespace that is shown only if text follows it."""
         self._stars = 0
-        """Number of expected stars that close those before the marker."""
+        """Number of expected asterisks that close the ones before the marker."""
         self._is_at_head = True
         self._thought: list[str] = []
         self._answer: list[str] | None = None
@@ -59,7 +59,7 @@ class ReactReader:
 
     @property
     def answer(self) -> str | None:
-        """The final answer so far, None if there is none yet."""
+        """The final answer so far, or None."""
         return None if self._answer is None else "".join(self._answer)
 
     def feed(self, text: str) -> list[AnswerPiece]:
@@ -157,7 +157,7 @@ class ReactReader:
         return None
 
     def _show(self, text: str) -> Iterator[AnswerPiece]:
-        """AnswerStream text of a thought or the answer, without leading and trailing blanks of the section."""
+        """Show text from a thought or the answer, without the section's leading and trailing whitespace."""
         if self._is_at_head:
             text = self._without_head(text)
             if not text:
@@ -180,7 +180,7 @@ class ReactReader:
         return text
 
     def _end_section(self) -> Iterator[AnswerPiece]:
-        """End a thought or the answer, dropping trailing blanks and the stars that close those of the marker."""
+        """End a thought or the answer, dropping trailing whitespace and the asterisks that close the marker's."""
         rest, self._blanks = "".join(self._blanks).rstrip(), []
         if rest and rest.strip() != "*" * self._stars:
             yield self._add(rest)

@@ -1,4 +1,4 @@
-"""The strategies by which an agent uses its tools, and the choice among them."""
+"""The strategies with which an agent uses its tools, and the selection of one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def call_functions(run: AgentRun) -> str:
 logger = logging.getLogger(__name__)
 
 Strategy: TypeAlias = Callable[["AgentRun"], Awaitable[str]]
-"""Use the model and the tools of a run to find an answer; return it, with ``<think>`` tags."""
+"""Use a run's model and tools to find an answer; return it, with ``<think>`` tags."""
 
 StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect"]
 
@@ -65,7 +65,7 @@ def load_strategy(name: StrategyName) -> Strategy:
 
 
 def choose_strategy(model: ChatModel, configured: StrategyName | None) -> StrategyName:
-    """Return the strategy for a model: the configured one, else one that suits its abilities.
+    """Return the strategy for a model: the configured one, or else one that suits its capabilities.
 
     A model without native tool calls uses ReAct instead of function calling, with its tools in the prompt.
     """

@@ -1,4 +1,4 @@
-"""The tools of an agent as its model sees them, and calling them."""
+"""An agent's tools as its model sees them, and how they are called."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 MAX_NAME_CHARS = 64
 MAX_REPAIRED_CHARS = 50_000
 MAX_REPAIRED_BRACKETS = 200
-"""Texts with more brackets are not repaired: json_repair takes seconds for thousands of them."""
+"""Text with more brackets is not repaired: json_repair takes seconds to process thousands of them."""
 _INVALID_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Toolbox:
-    """The permitted tools of one visit. Their names are numbered, so that two tools of a kind differ."""
+    """The tools permitted in one visit. Their names are numbered so that two tools of the same kind differ."""
 
     def __init__(self, ctx: RunContext, tools: Iterable[AgentTool]) -> None:
         self._ctx = ctx
@@ -60,9 +60,10 @@ class Toolbox:
         return tool.title if tool is not None else None
 
     async def call(self, call: ToolCall, position: str, on_call: OnCall | None = None) -> Outcome:
-        """Call a tool. ``position`` distinguishes the call from others of the visit.
+        """Call a tool. ``position`` distinguishes the call from others in the visit.
 
-        Errors are outcomes for the model. If the visit runs again after a crash, a completed call is not repeated.
+        Errors are returned to the model as outcomes. If the visit runs again after a crash, a completed call is not
+        repeated.
         """
         tool = self._tools.get(call.name)
         if tool is None:
@@ -128,7 +129,7 @@ async def _outcome(tool: AgentTool, arguments: Mapping[str, Any], position: str)
 
 
 async def _call_with_retries(tool: AgentTool, arguments: Mapping[str, Any], position: str) -> Outcome:
-    """Call a tool, and retry after errors as often as it allows. Errors of the settings are not retried."""
+    """Call a tool, retrying after errors as often as it allows. Errors in the settings are not retried."""
     retries = tool.extra_attempts
     while True:
         try:
@@ -152,9 +153,9 @@ def truncate_name(name: str) -> str:
 
 
 def read_arguments(text: str) -> JsonValue:
-    """Parse arguments as JSON, repairing small mistakes; ``{}`` for a blank text.
+    """Parse arguments as JSON, repairing small mistakes; return ``{}`` for blank text.
 
-    A text that is not JSON, too deep or too large is returned unchanged.
+    Text that is not JSON, or is too deeply nested or too large, is returned unchanged.
     """
     if not text.strip():
         return {}

@@ -1,4 +1,4 @@
 """Built-in components: one file each, named after its component in snake case.
 
-May import everything but `adapters`, `runs` and what lies above them; components do not import each other.
+May import everything except `adapters`, `runs` and the packages above them; components do not import each other.
 """

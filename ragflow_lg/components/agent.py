@@ -59,20 +59,20 @@ class Params(PromptedParams):
     tools: list[Any] = Field(default_factory=list[Any])
     """Components that the model may call: ``{component_name, name, params}`` each."""
     mcp: list[Any] = Field(default_factory=list[Any])
-    """Tools of MCP servers: ``{mcp_id, tools: {name: {description, inputSchema}}}`` each, by an id of the settings."""
+    """MCP server tools: ``{mcp_id, tools: {name: {description, inputSchema}}}`` each; the id is set in the settings."""
     custom_header: dict[str, Any] | None = None
     """Additional headers for requests to MCP servers."""
     allowed_tools: list[str] | None = None
     """Names and patterns that restrict the tools; null for all tools that the deployment permits."""
     max_rounds: WholeNumber = 5
-    """Rounds of tool calls after the first one."""
+    """Maximum number of rounds of tool calls after the first one."""
     strategy: Annotated[StrategyName | None, BeforeValidator(_blank_as_unset)] = None
-    """How the model uses its tools: ``function_calling``, ``react`` (plain text) or ``plan_and_reflect``. By default
-    models with native tool calls use ``function_calling``, others ``react``."""
+    """How the model uses its tools: ``function_calling``, ``react`` (plain text) or ``plan_and_reflect``.
+    By default, models with native tool calls use ``function_calling`` and others use ``react``."""
     max_total_tokens: WholeNumber = 0
     """Token limit of the agent and its nested agents, after which it must answer; 0 for no limit."""
     user_prompt: str | None = ""
-    """The default task of an agent that is a tool."""
+    """The default task of an agent used as a tool."""
 
 
 class Outputs(ComponentOutputs):
@@ -84,7 +84,7 @@ class Outputs(ComponentOutputs):
 
 
 class Arguments(BaseModel):
-    """The arguments of an agent that is a tool."""
+    """The arguments of an agent used as a tool."""
 
     user_prompt: str = Field(description="The task, as a self-contained instruction.")
     reasoning: str = Field("", description="Why the task is needed.")
@@ -189,7 +189,7 @@ def _stream(ctx: RunContext, params: Params) -> AnswerStream | None:
 
 
 async def _answer_with_citations(strategy: Callable[[AgentRun], Awaitable[str]], run: AgentRun) -> str:
-    """Run a strategy; if its streamed answer cites nothing although something was found, have it rewritten."""
+    """Run a strategy; if its streamed answer cites nothing even though something was found, have it rewritten."""
     text = await strategy(run)
     if isinstance(run.stream, CitingStream):
         await show_with_citations(run, run.stream)

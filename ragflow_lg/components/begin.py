@@ -22,7 +22,7 @@ def _normalize_mode(value: Any) -> Any:
 
 
 class Params(ComponentParams):
-    """Parameters of Begin. Those after ``layout_recognize`` apply to mode ``Webhook`` and are read by the server."""
+    """Parameters of Begin. The ones after ``layout_recognize`` apply to ``Webhook`` mode and are read by the server."""
 
     mode: Annotated[Literal["conversational", "task", "Webhook"], BeforeValidator(_normalize_mode)] = "conversational"
     prologue: str | None = "Hi! I'm your assistant. What can I do for you?"
@@ -34,13 +34,13 @@ class Params(ComponentParams):
     security: Any = None
     """Access rules: ``auth_type`` and its settings, ``ip_whitelist``, ``rate_limit``, ``max_body_size``."""
     content_types: Any = None
-    """The accepted content type of bodies."""
+    """Accepted content type for request bodies."""
     request_schema: Any = Field(None, alias="schema")
     """The fields to read from ``query``, ``headers`` and ``body``."""
     execution_mode: Any = None
-    """``Immediately`` responds before the run, any other value after it."""
+    """``Immediately`` responds before the run; any other value responds after it."""
     response: Any = None
-    """The response of ``Immediately``: ``status`` and ``body_template``."""
+    """The response for ``Immediately``: ``status`` and ``body_template``."""
 
 
 class Outputs(ComponentOutputs):
@@ -62,7 +62,7 @@ def _any_output(params: Params) -> None:
     source="agent/component/begin.py",
 )
 async def begin(ctx: RunContext, params: Params) -> Outputs:
-    """Return the payload of the webhook, or the submitted fields, or the form filled from the query."""
+    """Return the webhook payload, the submitted fields, or the form filled from the query."""
     if params.mode == "Webhook" and (payload := ctx.request.get("payload")):
         ctx.inputs["request"] = payload.get("input")
         return Outputs(**{name: payload[name] for name in ("query", "headers", "body") if name in payload})

@@ -29,9 +29,9 @@ class Params(ComponentParams):
     canvas: str = ""
     """Name of a canvas under ``[canvases]`` in the settings."""
     path: str = ""
-    """A ``.json`` file, relative to the folder of this canvas and within it."""
+    """A ``.json`` file in this canvas's folder, as a relative path."""
     arguments: dict[str, TemplateOrValue] = Field(default_factory=dict[str, Any])
-    """For a node: ``query`` and the fields of its form. For a tool, the model sets them."""
+    """For a node, ``query`` and the fields of the nested canvas's form. For a tool, the model sets them."""
 
 
 class Outputs(ComponentOutputs):
@@ -58,7 +58,7 @@ def _plays(params: Params) -> CanvasName:
 
 
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Run the canvas with the arguments of the model."""
+    """Run the canvas with the model's arguments."""
     return await play_canvas(ctx, arguments.__pydantic_extra__ or {})
 
 

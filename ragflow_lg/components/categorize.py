@@ -35,7 +35,7 @@ _QUERY = parse_reference("sys.query")
 
 
 def _as_examples(value: Any) -> Any:
-    """Read examples: one text with a line each, a list of texts, or the editor's ``{value: text}``."""
+    """Read examples: a string with one example per line, a list of strings, or the editor's ``{value: text}``."""
     if isinstance(value, str):
         return [line.strip() for line in value.splitlines() if line.strip()]
     if not isinstance(value, list):
@@ -51,7 +51,7 @@ def _check_name(name: str) -> str:
 
 
 class Category(BaseModel):
-    """One category and where it leads. Keys of the editor (``uuid``, ``index``) are ignored."""
+    """One category and its targets. The editor's keys (``uuid``, ``index``) are ignored."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -84,7 +84,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Drop a blank query; read ``items`` as categories.
 
     ``items`` is the editor's ``[{name, description, examples, to}]``, or the simplified ``[{key, content, examples}]``
-    with a map ``downstream`` from key to targets; ``content`` is then the text to classify.
+    with a ``downstream`` map from keys to targets; ``content`` is then the text to classify.
     """
     config = {key: value for key, value in params.items() if key != "query" or value}
     items = config.get("items")
@@ -124,7 +124,7 @@ def _routes(params: Params) -> Iterable[Route]:
     source="agent/component/categorize.py",
 )
 async def categorize(ctx: RunContext, params: Params) -> Outputs:
-    """Ask the model for the category of the query."""
+    """Ask the model for the query's category."""
     model = ctx.services.models.model(params.llm_id or "")
     categories = params.category_description
     system = build_instructions(
@@ -145,7 +145,7 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
 
 
 def _latest(messages: Sequence[ChatMessage], tokens: int) -> Sequence[ChatMessage]:
-    """Drop the oldest messages that do not fit into ``tokens``; the last one always stays."""
+    """Drop the oldest messages that do not fit into ``tokens``; the last one is always kept."""
     first = len(messages) - 1
     tokens -= estimate_tokens(messages[first]["content"])
     while first > 0 and (tokens := tokens - estimate_tokens(messages[first - 1]["content"])) >= 0:

@@ -25,7 +25,7 @@ Operation: TypeAlias = Literal[
 Maps: TypeAlias = list[dict[str, JsonValue]]
 
 MAX_LITERAL_CHARS = 100_000
-"""Length limit of texts parsed as Python literals; JSON may be longer."""
+"""Length limit for strings parsed as Python literals; JSON may be longer."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
 
@@ -49,7 +49,7 @@ class _Part(BaseModel):
 
 
 class Rule(_Part):
-    """A test of ``filter_values``."""
+    """A condition in ``filter_values``."""
 
     key: str
     operator: Annotated[str, BeforeValidator(filter_name), Field(examples=list(FILTERS))] = "="
@@ -128,7 +128,7 @@ def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
 
 
 def _combine(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    """Merge maps by key: a single value stays, several values become a flat list."""
+    """Merge maps by key: a single value stays as it is, and several values become a flat list."""
     values_by_key: dict[str, list[JsonValue]] = {}
     for entry in maps:
         for key, value in entry.items():
@@ -159,7 +159,7 @@ def _parse(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
 
 
 def _literal(value: JsonValue, depth: int) -> JsonValue:
-    """Parse texts as JSON, else as Python literals, at any depth; other texts stay unchanged."""
+    """Parse strings as JSON or else as Python literals, at any depth; other strings stay unchanged."""
     if depth > MAX_DEPTH:
         return value
     if isinstance(value, dict):

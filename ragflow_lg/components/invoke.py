@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 OWN_TIME_S = 3.0
-"""Time limit of a node in addition to its requests; RAGFlow's limit for all of Invoke."""
+"""Time limit for a node in addition to its requests; in RAGFlow, the limit for all of Invoke."""
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _BARE_SCHEME = re.compile(r"(?:https?:?/{0,2})?", re.IGNORECASE)
@@ -38,7 +38,7 @@ def _lower(value: Any) -> Any:
 
 
 def _header_map(value: Any) -> Any:
-    """Read headers from JSON text or an object; other values become text, a null drops the header."""
+    """Read headers from JSON text or an object; other values become text, and null drops the header."""
     if isinstance(value, str):
         if not value.strip():
             return {}
@@ -62,7 +62,7 @@ def _with_scheme(url: str) -> str:
 
 
 def _proxy_url(value: str) -> str:
-    """Normalize the URL of a proxy; a blank text or a bare scheme means no proxy."""
+    """Normalize a proxy URL; blank text or a bare scheme means no proxy."""
     return "" if _BARE_SCHEME.fullmatch(value.strip()) else _with_scheme(value)
 
 
@@ -107,7 +107,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """``result`` is the text of the response, whatever its status; RAGFlow has only this output."""
+    """``result`` is the response text, regardless of status; this is RAGFlow's only output."""
 
     result: str = ""
     status_code: int = 0
@@ -125,7 +125,7 @@ def _limit_s(params: Params) -> float:
     timeout_s=_limit_s,
     retries=True,
     shows_default=True,
-    description="Send an HTTP request and return the text of the response.",
+    description="Send an HTTP request and return the response text.",
     source="agent/component/invoke.py",
 )
 async def invoke(ctx: RunContext, params: Params) -> Outputs:
@@ -194,7 +194,7 @@ def _is_known(ctx: RunContext, reference: Reference) -> bool:
 
 
 def _read_json(value: JsonValue) -> JsonValue:
-    """Parse a text that is JSON. RAGFlow also does so in query strings and forms, where it loses ``1.0``."""
+    """Parse text that is JSON. RAGFlow also does this in query strings and forms, where it loses ``1.0``."""
     if not isinstance(value, str):
         return value
     try:

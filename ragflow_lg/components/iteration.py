@@ -27,11 +27,11 @@ class Params(ComponentParams):
     items_ref: Reference
     """The list to iterate over."""
     max_concurrency: Annotated[int, Field(ge=0, le=64)] = 0
-    """Number of items that run concurrently; 0 and 1 mean one after the other."""
+    """Number of items processed concurrently; 0 and 1 mean one at a time."""
     item_var: str | None = None
     """Name of the item in the simplified form; the compiler reads ``{name}`` as ``{item}``."""
     wraps_single: bool = False
-    """Whether a value that is not a list counts as a list of one, as in the simplified form."""
+    """Whether a value that is not a list is treated as a list of one item, as in the simplified form."""
 
 
 class Outputs(ComponentOutputs):
@@ -65,7 +65,7 @@ def _collects(params: Params) -> Mapping[str, Reference]:
 
 
 def _body_reference(text: str) -> Reference | None:
-    """Read the source of an output: an output of a body node, or an alias of the item."""
+    """Read the source of an output: an output of a body node, or an alias for the item."""
     alias = text.strip("{} \t\r\n").lower()
     return Reference("alias", alias, alias) if alias in _ALIASES else parse_reference(text)
 
@@ -102,7 +102,7 @@ def _lint(params: Params) -> Iterable[Finding]:
             "reference-unknown-output",
             "warning",
             ("outputs", name),
-            f"The output {name!r} does not refer to an output of a node inside; it will be an empty list.",
+            f"The output {name!r} does not refer to an output of a node in the body; it will be an empty list.",
             'Set "ref" to such an output, for example "node@result".',
         )
 

@@ -16,7 +16,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """The item of the round, under both of RAGFlow's names, and its 0-based index."""
+    """The current item, under both of RAGFlow's names, and its 0-based index."""
 
     item: Any = None
     result: Any = None
@@ -33,5 +33,5 @@ class Outputs(ComponentOutputs):
     source="agent/component/iterationitem.py",
 )
 async def iteration_item(ctx: RunContext, params: Params) -> Outputs:
-    """Return the item of the round."""
+    """Return the current item."""
     return Outputs(item=ctx.round.item, result=ctx.round.item, index=ctx.round.index)

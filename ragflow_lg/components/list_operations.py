@@ -160,7 +160,7 @@ def _drop_duplicates(ctx: RunContext, params: Params, values: list[Any]) -> list
 
 
 def _normalize(value: JsonValue) -> JsonValue:
-    """Return equal values in equal form: 1 and 1.0 are equal, 1 and true are not."""
+    """Return equal values in the same form: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):

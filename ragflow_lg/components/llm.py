@@ -57,7 +57,7 @@ def _streams(params: Params) -> bool:
     source="agent/component/llm.py",
 )
 async def llm(ctx: RunContext, params: Params) -> Outputs:
-    """Ask once, for a structured answer, an answer streamed to a Message, or a whole answer."""
+    """Ask the model once for a structured answer, an answer streamed to a Message, or a whole answer."""
     model = ctx.services.models.model(params.llm_id or "")
     schema = params.json_schema
     guidelines = find_guidelines(ctx, params) if ctx.references["chunks"] else ""

@@ -36,7 +36,7 @@ def _with_references(row: Any) -> Any:
 
 
 def _as_reference(variable: Any) -> Any:
-    """Read the left side of a condition as a reference; a bare name stays text and means a variable of this Loop."""
+    """Read the left side of a condition as a reference; a bare name stays text and refers to a Loop variable."""
     return parse_reference(variable) or variable.strip("{} ") if isinstance(variable, str) else variable
 
 

@@ -24,7 +24,7 @@ class Params(ComponentParams):
     """Parameters of Message."""
 
     content: OneOrMany[Template] = Field(min_length=1)
-    """Alternative texts, one of which is shown per visit."""
+    """Alternative texts; each visit shows one of them."""
     stream: bool = True
     """Whether the text is streamed."""
     status: int | str | None = None

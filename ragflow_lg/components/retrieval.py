@@ -34,7 +34,7 @@ _METHODS = ("manual", "auto", "semi_auto")
 
 
 def _dataset(value: Any) -> Any:
-    """Read an entry: one with ``@`` or braces is a reference, whose last part may be any name."""
+    """Read an entry: if it contains ``@`` or braces, it is a reference, whose last part may be any name."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
@@ -68,7 +68,7 @@ def _query_text(value: Any) -> Any:
 
 
 class MetadataCondition(BaseModel):
-    """One condition on the metadata of documents."""
+    """One condition on document metadata."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -107,7 +107,7 @@ class ChosenField(BaseModel):
 
 
 class MetadataFilter(BaseModel):
-    """A restriction of the search to documents with certain metadata."""
+    """Restricts the search to documents with certain metadata."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -134,20 +134,20 @@ class Params(ComponentParams):
     """Parameters of Retrieval."""
 
     dataset_ids: OneOrMany[DatasetEntry] = Field(default_factory=list[Any])
-    """Ids or names of datasets, or references to such (``begin@dataset``), whose values may be lists."""
+    """Ids or names of datasets, or references to them (``begin@dataset``), whose values may be lists."""
     kb_ids: OneOrMany[DatasetEntry] = Field(default_factory=list[Any])
-    """The former name of ``dataset_ids``; used if that is empty."""
+    """The former name of ``dataset_ids``; used if ``dataset_ids`` is empty."""
     memory_ids: OneOrMany[str] = Field(default_factory=list[str])
     retrieval_from: str | None = Field("", examples=["dataset", "memory"])
     user_id: TemplateOrValue = None
     similarity_threshold: float = Field(0.2, ge=0, le=1)
     """Minimum score of chunks."""
     keywords_similarity_weight: float = Field(0.5, ge=0, le=1)
-    """Weight of the keyword score; the vector score has the rest."""
+    """Weight of the keyword score; the vector score gets the rest."""
     top_n: int = Field(8, gt=0, le=10_000)
     """Maximum number of chunks."""
     top_k: int = Field(1024, gt=0, le=1_000_000)
-    """Number of candidates of the vector search."""
+    """Number of candidates in the vector search."""
     rerank_id: str | None = ""
     """Rerank model for the chunks."""
     empty_response: str | None = ""
@@ -157,12 +157,12 @@ class Params(ComponentParams):
     cross_languages: OneOrMany[str] = Field(default_factory=list[str])
     """Languages into which the default model translates the query."""
     toc_enhance: bool = False
-    """Whether to add chunks by the table of contents of the best document."""
+    """Whether to add chunks based on the best document's table of contents."""
     meta_data_filter: MetadataFilter = Field(default_factory=_all_documents)
     kb_vars: Any = None
     """Ignored, as in RAGFlow."""
     function_name: str | None = ""
-    """Name of the function for an agent's model."""
+    """Function name that an agent's model sees."""
 
     @field_validator("meta_data_filter", mode="before")
     @classmethod
@@ -171,7 +171,7 @@ class Params(ComponentParams):
 
     @property
     def entries(self) -> Sequence[str | Reference]:
-        """The non-blank entries of ``dataset_ids``, else of ``kb_ids``."""
+        """The non-blank entries of ``dataset_ids``, or else of ``kb_ids``."""
         entries = [entry for entry in self.dataset_ids if entry != ""]
         return entries or [entry for entry in self.kb_ids if entry != ""]
 
@@ -269,7 +269,7 @@ def _knowledge(ctx: RunContext) -> Knowledge:
     knowledge = ctx.services.knowledge
     if knowledge is None:
         raise SettingsError(
-            "Retrieval has no knowledge base: set url in [knowledge] of the settings to sqlite:///PATH for a local "
+            "Retrieval has no knowledge base: in the [knowledge] settings, set url to sqlite:///PATH for a local "
             "file, or to the URL of a RAGFlow server or its Elasticsearch."
         )
     return knowledge
@@ -279,7 +279,7 @@ async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str
     """Return the datasets without duplicates.
 
     Raises:
-        ComponentError: if a dataset named by a reference does not exist, if none exists, or if they use different
+        ComponentError: if a dataset named by a reference does not exist, if no dataset exists, or if they use different
             embedding models.
     """
     required: dict[str, bool] = {}
@@ -341,6 +341,6 @@ async def _matching(
 
 
 def _value(ctx: RunContext, value: JsonValue) -> JsonValue:
-    """Return the value of a condition: a text with its references replaced, or an unchanged list."""
+    """Return the value of a condition: text with its references replaced, or an unchanged list."""
     resolved = ctx.resolve(value)
     return cast("JsonValue", resolved) if isinstance(resolved, list) else to_text(resolved)

@@ -1,4 +1,4 @@
-"""StringTransform: split a text, or merge values into one."""
+"""StringTransform: split text, or merge values into text."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Params(ComponentParams):
     script: Template = Template("", ())
     """The template into which values are merged."""
     delimiters: OneOrMany[str] = Field(default_factory=lambda: [","], min_length=1)
-    """Where to split; on merge, the first one joins lists."""
+    """Delimiters to split at; for ``merge``, the first one joins lists."""
 
 
 class Outputs(ComponentOutputs):
-    """``result``: a list of pieces after ``split``, a text after ``merge``."""
+    """``result``: a list of pieces after ``split``, text after ``merge``."""
 
     result: Any = None
 
@@ -56,7 +56,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     params=Params,
     outputs=Outputs,
     lint=_lint,
-    description="Split a text into a list, or merge values into a text.",
+    description="Split text into a list, or merge values into text.",
     source="agent/component/string_transform.py",
 )
 async def string_transform(ctx: RunContext, params: Params) -> Outputs:
@@ -72,9 +72,9 @@ def _split(ctx: RunContext, params: Params) -> list[str]:
     if not text:
         text = ""  # as in RAGFlow, for every empty value
     if not isinstance(text, str):
-        raise ComponentError(f"The input variable must be a text, not {to_text(text)[:60]!r}.", node=ctx.node.id)
+        raise ComponentError(f"The input variable must be a string, not {to_text(text)[:60]!r}.", node=ctx.node.id)
     pattern = "|".join(re.escape(delimiter) for delimiter in params.delimiters if delimiter)
-    # One piece more than the limit of stored values suffices for the engine to reject the list.
+    # One more piece than the limit for stored values is enough for the engine to reject the list.
     return re.split(pattern, text, maxsplit=MAX_ITEMS) if pattern else [text]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _known_operator(value: Any, info: ValidationInfo) -> Any:
-    """Read the operator. Items without a reference are blank rows of the editor, so theirs is ignored."""
+    """Read the operator. Items without a reference are blank rows from the editor, so their operators are ignored."""
     if "cpn_id" in info.data and info.data["cpn_id"] is None:
         return "="
     return operator_name(value) if isinstance(value, str) else value
@@ -42,7 +42,7 @@ class Item(BaseModel):
 
 
 class Condition(BaseModel):
-    """One case: all items must be true, or at least one with a ``logical_operator`` other than ``and``."""
+    """One case: all items must be true, or at least one if ``logical_operator`` is not ``and``."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -61,7 +61,7 @@ class Condition(BaseModel):
         condition = parse_condition(str(fields["condition"]))
         if condition is None:
             raise ValueError(
-                f"{fields['condition']!r} is not a condition such as {{a@x}} > 5, joined by only and or only or"
+                f"{fields['condition']!r} is not a condition such as {{a@x}} > 5, or several joined by 'and' or by 'or'"
             )
         logical, items = condition
         tests = [{"cpn_id": ref, "operator": operator, "value": literal} for ref, operator, literal in items]

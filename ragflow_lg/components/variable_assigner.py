@@ -125,7 +125,7 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
 
 
 class _InvalidChangeError(Exception):
-    """A change that the types of the values do not allow."""
+    """A change that the value types do not allow."""
 
 
 def _parameter(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonValue:
@@ -183,7 +183,7 @@ def _compute(compute: Callable[[Any, Any], float]) -> Callable[[JsonValue, JsonV
 
 
 def _as_number(value: JsonValue) -> JsonValue:
-    """Return the number in a text; other values unchanged."""
+    """Return the number in a string, or any other value unchanged."""
     if not isinstance(value, str):
         return value
     for kind in (int, float):

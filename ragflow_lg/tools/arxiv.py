@@ -110,5 +110,5 @@ def _paper(entry: Any) -> dict[str, Any]:
 
 
 def _text(element: Any, name: str) -> str:
-    """Return the text directly inside the first child with a name."""
+    """Return the text directly inside the first child with the given name."""
     return (element.findtext(f"{_ATOM}{name}") or "").strip()

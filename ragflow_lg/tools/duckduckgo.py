@@ -109,7 +109,7 @@ def _results(page: str) -> list[dict[str, str]]:
 
 
 class _ResultReader:
-    """Collects results from the events of lxml's parser, in linear time for any page."""
+    """Collects results from lxml's parser events, in linear time for any page."""
 
     def __init__(self) -> None:
         self.results: list[dict[str, str]] = []

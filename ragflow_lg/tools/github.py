@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 MAX_PAGE = 100
-"""Maximum page size of GitHub."""
+"""GitHub's maximum page size."""
 
 
 class Params(ComponentParams):

@@ -29,7 +29,7 @@ class Params(ComponentParams):
     """Parameters of Google."""
 
     api_key: str | None = ""
-    """SerpApi key; by default that of ``[tools.serpapi]`` in the settings."""
+    """SerpApi key; defaults to the key in ``[tools.serpapi]`` in the settings."""
     country: str = Field("cn", pattern="^[A-Za-z]{2}$")
     """Two-letter country code, such as us."""
     language: str = Field("en", pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})?$")

@@ -27,14 +27,14 @@ class Params(ComponentParams):
     """Parameters of TavilyExtract."""
 
     api_key: str | None = ""
-    """Tavily key; by default that of ``[tools.tavily]`` in the settings."""
+    """Tavily key; defaults to the key in ``[tools.tavily]`` in the settings."""
     delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 0.0
     extract_depth: Depth = "basic"
     format: Format = "markdown"
 
 
 def _addresses(value: Any) -> Any:
-    """Split a list that is written as text: comma-separated or JSON."""
+    """Split a list written as text, either comma-separated or JSON."""
     if isinstance(value, str):
         if value.lstrip().startswith("["):
             with suppress(ValueError, RecursionError):

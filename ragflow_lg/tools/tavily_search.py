@@ -23,7 +23,7 @@ class Params(ComponentParams):
     """Parameters of TavilySearch."""
 
     api_key: str | None = ""
-    """Tavily key; by default that of ``[tools.tavily]`` in the settings."""
+    """Tavily key; defaults to the key in ``[tools.tavily]`` in the settings."""
     topic: Topic = "general"
     search_depth: Literal["basic", "advanced"] = "basic"
     max_results: int = Field(6, gt=0, strict=True)

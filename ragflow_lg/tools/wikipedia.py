@@ -76,7 +76,7 @@ async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> To
 
 
 def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the pages in the order of the search."""
+    """Return the pages in search order."""
     if message := read_text(answer, "error", "info"):
         raise ServiceError(f"Wikipedia rejected the search: {message[:200]}")
     query: Any = answer.get("query") or {}

@@ -1,4 +1,4 @@
-"""Resolution of the ``llm_id`` of a canvas to a chat model.
+"""Resolution of a canvas's ``llm_id`` to a chat model.
 
 RAGFlow writes ``model@Provider`` or ``model@instance@Provider``. The model name may contain slashes and RAGFlow's
 suffix ``___OpenAI-API``; the provider name may end with ``#tenant``.
@@ -17,7 +17,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel
 
 DEMO = "demo"
-"""The ``llm_id``, or the provider, of the model that needs neither key nor network."""
+"""The ``llm_id``, or the provider, of the model that needs neither a key nor network access."""
 
 _KEY_SETTING = "api_key_env (the name of the environment variable with the key)"
 
@@ -35,7 +35,7 @@ ENDPOINTS: Mapping[str, str] = {
     "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
     "ollama": "http://localhost:11434/v1",
 }
-"""Default ``base_url`` by RAGFlow's provider name in lower case; all are OpenAI-compatible."""
+"""Default ``base_url`` by RAGFlow's provider name in lower case; all of them are OpenAI-compatible."""
 
 DEFAULT_CONTEXT_TOKENS = 128_000
 """Context size of models without settings. RAGFlow stores its models' sizes and assumes 8192 for others."""
@@ -69,13 +69,13 @@ def parse_llm_id(llm_id: str) -> ModelName:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """The settings of one endpoint. It is OpenAI-compatible unless ``client`` is set."""
+    """The settings for one endpoint. It is OpenAI-compatible unless ``client`` is set."""
 
     base_url: str = ""
-    """``""`` for the default of a known provider."""
+    """``""`` for a known provider's default."""
     api_key: str = field(default="", repr=False)
     models: tuple[str, ...] = ()
-    """Models of this provider that a canvas may name without a provider."""
+    """Models from this provider that a canvas may name without the provider."""
     timeout_s: float = 600.0
     idle_timeout_s: float = 120.0
     max_retries: int = 2
@@ -89,7 +89,7 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The settings of one model; None means the default. Prices are per million tokens, in any currency."""
+    """The settings for one model; None means the default. Prices are per million tokens, in any currency."""
 
     context_tokens: int | None = None
     has_vision: bool | None = None
@@ -101,7 +101,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatModelSettings:
-    """All settings of chat models.
+    """All chat model settings.
 
     ``providers`` are looked up by ``instance@Provider``, then by the last part of the ``llm_id``, ignoring case;
     ``models`` by the whole ``llm_id``, then ``model@Provider``, then the model name. ``override_model`` replaces the
@@ -124,7 +124,7 @@ class ConfiguredModels:
         self._endpoints: dict[str, Endpoint] = {}
 
     def model(self, llm_id: str) -> ChatModel:
-        """Return the model of an ``llm_id``; ``""`` means the default model.
+        """Return the model for an ``llm_id``; ``""`` means the default model.
 
         Raises:
             SettingsError: if the provider, its address or its key is not configured.

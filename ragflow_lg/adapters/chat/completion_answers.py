@@ -1,4 +1,4 @@
-"""Normalization of the answers of OpenAI-compatible servers to OpenAI's format.
+"""Normalization of answers from OpenAI-compatible servers to OpenAI's format.
 
 Harmless deviations are repaired: numbers as ids, objects as arguments, invalid token counts. Any other deviation raises
 a `ValueError` that names the part of the answer and the JSON type found there.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 CALLS = "calls"
-"""Key of ``additional_kwargs`` for the calls of a complete answer as sent by the server, each ``{id, name, args}``."""
+"""``additional_kwargs`` key for the calls in a complete answer as sent by the server, each ``{id, name, args}``."""
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _MAX_DETAIL_CHARS = 300
@@ -21,7 +21,7 @@ def normalize_answer(answer: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]
     """Return a complete answer with exactly one choice, and its tool calls, which are removed from the answer.
 
     Raises:
-        ValueError: if the answer is an error or has another format.
+        ValueError: if the answer is an error or is in another format.
     """
     body = _object(answer, "it")
     _raise_error(body)
@@ -43,7 +43,7 @@ def normalize_chunk(chunk: Any) -> dict[str, Any]:
     """Return a chunk of a streamed answer with at most one choice.
 
     Raises:
-        ValueError: if the chunk is an error or has another format.
+        ValueError: if the chunk is an error or is in another format.
     """
     body = _object(chunk, "a chunk of it")
     _raise_error(body)
@@ -100,7 +100,7 @@ def _normalize_call(call: Any) -> dict[str, Any]:
 
 
 def _usage(usage: Any) -> dict[str, int] | None:
-    """Return the token counts that are integers, None if there are none."""
+    """Return the token counts that are integers, or None if there are none."""
     if not isinstance(usage, dict):
         return None
     counts = cast("dict[str, Any]", usage)

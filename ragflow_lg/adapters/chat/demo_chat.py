@@ -1,7 +1,7 @@
 """A deterministic chat model that needs no key and no network.
 
-In this order: if the prompt lists categories, it returns the one that shares most words with the last message; if the
-prompt contains a JSON schema, it returns an example object; if the prompt contains knowledge chunks, it quotes and
+In this order: if the prompt lists categories, it returns the one that shares the most words with the last message; if
+the prompt contains a JSON schema, it returns an example object; if the prompt contains knowledge chunks, it quotes and
 cites the best sentence; otherwise it echoes the question. Quotes and echoes say that they come from a demo model.
 """
 
@@ -32,7 +32,7 @@ _MAX_CHUNKS = 50
 
 
 class DemoChat:
-    """A `ragflow_lg.services.services.ChatModel` without a model."""
+    """A `ragflow_lg.services.services.ChatModel` that uses no real model."""
 
     name = "demo"
     context_tokens = 128_000
@@ -53,7 +53,7 @@ class DemoChat:
 
 
 def quote_answer(question: str, *prompts: str) -> str:
-    """Quote the sentence of the prompts' chunks that shares most words with the question, with its chunk number.
+    """Quote the sentence in the prompts' chunks that shares the most words with the question, with its chunk number.
 
     The first of equally good sentences wins, because the best chunk comes first. The chunks may follow the question in
     ``question`` itself. Return ``""`` if no prompt contains chunks.
@@ -88,7 +88,7 @@ def _answer(request: ChatRequest) -> str:
 
 
 def _choose_category(system: str, conversation: str) -> str:
-    """Return the category that shares most words with the last user message, or the last one if none shares any."""
+    """Return the category that shares the most words with the last user message, or the last one if none shares any."""
     question = _words(conversation.rpartition("USER: ")[2])
     categories = parse_categories(system)
     shared = [len(question & _words(" ".join((c.name, c.description, *c.examples)))) for c in categories]

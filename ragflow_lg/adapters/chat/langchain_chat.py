@@ -1,4 +1,4 @@
-"""Chat models of LangChain packages other than langchain-openai, registered by entry points."""
+"""Chat models from LangChain packages other than langchain-openai, registered through entry points."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_client(name: str) -> MakeChat:
 
 
 class LangChainChat(OpenAIChat):
-    """A chat model over a LangChain client other than the one for OpenAI.
+    """A chat model that uses a LangChain client other than the one for OpenAI.
 
     ``thinking``, ``chat_template_kwargs`` and JSON schemas for answers are not passed on: they are extensions of
     OpenAI-compatible servers.
@@ -61,7 +61,7 @@ class LangChainChat(OpenAIChat):
 
     @contextmanager
     def failures(self) -> Generator[None]:
-        """Convert any exception of the client to a `ServiceError` without the API key."""
+        """Convert any exception from the client to a `ServiceError` without the API key."""
         try:
             yield
         except (ServiceError, asyncio.CancelledError):
@@ -71,8 +71,8 @@ class LangChainChat(OpenAIChat):
         except NotImplementedError:
             raise self.failure("has a client without tool support; set has_tools = false") from None
         except (TypeError, LookupError, AttributeError, RecursionError, ValidationError) as error:
-            # Their texts describe internals of the client and may be very long.
-            logger.info("The client of %s failed.", self.name, exc_info=True)
+            # Their messages describe client internals and may be very long.
+            logger.info("The client for %s failed.", self.name, exc_info=True)
             raise self.failure(f"returned an answer that its client could not parse ({type(error).__name__})") from None
         except Exception as error:  # noqa: BLE001 - any client may raise anything
             status = getattr(error, "status_code", None)

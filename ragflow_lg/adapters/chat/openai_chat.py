@@ -1,4 +1,4 @@
-"""Chat models of OpenAI-compatible endpoints, over LangChain's client."""
+"""Chat models on OpenAI-compatible endpoints, using LangChain's client."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _MAX_CHATS = 64
 _MAX_CALLS = 512
 """Maximum number of tool calls in one streamed answer."""
 _MAX_TOKENS = 10**9
-"""Token counts above it, and below 0, are ignored."""
+"""Token counts above this value or below 0 are ignored."""
 _MAX_NAME_CHARS = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 _UNNAMED = "unnamed"
-"""Name of a call without a name; endpoints reject a conversation with a blank name."""
+"""Name given to a call without one; endpoints reject a conversation with a blank name."""
 _OPENAI_HOST = "api.openai.com"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
@@ -78,7 +78,7 @@ class Endpoint:
     ) -> None:
         """``counts_streams`` requests token counts for streamed answers, which some servers do not support.
 
-        ``make_chat`` creates the LangChain client of a model, if it is not the client for OpenAI.
+        ``make_chat`` creates a model's LangChain client if it is not the client for OpenAI.
         """
         self.provider = provider
         self.base_url = base_url
@@ -94,7 +94,7 @@ class Endpoint:
         self._chats: dict[str, Any] = {}
 
     async def chat(self, model: str) -> Any:
-        """Return the LangChain client of a model. Its slow import runs in a thread."""
+        """Return the LangChain client for a model. Its slow import runs in a thread."""
         async with self._lock:
             if model not in self._chats:
                 if len(self._chats) >= _MAX_CHATS:
@@ -120,12 +120,12 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL without credentials and query, for messages."""
+        """The URL without credentials and query string, for messages."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def redact(self, text: str) -> str:
-        """Replace the API key in a text."""
+        """Replace the API key in a string."""
         return text.replace(self._api_key, "***") if len(self._api_key) >= _MIN_KEY_CHARS else text
 
     async def aclose(self) -> None:
@@ -137,7 +137,7 @@ class Endpoint:
 
 
 class OpenAIChat:
-    """A `ragflow_lg.services.services.ChatModel` over LangChain's client, which is imported by the first call."""
+    """A `ragflow_lg.services.services.ChatModel` that uses LangChain's client, which is imported by the first call."""
 
     requires_finish_reason = True
     """Whether a streamed answer without a finish reason counts as interrupted."""
@@ -183,7 +183,7 @@ class OpenAIChat:
                 await self._pause(error, attempt)
 
     async def chat(self, request: ChatRequest) -> Any:
-        """Return the LangChain client, with everything bound to it that the request needs."""
+        """Return the LangChain client with everything that the request needs bound to it."""
         return await self.endpoint.chat(self.model)
 
     async def _pause(self, error: ServiceError, attempt: int) -> None:
@@ -224,7 +224,7 @@ class OpenAIChat:
             await chunks.aclose()
         if not has_ended:
             # A proxy that gives up closes the body properly; only the missing finish reason shows the interruption.
-            raise self.failure("broke off: its answer ends without a finish_reason", is_retryable=True)
+            raise self.failure("stopped early: its answer ends without a finish_reason", is_retryable=True)
         yield ChatDelta("", calls=calls.merge(), usage=usage or Usage(calls=1))
 
     def _usage(self, message: Any) -> Usage:
@@ -257,7 +257,7 @@ class OpenAIChat:
 
     @contextmanager
     def failures(self) -> Generator[None]:
-        """Convert failures of the request to a `ServiceError` without the API key."""
+        """Convert request failures to a `ServiceError` without the API key."""
         import httpx
         import openai
 
@@ -275,7 +275,9 @@ class OpenAIChat:
         except (openai.APIConnectionError, httpx.HTTPError) as error:
             cause = error.__cause__ or error
             where = self.endpoint.address
-            raise self.failure(f"cannot be reached at {where}, or broke off: {cause}", is_retryable=True) from None
+            raise self.failure(
+                f"cannot be reached at {where}, or closed the connection early: {cause}", is_retryable=True
+            ) from None
         except openai.OpenAIError as error:
             raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -290,7 +292,7 @@ class OpenAIChat:
 
 
 def _retry_after_s(error: Any) -> float:
-    """Return the seconds that the endpoint asks to wait; 0 if it does not, or gives a date."""
+    """Return how many seconds the endpoint asks to wait; 0 if it does not ask or specifies a date."""
     text: str = error.response.headers.get("retry-after", "")
     try:
         return max(0.0, float(text))
@@ -342,7 +344,7 @@ def _call_pieces(chunk: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _calls(answer: Any) -> tuple[ToolCall, ...]:
-    """Return the calls of a whole answer, including those whose arguments are not valid JSON."""
+    """Return the calls in a whole answer, including those whose arguments are not valid JSON."""
     raw: list[dict[str, str]] | None = answer.additional_kwargs.get(CALLS)
     if raw is not None:
         return _complete_calls([ToolCall(c["id"] or "", c["name"], c["args"]) for c in raw])
@@ -361,14 +363,14 @@ def _complete_calls(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def _describe(error: Exception) -> str:
-    """Describe an unreadable answer in a few words; the libraries' own texts are too technical."""
+    """Describe an unreadable answer in a few words; the libraries' own messages are too technical."""
     if isinstance(error, json.JSONDecodeError):
         return "it is not JSON"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if type(error) is ValueError:
         return str(error)
-    logger.info("An answer of a model could not be parsed.", exc_info=error)
+    logger.info("A model's answer could not be parsed.", exc_info=error)
     return "it could not be parsed"
 
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from ragflow_lg.adapters.chat.completion_answers import CALLS, normalize_answer, normalize_chunk
 
 REASONING = "reasoning_content"
-"""Key of ``additional_kwargs`` for the reasoning text of a chunk."""
+"""``additional_kwargs`` key for a chunk's reasoning text."""
 
 _REASONING_NAMES = (REASONING, "reasoning")
 _DONE = b"[DONE]"
@@ -85,9 +85,9 @@ class _Completions:
 
 
 class EndpointChat(BaseChatOpenAI):
-    """``ChatOpenAI`` for any endpoint: keeps the name ``max_tokens`` and streamed reasoning texts.
+    """``ChatOpenAI`` for any endpoint: keeps the name ``max_tokens`` and streamed reasoning text.
 
-    ``ChatOpenAI`` itself renames ``max_tokens``, which other servers do not support, and drops reasoning texts. Answers
+    ``ChatOpenAI`` itself renames ``max_tokens``, which other servers do not support, and drops reasoning text. Answers
     are normalized, or a `ValueError` says what is wrong with them.
     """
 
@@ -117,7 +117,7 @@ def _reasoning_in(chunk: dict[str, Any]) -> str:
 
 
 def open_connections(timeout_s: float) -> httpx.AsyncClient:
-    """Create a connection pool, which the caller closes. Redirects are errors: they could send the key elsewhere."""
+    """Create a connection pool, that the caller must close. Redirects are errors: they could send the key elsewhere."""
     return httpx.AsyncClient(timeout=timeout_s, follow_redirects=False)
 
 
@@ -130,7 +130,7 @@ def make_chat(
     timeout_s: float,
     counts_streams: bool,
 ) -> EndpointChat:
-    """Create the client of one model, without retries of its own: `OpenAIChat` honours the endpoint's retry-after."""
+    """Create the client for one model, with retries disabled: `OpenAIChat` honours the endpoint's retry-after."""
     chat = EndpointChat(
         model=model,
         base_url=base_url,

@@ -1,4 +1,4 @@
-"""Search in the Elasticsearch index of a RAGFlow, with RAGFlow's queries and scores.
+"""Search in RAGFlow's Elasticsearch index, with RAGFlow's queries and scores.
 
 May import `base`, `services` and `adapters.knowledge`; Elasticsearch's client is imported by the first search.
 """

@@ -16,7 +16,7 @@ from ragflow_lg.services.references import Chunk
 
 
 def build_search_result(ranked: Sequence[ScoredChunk], top_n: int) -> SearchResult:
-    """Return the best chunks, with chunk counts by document over all ranked chunks."""
+    """Return the best chunks, and the number of ranked chunks in each document."""
     counts: dict[str, tuple[str, int]] = {}
     for scored in ranked:
         fields = scored.candidate.fields
@@ -54,7 +54,7 @@ def list_parent_ids(chunks: Sequence[Chunk]) -> list[str]:
 
 
 def replace_by_parents(chunks: Sequence[Chunk], parents: Mapping[str, Mapping[str, JsonValue]]) -> tuple[Chunk, ...]:
-    """Replace chunks by their parents, each with the mean of its chunks' scores; return the best first.
+    """Replace chunks with their parents, each with the mean of its chunks' scores; return the best first.
 
     Chunks without a parent in ``parents`` are returned unchanged.
     """

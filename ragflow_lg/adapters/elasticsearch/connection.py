@@ -1,4 +1,4 @@
-"""Searches by the retriever of langchain-elasticsearch; its client sends requests through the guarded HTTP client.
+"""Searches through langchain-elasticsearch's retriever, whose client uses the guarded HTTP client.
 
 Every failure becomes a `ServiceError` that names its cause and the setting to check.
 """
@@ -31,12 +31,12 @@ _TOTAL = "_total"
 
 
 class ElasticsearchSettings(Struct, frozen=True):
-    """Address and credentials. ``url`` may contain a name and a password; ``api_key`` takes precedence over them."""
+    """Address and credentials. ``url`` may include a user and password; ``api_key`` takes precedence over them."""
 
     url: str
     api_key: str = ""
     timeout_s: float = 30.0
-    """Time limit of one search; RAGFlow waits 600 s."""
+    """Time limit for one search; RAGFlow waits 600 s."""
 
     def __repr__(self) -> str:
         """Return the address without credentials."""
@@ -52,7 +52,7 @@ class SearchHit(Struct, frozen=True):
 
 
 class SearchHits(Struct, frozen=True):
-    """The returned documents, and the number of all matches."""
+    """The returned documents, and the total number of matches."""
 
     hits: tuple[SearchHit, ...]
     total: int
@@ -71,7 +71,7 @@ class Connection:
         """Search indices. With ``allow_missing``, an index that does not exist counts as empty.
 
         Raises:
-            ServiceError: if the response is missing, incomplete or invalid; its text names the setting to check.
+            ServiceError: if the response is missing, incomplete or invalid; its message names the setting to check.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -193,19 +193,19 @@ def _refusal(status: int, body: Any, indices: Sequence[str]) -> ServiceError:
         what = "the key or password is wrong" if status == 401 else f"reading {names} is not allowed"
         return _failure(f"{what} ({reason or status})", "api_key, or the user in url,")
     if kind == "index_not_found_exception" or status == 404:
-        return _failure(f"it has no index {names}: {reason}", 'the tenant of [datasets."ID"]')
+        return _failure(f"it has no index {names}: {reason}", 'the tenant in [datasets."ID"]')
     if kind == "media_type_header_exception" or status == 406:
         return _failure("its version is not supported by the client for Elasticsearch 8", "its address")
     if status == 429 or status >= 500:
         return _failure(f"it is unavailable ({status}: {reason or kind or 'no reason'})", "", is_retryable=True)
     if "dimension" in reason or "_vec]" in reason:
-        setting = 'embedding_model of [datasets."ID"], which must be the model that created the vectors in RAGFlow,'
+        setting = 'embedding_model in [datasets."ID"], which must be the model that created the vectors in RAGFlow,'
         return _failure(f"the question's vector does not fit the index: {reason}", setting)
     return _failure(f"it rejects the search ({status} {kind}: {reason})", "whether RAGFlow created the index")
 
 
 def _cause(body: Any) -> tuple[str, str]:
-    """Return type and reason of the root cause of an error."""
+    """Return the type and reason of an error's root cause."""
     error: Any = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return "", str(error or "")[:_MAX_REASON_CHARS]
@@ -230,7 +230,7 @@ def _check_rows(answer: Any) -> list[dict[str, Any]]:
         raise _failure("its response is not a JSON object", "its address")
     body = cast("dict[str, Any]", answer)
     if body.get("timed_out"):
-        raise _failure("the search exceeded the time limit of the server", "", is_retryable=True)
+        raise _failure("the search exceeded the server's time limit", "", is_retryable=True)
     shards = body.get("_shards")
     failures: Any = cast("dict[str, Any]", shards).get("failed") if isinstance(shards, dict) else None
     if not isinstance(failures, int):

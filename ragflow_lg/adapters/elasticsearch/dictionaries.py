@@ -25,7 +25,7 @@ NO_DICTIONARIES = Dictionaries()
 
 
 def read_dictionaries(folder: Path) -> Dictionaries:
-    """Read ``ner.json`` and ``synonym.json`` of a folder; one of them may be missing.
+    """Read ``ner.json`` and ``synonym.json`` from a folder; one of them may be missing.
 
     Raises:
         SettingsError: if both files are missing, or one is not valid.

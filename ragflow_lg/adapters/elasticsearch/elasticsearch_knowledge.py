@@ -1,4 +1,4 @@
-"""Search in the datasets of a RAGFlow directly in its Elasticsearch, with the same two requests and the same scores.
+"""Search RAGFlow's datasets directly in its Elasticsearch, with the same two requests and the same scores.
 
 Source: RAGFlow's ``rag/nlp/search.py``.
 """
@@ -56,7 +56,7 @@ _EMPTY_QUESTION = "None"
 class ElasticsearchKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` over RAGFlow's index.
 
-    ``records`` are the datasets, because Elasticsearch does not know their names; all others are looked up in
+    ``records`` lists datasets, because Elasticsearch does not know their names; all others are looked up in
     ``directory``. The accuracy of the terms depends on ``tokenizer``. ``names`` and ``synonyms`` are RAGFlow's
     dictionaries, if the operator has them.
     """
@@ -91,7 +91,7 @@ class ElasticsearchKnowledge:
         return {**datasets, **(await self._directory.datasets(others))} if self._directory and others else datasets
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search by vectors among the chunks with words of the question; score the chunks by both.
+        """Search by vector among the chunks that contain words from the question; score the chunks by both.
 
         Raises:
             SettingsError: if the search needs a model or a feature that is not available.
@@ -136,8 +136,8 @@ class ElasticsearchKnowledge:
             hits = await self._connection.search([index], body, allow_missing=True)
             if hits.total > MAX_CANDIDATES:
                 raise ServiceError(
-                    f"The datasets have metadata of {hits.total:,} documents; filters support at most "
-                    f"{MAX_CANDIDATES:,}. Choose fewer datasets in the Retrieval."
+                    f"The datasets have metadata for {hits.total:,} documents; filters support at most "
+                    f"{MAX_CANDIDATES:,}. Choose fewer datasets in the Retrieval node."
                 )
             for hit in hits.hits:
                 _add_metadata(metadata, hit.id, hit.fields.get("meta_fields"))
@@ -159,11 +159,11 @@ class ElasticsearchKnowledge:
         if incomplete is not None:
             raise SettingsError(
                 f"The embedding model of the dataset {incomplete.name or incomplete.id!r} is not set. Set "
-                f'embedding_model of [datasets."{incomplete.id}"] to the model that created its vectors in RAGFlow.'
+                f'embedding_model in [datasets."{incomplete.id}"] to the model that created its vectors in RAGFlow.'
             )
         if search.rerank_id and self._rerankers is None:
             raise SettingsError(
-                f'The Retrieval uses the rerank model {search.rerank_id!r}. Set [rerankers."{search.rerank_id}"].'
+                f'The Retrieval node uses the rerank model {search.rerank_id!r}. Set [rerankers."{search.rerank_id}"].'
             )
 
     async def _candidates(
@@ -174,7 +174,7 @@ class ElasticsearchKnowledge:
         vector: Sequence[float],
         scope: Scope,
     ) -> list[Candidate]:
-        """Search for candidates; without a match, take all chunks of the chosen documents or search less strictly."""
+        """Search for candidates; if none match, use all chunks of the chosen documents or search less strictly."""
         size = compute_window_size(search.top_n, search.top_k, is_reranked=bool(search.rerank_id))
         body = build_candidates_request(
             query, vector, scope, top_k=search.top_k, size=size, similarity=search.similarity_threshold
@@ -221,7 +221,7 @@ class ElasticsearchKnowledge:
         )
 
     def _score_terms(self, question: str, query: TextQuery, terms: Sequence[Sequence[str]]) -> list[float]:
-        """Score chunks by the keywords of the question, split into the chunks' words if there is no dictionary."""
+        """Score chunks by the question's keywords, split into the chunks' words if there is no dictionary."""
         keywords, weights = query.keywords, self._weights
         if weights.tokenizer.overlaps:
             keywords, weights = extract_vocabulary_keywords(question, weights, terms, self._synonyms)
@@ -236,7 +236,7 @@ def _indices(datasets: Sequence[Dataset]) -> list[str]:
 def _tenant(dataset: Dataset) -> str:
     if not dataset.tenant or not dataset.tenant.replace("-", "").replace("_", "").isalnum():
         raise SettingsError(
-            f"The dataset {dataset.name or dataset.id!r} has no valid tenant. Set tenant of "
+            f"The dataset {dataset.name or dataset.id!r} has no valid tenant. Set tenant in "
             f'[datasets."{dataset.id}"] to the id of its owner in RAGFlow: the index is called ragflow_TENANT.'
         )
     return dataset.tenant
@@ -252,6 +252,6 @@ def _add_metadata(metadata: dict[str, dict[str, list[str]]], document: str, fiel
 
 def _unsupported(parameter: str, what: str) -> str:
     return (
-        f"The Retrieval sets {parameter}, which {what} and is not supported with Elasticsearch. Switch it off, or "
+        f"The Retrieval node sets {parameter}, which {what} and is not supported with Elasticsearch. Switch it off, or "
         'let RAGFlow itself search: [knowledge] url = "ragflow+https://HOST".'
     )

@@ -1,7 +1,7 @@
 """RAGFlow's own tokenizer, from an installed ``infinity-sdk``.
 
-Only the module of the tokenizer is loaded, directly from its file. The other dependencies of the package (numpy < 2,
-pandas, pyarrow, thrift …) do not need to be installed.
+Only the tokenizer module is loaded, directly from its file. The package's other dependencies (numpy < 2, pandas,
+pyarrow, thrift …) do not need to be installed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class InfinityTokenizer:
         self._lock = threading.Lock()
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the words of RAGFlow's dictionary, and stemmed English words."""
+        """Return words from RAGFlow's dictionary, and stemmed English words."""
         with self._lock:
             return str(self._tokenizer.tokenize(text)).split()
 
     def split_token(self, token: str) -> list[str]:
-        """Return the finer words of a word."""
+        """Return the smaller words within a word."""
         with self._lock:
             return str(self._tokenizer.fine_grained_tokenize(token)).split()
 

@@ -1,4 +1,4 @@
-"""Scores of chunks for a question, and the resulting order.
+"""Chunk scores for a question, and the resulting order.
 
 Source: RAGFlow's ``rag/nlp/search.py`` and ``rag/nlp/query.py``.
 """
@@ -35,7 +35,7 @@ class ScoredChunk(Struct, frozen=True):
 
 
 def score_terms(keywords: Sequence[str], chunks: Sequence[Sequence[str]], weights: TermWeights) -> list[float]:
-    """Return for each chunk the weighted share of keywords and pairs of neighbouring keywords in it, from 0 to 1."""
+    """Return the weighted share of keywords and neighbouring keyword pairs in each chunk, from 0 to 1."""
     wanted = _shares(keywords, weights)
     total = _TINY + sum(wanted.values())
     scores: list[float] = []
@@ -77,7 +77,7 @@ def list_rerank_terms(fields: Mapping[str, JsonValue]) -> list[str]:
 
 
 def join_terms(terms: Sequence[str]) -> str:
-    """Join terms to the text for a rerank model: blanks only between two ASCII characters, not around Chinese.
+    """Join terms into text for a rerank model, with spaces only between two ASCII characters, not around Chinese.
 
     >>> join_terms(["rank", "of", "检索", "组件", "2024"])
     'rank of检索组件2024'
@@ -94,7 +94,7 @@ def _is_latin(character: str) -> bool:
 
 
 def tag_similarity(question_tags: Mapping[str, float], tags: Mapping[str, float]) -> float:
-    """Return the cosine similarity of two sets of weighted tags, 0 if one is empty.
+    """Return the cosine similarity of two sets of weighted tags, or 0 if one is empty.
 
     >>> tag_similarity({"a": 3, "b": 4}, {"a": 1})
     0.6

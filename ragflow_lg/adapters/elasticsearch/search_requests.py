@@ -1,4 +1,4 @@
-"""The bodies of RAGFlow's requests to Elasticsearch.
+"""The bodies of the requests that RAGFlow sends to Elasticsearch.
 
 Source: RAGFlow's ``rag/nlp/search.py`` and ``rag/utils/es_conn.py``.
 """
@@ -16,7 +16,7 @@ Body: TypeAlias = dict[str, Any]
 """A JSON body."""
 
 MAX_CANDIDATES = 10_000
-"""Elasticsearch's default limit for neighbours and hits of one request."""
+"""Elasticsearch's default limit for neighbours and hits in one request."""
 
 FIELDS = (
     "title_tks^10",
@@ -53,18 +53,18 @@ SOURCE = [
 """The fields that a request returns."""
 
 TEXT_BOOST = 0.0
-"""Words only filter the candidates: RAGFlow's fusion gives vectors the weight 1 here, which leaves 0 for the words."""
+"""Words only filter the candidates: RAGFlow's fusion gives vectors a weight of 1 here, which leaves 0 for words."""
 
 
 class Scope(Struct, frozen=True):
-    """The chunks to search: those of some datasets, or only those of some of their documents."""
+    """The chunks to search: all chunks in some datasets, or only the chunks of certain documents."""
 
     datasets: tuple[str, ...]
     documents: tuple[str, ...] = ()
 
 
 def vector_field(length: int) -> str:
-    """Return the name of the field for vectors of a length."""
+    """Return the name of the field for vectors of a given length."""
     return f"q_{length}_vec"
 
 
@@ -92,7 +92,7 @@ def build_candidates_request(
 
 
 def build_filter_request(scope: Scope, size: int) -> Body:
-    """Request chunks of the scope, whatever their content."""
+    """Request chunks in the scope, regardless of their content."""
     return {
         "query": {"bool": {"filter": _filters(scope)}},
         "size": size,
@@ -103,7 +103,7 @@ def build_filter_request(scope: Scope, size: int) -> Body:
 
 
 def build_vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Scope) -> Body:
-    """Request vector scores of some chunks, ``(1 + cosine) / 2``; chunks with a negative cosine are omitted."""
+    """Request vector scores for some chunks, ``(1 + cosine) / 2``; chunks with a negative cosine are omitted."""
     filters = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
     return {
         "knn": {
@@ -120,13 +120,13 @@ def build_vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Sc
 
 
 def build_chunks_request(ids: Sequence[str], scope: Scope) -> Body:
-    """Request chunks by their ids."""
+    """Request chunks by id."""
     filters = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
     return {"query": {"bool": {"filter": filters}}, "size": len(ids), "_source": SOURCE}
 
 
 def build_metadata_request(datasets: Sequence[str]) -> Body:
-    """Request the metadata of all documents of some datasets."""
+    """Request the metadata of all documents in some datasets."""
     return {
         "query": {"bool": {"filter": [{"terms": {"kb_id": list(datasets)}}]}},
         "size": MAX_CANDIDATES,

@@ -1,4 +1,4 @@
-"""The weights of the terms of a question.
+"""Weights of the terms in a question.
 
 Source: RAGFlow's ``rag/nlp/term_weight.py``.
 """
@@ -26,11 +26,11 @@ _STOP_WORDS = """
 请问 您 你 我 他 是 的 就 有 于 及 即 在 为 最 从 以 了 将 与 吗 吧 中 什么 怎么 哪个 哪些 啥 相关
 """
 _MAX_JOINED = 4
-"""Maximum number of consecutive short terms that are joined to one."""
+"""Maximum number of consecutive short terms that are joined into one."""
 
 
 class TermWeights:
-    """Weights of terms. ``names`` is an optional dictionary of names: word to class (``corp``, ``loca`` …)."""
+    """Term weights. ``names`` is an optional dictionary that maps names to classes (``corp``, ``loca`` …)."""
 
     def __init__(self, tokenizer: Tokenizer, names: Mapping[str, str] | None = None) -> None:
         self.tokenizer = tokenizer
@@ -75,7 +75,7 @@ class TermWeights:
         return 0.3 * _idf(frequency, _WORDS_OF_DICTIONARY) + 0.7 * _idf(documents, _DOCUMENTS)
 
     def _counts(self, term: str) -> tuple[float, float]:
-        """Return the frequency of a term in the dictionary's texts, and in how many documents it occurs."""
+        """Return a term's frequency in the dictionary's texts, and the number of documents in which it occurs."""
         if _NUMBER_LIKE.fullmatch(term):
             return 3, 5
         known = self.tokenizer.frequency(term)
@@ -107,7 +107,7 @@ def _normalize(weights: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _join_short_terms(tokens: Sequence[str]) -> list[str]:
-    """Join consecutive short terms: up to four to one term, longer sequences in pairs."""
+    """Join consecutive short terms: up to four into one term, longer sequences in pairs."""
     terms: list[str] = []
     start = 0
     if len(tokens) > 1 and _is_short(tokens[0]) and len(tokens[1]) > 1 and not re.match(r"[0-9a-zA-Z]", tokens[1]):

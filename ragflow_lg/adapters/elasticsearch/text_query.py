@@ -1,4 +1,4 @@
-"""Conversion of a question to a text for Elasticsearch's ``query_string``.
+"""Conversion of a question to an Elasticsearch ``query_string``.
 
 Source: RAGFlow's ``rag/nlp/query.py``. A question cannot inject query syntax: special characters that remain in tokens
 are escaped, and operators are upper-case words, which tokens never are.
@@ -24,10 +24,10 @@ MAX_KEYWORDS = 32
 
 MIN_MATCH = 0.3
 _OVERLAP_SHARE = 1 / 6
-"""Share of the overlapping tokens of a Chinese text that are words."""
+"""Share of the overlapping tokens in Chinese text that are words."""
 
 _MAX_VECTOR_WEIGHT = 0.8
-"""From this vector weight on, chunks need not match any words."""
+"""At or above this vector weight, chunks need not match any words."""
 
 _PUNCTUATION = re.compile(r"[ :|\r\n\t,，。？?/`!！&^%()\[\]{}<>]+")
 _SPECIAL = re.compile(r'([+\-=&|!(){}\[\]^"~*?:\\/])')
@@ -56,7 +56,7 @@ def _alternatives(words: str) -> str:
 _QUESTION_PATTERNS = (
     (re.compile(f"是*(?:{_alternatives(_CHINESE_QUESTION_WORDS)})是*"), ""),
     (re.compile(f"(?:^| )(?:{_alternatives(_QUESTION_WORDS)})(?:'re|'s)? ", re.IGNORECASE), " "),
-    # A match includes the blanks around the word, so that the second of two neighbours stays, as in RAGFlow.
+    # A match includes the spaces around the word, so the second of two adjacent words stays, as in RAGFlow.
     (re.compile(f"(?:^| )(?:{_alternatives(_FUNCTION_WORDS)}) ", re.IGNORECASE), " "),
 )
 _MIN_OTHER_SHARE = 0.7
@@ -64,7 +64,7 @@ _MAX_SHORT_WORDS = 3
 
 
 class TextQuery(Struct, frozen=True):
-    """The words of a question, as a query and as keywords to score chunks with.
+    """The words in a question, as a query and as keywords for scoring chunks.
 
     ``min_match`` is the share of the query's clauses that a chunk must match.
     """
@@ -81,7 +81,7 @@ def build_text_query(
     vector_weight: float = 0.5,
     synonyms: Mapping[str, Sequence[str]] | None = None,
 ) -> TextQuery:
-    """Build the query of a question; its text is ``""`` if the question has no words."""
+    """Build the query for a question; its text is ``""`` if the question has no words."""
     known = synonyms or {}
     tokenizer = weights.tokenizer
     text = _CHINESE_BEFORE_LATIN.sub(r"\1 \2", _LATIN_BEFORE_CHINESE.sub(r"\1 \2", question[:MAX_QUESTION_CHARS]))
@@ -107,7 +107,7 @@ def extract_vocabulary_keywords(
 
 
 def remove_question_words(text: str) -> str:
-    """Remove question words and function words; return a text that has no other words unchanged.
+    """Remove question words and function words; text without any other words is returned unchanged.
 
     >>> remove_question_words("how does hybrid search work")
     ' hybrid search work'
@@ -119,7 +119,7 @@ def remove_question_words(text: str) -> str:
 
 
 def is_mostly_chinese(text: str) -> bool:
-    """Return whether a text has at most three words, or at least 70 % of its words are not purely Latin."""
+    """Return whether text has at most three words, or at least 70% of its words are not purely Latin."""
     words = re.split(r"[ \t]+", text)
     if len(words) <= _MAX_SHORT_WORDS:
         return True
@@ -128,7 +128,7 @@ def is_mostly_chinese(text: str) -> bool:
 
 
 def escape_query(text: str) -> str:
-    r"""Escape a text so that ``query_string`` reads it as words.
+    r"""Escape text so that ``query_string`` reads it as words.
 
     >>> print(escape_query('a:b* OR "c"'))
     a\:b\* OR \"c\"

@@ -2,7 +2,8 @@
 
 RAGFlow uses the tokenizer of ``infinity-sdk``. `PortableTokenizer` needs none of its data. Its English tokens are the
 same except for lemmas. For Chinese it returns every character sequence that may be a word of the dictionary. These
-tokens are for the search; once chunks are found, `VocabularyTokenizer` splits the question into words of the chunks.
+tokens are used for the search; once chunks are found, `VocabularyTokenizer` splits the question into words from the
+chunks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _lock = threading.Lock()
 
 
 class Tokenizer(Protocol):
-    """Splits texts like the index, and knows the frequency of words."""
+    """Splits text as the index does, and knows word frequencies."""
 
     @property
     def name(self) -> str:
@@ -37,11 +38,11 @@ class Tokenizer(Protocol):
 
     @property
     def overlaps(self) -> bool:
-        """Whether Chinese tokens overlap, so that only about one of six can be a word."""
+        """Whether Chinese tokens overlap, so that only about one in six can be a word."""
         ...
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the tokens of a text, as in the field ``content_ltks``."""
+        """Return a text's tokens, as in the field ``content_ltks``."""
         ...
 
     def split_token(self, token: str) -> list[str]:
@@ -49,7 +50,7 @@ class Tokenizer(Protocol):
         ...
 
     def frequency(self, token: str) -> int:
-        """Return the frequency of a word among ten million words of the dictionary; 0 for an unknown word."""
+        """Return the frequency of a word in ten million dictionary words; 0 for an unknown word."""
         ...
 
     def word_class(self, token: str) -> str:
@@ -101,7 +102,7 @@ class PortableTokenizer:
 
 
 class VocabularyTokenizer(PortableTokenizer):
-    """Splits Chinese into the longest words of a vocabulary from the left; other characters become single tokens."""
+    """Splits Chinese from the left into the longest words in a vocabulary; other characters become single tokens."""
 
     overlaps = False
 

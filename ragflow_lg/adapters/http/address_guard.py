@@ -1,7 +1,7 @@
 """Access control for the addresses of outgoing connections.
 
-Canvases, models and web pages choose URLs. Therefore addresses inside the own network are refused unless the settings
-allow them. A host is resolved once, and the connection is made to the addresses that were checked.
+Canvases, models and web pages choose URLs. Internal addresses are therefore refused unless the settings allow them. A
+host is resolved once, and the connection is made to the addresses that were checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 _Ip: TypeAlias = IPv4Address | IPv6Address
 _Network: TypeAlias = IPv4Network | IPv6Network
 
-# The IANA registries of special addresses, written out: what `ipaddress` knows differs between Python versions.
+# The IANA registries of special addresses, written out: the data in `ipaddress` differs between Python versions.
 _INTERNAL = tuple(
     ip_network(text)
     for text in (
@@ -46,7 +46,7 @@ _INTERNAL = tuple(
         "240.0.0.0/4",
         "2001::/23",  # Teredo and other protocol assignments
         "2001:db8::/32",
-        "2002::/16",  # 6to4: an IPv4 address in disguise
+        "2002::/16",  # 6to4: embeds an IPv4 address
         "3fff::/20",
     )
 )
@@ -70,7 +70,7 @@ _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?
 
 
 class _Rule(Struct, frozen=True):
-    """An entry of the allow list: a network or a name (``.suffix`` for all names below it), on one or all ports."""
+    """An allow-list entry: a network or a name (``.suffix`` for all names below it), on one or all ports."""
 
     network: _Network | None
     name: str
@@ -86,20 +86,21 @@ class _Rule(Struct, frozen=True):
 
 
 async def resolve_host(host: str, port: int) -> Sequence[Address]:
-    """Resolve a host by the operating system."""
+    """Resolve a host through the operating system."""
     results = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys((str(sockaddr[0]), int(sockaddr[1])) for *_, sockaddr in results))
 
 
 class AddressGuard:
-    """Resolves hosts and refuses those inside the own network.
+    """Resolves hosts and refuses internal addresses.
 
     ``allow`` lists exceptions: ``host``, ``*.suffix``, an address or a CIDR network, each with an optional ``:port``
-    (IPv6 addresses in brackets then). A name allows private and loopback addresses, but never link-local addresses and
-    cloud metadata services. Those are allowed only by address, because the owner of the name chooses its addresses.
+    (which requires brackets around an IPv6 address). A name allows private and loopback addresses, but never link-local
+    addresses and cloud metadata services. Those must be allowed by address, because the name's owner chooses its
+    addresses.
 
     Raises:
-        SettingsError: for an entry with another format.
+        SettingsError: for an entry in any other format.
     """
 
     def __init__(self, allow: Iterable[str] = (), *, resolve: Resolver = resolve_host) -> None:
@@ -107,7 +108,7 @@ class AddressGuard:
         self._resolve = resolve
 
     async def resolve(self, host: str, port: int) -> Sequence[Address]:
-        """Return the addresses of a host, all of them checked.
+        """Return a host's addresses, all of which have been checked.
 
         Raises:
             ServiceError: if the host does not resolve, or if any of its addresses is refused.
@@ -135,7 +136,7 @@ class AddressGuard:
         what = "not on the public internet" if kind == "internal" else "link-local or a cloud metadata service"
         raise ServiceError(
             f"The request to {host!r} is refused: its address is {what}. "
-            "To reach it, allow its network in the setting [http] allow."
+            "To reach it, allow its network in the [http] allow setting."
         )
 
 
@@ -152,7 +153,7 @@ def _rule(entry: str) -> _Rule:
         if (network is not None or is_name) and port != 0 and (port or 0) < 65536:
             return _Rule(network, "" if network else match["plain"].removeprefix("*"), port)
     raise SettingsError(
-        f"The entry {entry!r} of the setting [http] allow is not valid. "
+        f"The entry {entry!r} in the [http] allow setting is not valid. "
         "Write a host name, *.suffix, an address or a CIDR network, optionally followed by :port."
     )
 

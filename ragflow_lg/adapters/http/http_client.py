@@ -44,7 +44,7 @@ _FAILURES = (
     OSError,
     zlib.error,
 )
-# The client sets the headers that frame a message; values of a canvas are ignored.
+# The client sets the headers that frame a message; values from a canvas are ignored.
 _FRAMING_HEADERS = {
     "accept-encoding",
     "connection",
@@ -61,7 +61,7 @@ _FRAMING_HEADERS = {
 
 
 class HttpSettings(Struct, frozen=True):
-    """Settings of the client. ``timeout_s`` also limits requests with a longer timeout of their own."""
+    """Client settings. ``timeout_s`` also limits requests that specify a longer timeout."""
 
     allow: tuple[str, ...] = ()
     timeout_s: float = 600.0
@@ -78,10 +78,10 @@ class _LoopConnections(Struct, frozen=True):
 
 
 class GuardedHttpClient:
-    """A `ragflow_lg.services.services.HttpClient` that refuses addresses inside the own network.
+    """A `ragflow_lg.services.services.HttpClient` that refuses internal addresses.
 
-    If a request uses a proxy, the addresses of proxy and target are both checked, and the proxy gets the target's
-    checked address. ``resolve`` and ``tls`` replace the system's name resolution and trusted certificates.
+    If a request uses a proxy, the addresses of both the proxy and the target are checked, and the proxy receives the
+    target's checked address. ``resolve`` and ``tls`` replace the system's name resolution and trusted certificates.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class GuardedHttpClient:
         ``timeout_s`` covers the whole exchange, from waiting for a free connection to the last byte.
 
         Raises:
-            ServiceError: for a refused address, an invalid URL or header, a failed connection (an invalid certificate
-                is one), a timeout, or a response that is too large or cannot be decoded.
+            ServiceError: for a refused address, an invalid URL or header, a failed connection (including an invalid
+            certificate), a timeout, or a response that is too large or cannot be decoded.
         """
         url = parse_url(request.url, "URL")
         message = _build(request, url)
@@ -134,7 +134,7 @@ class GuardedHttpClient:
             await connections.pool.aclose()
 
     def _open(self) -> _LoopConnections:
-        """Return the connections of the running loop; those of a loop that has ended cannot be used any more."""
+        """Return the running loop's connections; connections from a loop that has ended can no longer be used."""
         loop = asyncio.get_running_loop()
         if self._connections is None or self._connections.loop is not loop:
             limit = self._settings.concurrency
@@ -321,15 +321,15 @@ def _decode(body: bytes, headers: Mapping[str, str]) -> str:
 
 
 def _failure(url: httpx.URL, error: Exception) -> ServiceError:
-    """Convert an exception to an error in our own words; httpcore's text may contain header values."""
+    """Convert an exception to an error with our own message; httpcore's message may contain header values."""
     host = url.host
     match error:
         case httpcore.ProxyError():
             return ServiceError(f"The proxy refused a tunnel to {host!r}: {error}.", is_retryable=True)
         case httpcore.ProtocolError():
-            return ServiceError(f"{host!r} did not answer in valid HTTP, or broke off.", is_retryable=True)
+            return ServiceError(f"{host!r} did not send a valid, complete HTTP response.", is_retryable=True)
         case httpcore.ReadError() | httpcore.WriteError():
-            return ServiceError(f"The connection to {host!r} broke off.", is_retryable=True)
+            return ServiceError(f"The connection to {host!r} was interrupted.", is_retryable=True)
         case zlib.error():
             return ServiceError(f"The response of {host!r} is not valid gzip data.")
         case _:

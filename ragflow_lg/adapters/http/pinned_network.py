@@ -12,7 +12,7 @@ from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.base.errors import ServiceError
 
 CONNECT_TRY_S = 5.0
-"""Time limit in seconds for one of several addresses of a host, before the next one is tried."""
+"""Time limit in seconds for each of a host's addresses before the next one is tried."""
 
 
 class PinnedNetwork(httpcore.AsyncNetworkBackend):
@@ -52,8 +52,8 @@ class PinnedNetwork(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Raise ServiceError: socket files give access to services of this machine."""
-        raise ServiceError("A request to a socket file is refused.")
+        """Raise ServiceError: socket files give access to services on this machine."""
+        raise ServiceError("Requests to socket files are refused.")
 
     async def sleep(self, seconds: float) -> None:
         """Sleep."""

@@ -1,4 +1,4 @@
-"""Splitting of texts into chunks along headings and paragraphs, with overlap and positions in the file."""
+"""Splitting of text into chunks along headings and paragraphs, with overlap and positions in the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.base.tokens import estimate_tokens, shorten
 
 MAX_BLOCKS = 1_000_000
 MAX_TEXT_CHARS = 128 * 1024 * 1024
-"""Maximum text of a file. Small files can expand to much text, because every row repeats the column names."""
+"""Maximum length of a file's text. Small files can expand a lot, because every row repeats the column names."""
 
 MAX_NAME_CHARS = 200
 """Maximum length of a column or field name in a row."""
@@ -22,7 +22,7 @@ _MAX_CHARS_PER_TOKEN = 4
 
 
 class Block(NamedTuple):
-    """A paragraph, a row or a heading. Lines and pages count from 1; the page is 0 for files without pages."""
+    """A paragraph, a row or a heading. Lines and pages are numbered from 1; the page is 0 for files without pages."""
 
     text: str
     first_line: int = 1
@@ -135,7 +135,7 @@ def _position(blocks: Sequence[Block]) -> list[int]:
 
 
 def _parts(block: Block, tokens: int) -> Iterator[Block]:
-    """Split a block that is too long at ends of sentences, else at blanks, else anywhere."""
+    """Split a block that is too long at sentence ends, or else at spaces, or else anywhere."""
     if estimate_tokens(block.text) <= tokens:
         yield block._replace(text=block.text.strip())
         return
@@ -144,7 +144,7 @@ def _parts(block: Block, tokens: int) -> Iterator[Block]:
     for sentence, breaks in _sentences(block.text):
         for part in _slices(sentence, tokens):
             part_size = estimate_tokens(part)
-            if size + part_size > tokens:  # the parts' sum may exceed the size of the text
+            if size + part_size > tokens:  # the sum of the parts may exceed the text's size
                 size = estimate_tokens(current)
             if current and size + part_size > tokens:
                 yield block._replace(text=current.strip(), first_line=first_line, last_line=line)
@@ -180,7 +180,7 @@ def _slices(sentence: str, tokens: int) -> Iterator[str]:
 
 
 def _tail(parts: Sequence[Block], tokens: int) -> list[Block]:
-    """Return the last sentences of the last part, at most ``tokens`` tokens."""
+    """Return the last sentences of the last part, up to ``tokens`` tokens."""
     if tokens <= 0:
         return []
     last, tail, size = parts[-1], "", 0

@@ -1,4 +1,4 @@
-"""Metadata of documents, from front matter or from a separate file ``NAME.meta.json``."""
+"""Document metadata, from front matter or from a separate file ``NAME.meta.json``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
 
 SIDECAR = ".meta.json"
-"""Suffix of the metadata file of a document."""
+"""Suffix of a document's metadata file."""
 
 _ENTRY = re.compile(r"([\w.-]{1,64})[ \t]*:[ \t]*(.*)$")
 _ITEM = re.compile(r"[ \t]+-[ \t]+(.+)$|-[ \t]+(.+)$")
@@ -21,7 +21,7 @@ _CONSTANTS: Mapping[str, JsonValue] = {"true": True, "false": False, "null": Non
 
 
 def split_front_matter(text: str) -> tuple[dict[str, JsonValue], int]:
-    r"""Parse lines ``key: value`` between two lines ``---``; return them and the number of lines of the front matter.
+    r"""Parse ``key: value`` lines between two ``---`` lines; return the values and the number of front matter lines.
 
     Values are strings, numbers, booleans and lists (``[a, b]``, or lines ``- a``). Anything else counts as text, so
     that nothing is lost.
@@ -53,7 +53,7 @@ def read_sidecar(content: bytes) -> dict[str, JsonValue]:
     """Parse a metadata file: a JSON object of strings, numbers, booleans and lists of these.
 
     Raises:
-        ServiceError: if it has another format.
+        ServiceError: if it is in another format.
     """
     try:
         value: Any = json.loads(content.decode("utf-8-sig"))

@@ -1,4 +1,4 @@
-"""The embedded knowledge base: datasets in one SQLite file, searched in this process by words and by vectors."""
+"""The embedded knowledge base: datasets in one SQLite file, searched in this process by word and by vector."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount,
 from ragflow_lg.services.references import Chunk
 
 Fusion: TypeAlias = Literal["weighted", "rrf"]
-"""The order of the chunks: by RAGFlow's weighted sum of both scores, or by reciprocal ranks."""
+"""The order of the chunks: by RAGFlow's weighted sum of both scores, or by reciprocal rank."""
 
 RETRY_SIMILARITY = 0.17
-"""Minimum vector similarity of the second search if the first one finds nothing, as in RAGFlow."""
+"""Minimum vector similarity for the second search if the first one finds nothing, as in RAGFlow."""
 
 MIN_KEYWORDS_WEIGHT = 0.5
-"""Minimum weight of the words if the vectors are hashed words."""
+"""Minimum word weight if the vectors are hashed words."""
 
 
 class EmbeddedKnowledge:
@@ -53,7 +53,7 @@ class EmbeddedKnowledge:
         return await asyncio.to_thread(self._datasets, names_or_ids)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Return the metadata of all documents; a list counts as each of its items."""
+        """Return the metadata of all documents; each item in a list counts as a value."""
         return await asyncio.to_thread(self._metadata, datasets)
 
     async def search(self, search: DatasetSearch) -> SearchResult:
@@ -61,7 +61,7 @@ class EmbeddedKnowledge:
 
         Raises:
             SettingsError: for options that only a RAGFlow server supports, and for different embedding models.
-            ServiceError: if the file or the embedding model cannot be used, or a dataset does not exist any more.
+            ServiceError: if the file or the embedding model cannot be used, or a dataset no longer exists.
         """
         _check_options(search)
         records = await asyncio.to_thread(self._records, search.datasets)
@@ -134,7 +134,7 @@ class EmbeddedKnowledge:
             current = {r.number: r for r in current_records if r is not None and r.dims == len(vector)}
             numbers = _document_numbers(connection, search.document_ids)
             hits = NO_HITS
-            # As in RAGFlow, a search without results is repeated; with documents named, it accepts all of their chunks.
+            # As in RAGFlow, an empty search is repeated; if documents are specified, it accepts all of their chunks.
             retry_similarity = -1.0 if numbers is not None else min(search.similarity_threshold, RETRY_SIMILARITY)
             for min_similarity in dict.fromkeys((search.similarity_threshold, retry_similarity)):
                 matrices = [(record, self._matrices.get(connection, record)) for record in current.values()]
@@ -171,8 +171,8 @@ def _check_options(search: DatasetSearch) -> None:
     for name, value in options:
         if value:
             raise SettingsError(
-                f"The Retrieval sets {name}, which the embedded knowledge base does not support. Remove it, or use a "
-                "RAGFlow server ([knowledge] url)."
+                f"The Retrieval node sets {name}, which the embedded knowledge base does not support. Remove it or use "
+                "a RAGFlow server ([knowledge] url)."
             )
 
 

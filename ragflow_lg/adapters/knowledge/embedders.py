@@ -1,4 +1,4 @@
-"""Selection of the embedding model of a dataset."""
+"""Selection of the embedding model for a dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Embedder
 
 HASHING_MODEL = "hashing-stand-in"
-"""The embedding model id of datasets that were created without a model."""
+"""The embedding model id for datasets that were created without a model."""
 
 DIMS = 384
 
@@ -35,7 +35,7 @@ class HashingEmbedder:
         return self.vectors(texts).tolist()
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit vector for each text: each different word adds 1 or -1 at an index given by its CRC-32."""
+        """Return a unit vector for each text: each distinct word adds 1 or -1 at an index given by its CRC-32."""
         rows = np.zeros((len(texts), DIMS), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             codes = np.fromiter((crc32(word.encode()) for word in set(split_words(text))), dtype=np.int64)
@@ -47,7 +47,7 @@ class HashingEmbedder:
 
 
 class ConfiguredEmbedders:
-    """The `Embedders` of the settings. ``default`` is the id for new datasets; ``""`` means the hashing model."""
+    """The `Embedders` from the settings. ``default`` is the id for new datasets; ``""`` means the hashing model."""
 
     def __init__(self, settings: Mapping[str, EmbeddingSettings], http: HttpClient, *, default: str = "") -> None:
         self._settings = settings
@@ -55,7 +55,7 @@ class ConfiguredEmbedders:
         self.default = default or HASHING_MODEL
 
     def embedder(self, embedding_model: str) -> Embedder:
-        """Return the model of an id, with or without the provider that RAGFlow appends.
+        """Return the model for an id, with or without the provider that RAGFlow appends.
 
         Raises:
             SettingsError: if the settings do not contain the id.

@@ -24,7 +24,7 @@ _TOO_LARGE = 1e15
 
 
 class EmbeddingSettings(Struct, frozen=True):
-    """The settings of one embedding model."""
+    """The settings for one embedding model."""
 
     base_url: str
     model: str
@@ -44,7 +44,7 @@ class EmbeddingSettings(Struct, frozen=True):
 
 
 class EndpointEmbedder:
-    """A `ragflow_lg.services.knowledge.Embedder` of ``[embeddings."ID"]``."""
+    """A `ragflow_lg.services.knowledge.Embedder` for ``[embeddings."ID"]``."""
 
     is_stand_in = False
 
@@ -66,7 +66,7 @@ class EndpointEmbedder:
         return vectors
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed texts, retrying temporary failures as often as the settings allow and as late as the endpoint asks."""
+        """Embed texts, retrying temporary failures as often as the settings allow, and waiting as the endpoint asks."""
         pause_s = _FIRST_PAUSE_S
         for is_last in (*[False] * self._settings.max_retries, True):
             try:
@@ -134,7 +134,7 @@ class EndpointEmbedder:
 
 
 def _seconds(text: str) -> float:
-    """Parse a Retry-After; 0 for a date."""
+    """Parse a Retry-After header; return 0 for a date."""
     try:
         number = float(text)
     except ValueError:

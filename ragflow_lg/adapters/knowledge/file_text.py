@@ -1,4 +1,4 @@
-"""Conversion of files to blocks of text. Office files and PDF need the libraries of the extra ``documents``."""
+"""Conversion of files to blocks of text. Office files and PDFs require the ``documents`` extra."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 SUFFIXES = frozenset(
     (".txt", ".text", ".md", ".markdown", ".html", ".htm", ".csv", ".tsv", ".json", ".jsonl", ".docx", ".pdf", ".xlsx")
 )
-"""Suffixes of supported files, in any case."""
+"""Suffixes of supported files, ignoring case."""
 
 _MARKDOWN_HEADING = re.compile(r"#{1,6}(?=\s)")
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|$)")
@@ -43,7 +43,7 @@ def read_blocks(name: str, content: bytes) -> FileText:
     """Read a file according to its suffix. CPU-bound: call it in a thread.
 
     Raises:
-        ServiceError: if the file cannot be read; the text says why and what helps.
+        ServiceError: if the file cannot be read; the message says why and how to fix it.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix in (".docx", ".pdf", ".xlsx"):
@@ -68,7 +68,7 @@ def read_blocks(name: str, content: bytes) -> FileText:
 
 
 def _decode(content: bytes) -> str:
-    """Decode UTF-8, the encoding of a byte order mark, or GB 18030 if the result is mostly Chinese."""
+    """Decode UTF-8, the encoding that a byte order mark indicates, or GB 18030 if the result is mostly Chinese."""
     for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if content.startswith(mark):
             return content.decode(encoding, "replace")
@@ -93,7 +93,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _heading(line: str) -> tuple[int, str] | None:
-    """Return level and text of a Markdown heading. A single regular expression could take hours."""
+    """Return the level and text of a Markdown heading. A single regular expression could take hours."""
     mark = _MARKDOWN_HEADING.match(line)
     return (mark.end(), line[mark.end() :].strip().rstrip("#").rstrip()) if mark else None
 

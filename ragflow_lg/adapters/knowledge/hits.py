@@ -15,7 +15,7 @@ from ragflow_lg.adapters.knowledge.word_search import Numbers, WordSearch, cosin
 
 
 class HybridQuery(Struct, frozen=True):
-    """A search by vector and by words, for at most ``count`` chunks by each, with the weight of the words."""
+    """A search by vector and by word, for at most ``count`` chunks each, with the word weight."""
 
     vector: NDArray[np.float32]
     words: Sequence[str]
@@ -24,7 +24,7 @@ class HybridQuery(Struct, frozen=True):
 
 
 class Hits(Struct, frozen=True):
-    """Chunks with the numbers of their documents and datasets, and scores from 0 to 1. All arrays have one length."""
+    """Chunks with the numbers of their documents and datasets, and scores from 0 to 1. All arrays are equally long."""
 
     chunks: NDArray[np.int64]
     documents: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Hits(Struct, frozen=True):
     similarities: Numbers
 
     def select(self, indices: NDArray[np.int64]) -> Hits:
-        """Return the hits at some indices, in that order."""
+        """Return the hits at the given indices, in that order."""
         return Hits(*(getattr(self, name)[indices] for name in self.__struct_fields__))
 
     def first(self, count: int) -> Hits:

@@ -51,11 +51,11 @@ class AddedFiles:
     changed: list[str] = field(default_factory=list[str])
     unchanged: list[str] = field(default_factory=list[str])
     duplicates: dict[str, str] = field(default_factory=dict[str, str])
-    """Files with the same content as another file, with the name of that file."""
+    """Files with the same content as another file, and the other file's name."""
     failed: dict[str, str] = field(default_factory=dict[str, str])
     """Files that could not be read, with the reason."""
     missing: list[str] = field(default_factory=list[str])
-    """Documents whose files do not exist any more."""
+    """Documents whose files no longer exist."""
     chunks: int = 0
     """Number of stored chunks."""
 
@@ -77,7 +77,7 @@ class _Document(NamedTuple):
     metadata: str
     chunks: Sequence[TextChunk]
     stored: frozenset[int]
-    """Indices of chunks that an earlier run has stored."""
+    """Indices of chunks that an earlier run stored."""
 
 
 class _Item(NamedTuple):
@@ -268,7 +268,7 @@ def _is_below(source: str, root: str) -> bool:
 
 
 def _has_hash(file: SourceFile, hash_: str) -> bool:
-    """Return whether a file still has some content. It may have been renamed or changed."""
+    """Return whether a file still has the given content. It may have been renamed or changed."""
     try:
         return read_source(file).hash == hash_
     except ServiceError:

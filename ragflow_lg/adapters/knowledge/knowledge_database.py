@@ -101,7 +101,7 @@ class KnowledgeDatabase:
         try:
             try:
                 open_file = self._take() or self._open()
-            except OSError as error:  # not for exceptions of the caller's code
+            except OSError as error:  # not for exceptions from the caller's code
                 raise ServiceError(f"{self._what} cannot be used: {error.strerror or error}.") from error
             try:
                 yield open_file.connection
@@ -169,7 +169,7 @@ class KnowledgeDatabase:
                 raise
             kind, version, _ = _file_info(connection)
         if kind != _APPLICATION_ID:
-            raise ServiceError(f"{self._what} is a different kind of database. Name a knowledge base or a new file.")
+            raise ServiceError(f"{self._what} is a different kind of database. Specify a knowledge base or a new file.")
         if version != _VERSION:
             raise ServiceError(
                 f"{self._what} has the format {version}, but this version supports {_VERSION}. Add the files to a new "
@@ -186,7 +186,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 def _file_info(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Return application id, format version and number of tables."""
+    """Return the application id, the format version and the number of tables."""
     values: list[int] = []
     for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema"):
         with closing(connection.execute(query)) as rows:

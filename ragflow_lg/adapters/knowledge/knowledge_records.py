@@ -15,7 +15,7 @@ OVERLAP_TOKENS = 32
 
 
 class DatasetRecord(NamedTuple):
-    """A dataset. ``dims`` is 0 until the first vector is stored; ``version`` changes with every change of chunks."""
+    """A dataset. ``dims`` is 0 until the first vector is stored; ``version`` changes whenever its chunks change."""
 
     number: int
     id: str
@@ -93,12 +93,12 @@ _TOKENIZER = "unicode61 remove_diacritics 0 categories ''L* N* M* Co Pc''"
 
 
 def list_datasets(connection: sqlite3.Connection) -> list[DatasetRecord]:
-    """Return all datasets, by name."""
+    """Return all datasets, sorted by name."""
     return [DatasetRecord(*row) for row in connection.execute(_DATASETS + "ORDER BY name")]
 
 
 def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
-    """Return the dataset with a name or else with an id."""
+    """Return the dataset with the given name, or else with the given id."""
     query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
     row = connection.execute(query, (_to_storable(name_or_id),)).fetchone()
     return DatasetRecord(*row) if row else None
@@ -139,7 +139,7 @@ def add_dataset(
 
 
 def set_dims(connection: sqlite3.Connection, dataset: int, dims: int) -> int:
-    """Store the length of a dataset's vectors if it is 0; return the stored length, -1 for a deleted dataset."""
+    """Store the length of a dataset's vectors if it is 0; return the stored length, or -1 for a deleted dataset."""
     connection.execute("UPDATE datasets SET dims = ? WHERE number = ? AND dims = 0", (dims, dataset))
     row = connection.execute("SELECT dims FROM datasets WHERE number = ?", (dataset,)).fetchone()
     return int(row[0]) if row else -1
@@ -155,7 +155,7 @@ def delete_dataset(connection: sqlite3.Connection, dataset: int) -> None:
 
 
 def list_documents(connection: sqlite3.Connection, dataset: int) -> list[DocumentRecord]:
-    """Return the documents of a dataset, by name."""
+    """Return a dataset's documents, sorted by name."""
     rows = connection.execute(
         "SELECT number, id, name, source, hash, metadata, chunks, is_complete FROM documents WHERE dataset = ? "
         "ORDER BY name",
@@ -173,7 +173,7 @@ def open_document(
     metadata: str,
     chunks: int,
 ) -> int:
-    """Return the number of a document to add chunks to; delete an existing document with other content."""
+    """Return the number of a document to add chunks to, after deleting any document with different content."""
     row = connection.execute(
         "SELECT number, hash FROM documents WHERE dataset = ? AND name = ?", (dataset.number, name)
     ).fetchone()
@@ -193,7 +193,7 @@ def open_document(
 def add_chunks(
     connection: sqlite3.Connection, dataset: DatasetRecord, document: int, title: str, chunks: Iterable[NewChunk]
 ) -> None:
-    """Store chunks of a document, except for those that are stored already."""
+    """Store chunks of a document, except for the ones that are already stored."""
     document_id, chunk_count = connection.execute(
         "SELECT id, chunks FROM documents WHERE number = ?", (document,)
     ).fetchone()
@@ -248,7 +248,7 @@ FROM chunks JOIN documents ON documents.number = chunks.document
 
 
 def read_chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, ChunkRecord]:
-    """Return chunks by their numbers."""
+    """Return chunks by number."""
     rows = connection.execute(
         _CHUNKS + "WHERE chunks.number IN (SELECT value FROM json_each(?))", (json.dumps(list(numbers)),)
     )

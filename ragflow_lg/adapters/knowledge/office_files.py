@@ -1,4 +1,4 @@
-"""Conversion of DOCX, PDF and XLSX to blocks of text, with the libraries of the extra ``documents``."""
+"""Conversion of DOCX, PDF and XLSX to blocks of text, with the libraries from the ``documents`` extra."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_TREE_BYTES = 64 * 1024 * 1024
 
 MAX_PAGES = 10_000
 MAX_CELLS = 20_000_000
-"""Maximum number of cells and rows of a file, including empty ones before and between others."""
+"""Maximum number of cells and rows in a file, including empty ones before and between others."""
 
 MAX_ROWS = 1_048_576
 """Excel's maximum number of rows; a file may claim more."""
@@ -32,7 +32,7 @@ _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 
 
 def read_docx(content: bytes) -> list[Block]:
-    """Read a Word document: paragraphs, headings by their style, and rows of tables; each counts as a line."""
+    """Read a Word document: paragraphs, headings (recognized by style) and table rows; each counts as a line."""
     with _converting_errors("python-docx"):
         library: Any = importlib.import_module("docx")
         _check_size(content)
@@ -59,14 +59,14 @@ def read_xlsx(content: bytes) -> list[Block]:
 
 
 def _silence(library: logging.Logger) -> None:
-    """Silence a library's log unless its level is set; errors report what is wrong."""
+    """Silence a library's log unless its level is set, because errors already report the problem."""
     if library.level == logging.NOTSET:
         library.setLevel(logging.CRITICAL)
 
 
 @contextmanager
 def _converting_errors(package: str) -> Generator[None]:
-    """Convert the exceptions of a library to a ServiceError."""
+    """Convert a library's exceptions to a ServiceError."""
     try:
         yield
     except ServiceError:

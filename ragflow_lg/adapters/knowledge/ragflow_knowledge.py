@@ -1,4 +1,4 @@
-"""Search in the datasets of a running RAGFlow over its HTTP API, with exactly its scores.
+"""Search in the datasets of a running RAGFlow server over its HTTP API, with exactly the same scores.
 
 Source: RAGFlow's HTTP API, ``POST /api/v1/retrieval`` and ``GET /api/v1/datasets``.
 """
@@ -20,7 +20,7 @@ from ragflow_lg.services.references import Chunk
 
 PAGE_SIZE = 100
 MAX_PAGES = 200
-"""Maximum number of pages of datasets, or of documents of one dataset."""
+"""Maximum number of pages when listing datasets, or the documents in one dataset."""
 
 NO_DOCUMENT = "-999"
 """RAGFlow's id for a filter without matches; its API rejects unknown ids."""
@@ -58,14 +58,14 @@ class RagflowApiSettings(Struct, frozen=True):
 
 
 class RagflowApiKnowledge:
-    """A `ragflow_lg.services.knowledge.Knowledge` over RAGFlow's API."""
+    """A `ragflow_lg.services.knowledge.Knowledge` that uses RAGFlow's API."""
 
     def __init__(self, settings: RagflowApiSettings, http: HttpClient) -> None:
         self._settings = settings
         self._http = http
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Return datasets of the key's owner; names take precedence over ids."""
+        """Return datasets that belong to the key's owner; names take precedence over ids."""
         if not names_or_ids:
             return {}
         records: list[Dataset] = []
@@ -109,7 +109,7 @@ class RagflowApiKnowledge:
         return _parse_result(cast("dict[str, Any]", data), search.top_n)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Return the metadata of all documents, from the lists of documents."""
+        """Return the metadata of all documents, from the document lists."""
         metadata: dict[str, dict[str, list[str]]] = {}
         for dataset in datasets:
             async for row in self._rows(f"/api/v1/datasets/{quote(dataset.id, safe='')}/documents", "docs"):
@@ -121,7 +121,7 @@ class RagflowApiKnowledge:
         return metadata
 
     async def _rows(self, path: str, key: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield the rows of all pages of a list. The list is the data itself, or its entry ``key``."""
+        """Yield the rows on all pages of a list. The list is the data itself, or its ``key`` entry."""
         for page in range(1, MAX_PAGES + 1):
             query = {"page": str(page), "page_size": str(PAGE_SIZE)}
             data = await self._send("GET", path, query=query)
@@ -197,7 +197,7 @@ def _parse_result(data: Mapping[str, Any], top_n: int) -> SearchResult:
 
 
 def _chunk(row: Mapping[str, Any]) -> Chunk:
-    """Rename the fields of a chunk to those in RAGFlow's canvases."""
+    """Rename a chunk's fields to match RAGFlow's canvases."""
     chunk = {name: next((row[key] for key in keys if row.get(key) is not None), None) for name, keys in _NAMES.items()}
     for name in ("important_kwd", "tag_kwd", "positions"):
         chunk[name] = chunk[name] or []

@@ -1,4 +1,4 @@
-"""The number of candidates of a search, and the scores of rerank models.
+"""The number of candidates in a search, and the scores from rerank models.
 
 Source: RAGFlow's ``rag/nlp/search.py``.
 """
@@ -28,7 +28,7 @@ def compute_window_size(top_n: int, top_k: int, *, is_reranked: bool = False) ->
 
 
 def normalize_scores(scores: Sequence[float]) -> list[float]:
-    """Scale the scores of a rerank model to 0..1, unless they are in this range already.
+    """Scale a rerank model's scores to 0..1, unless they are already in this range.
 
     >>> normalize_scores([-2.0, 0.0, 2.0]), normalize_scores([0.2, 0.9]), normalize_scores([3.0, 3.0])
     ([0.0, 0.5, 1.0], [0.2, 0.9], [1.0, 1.0])

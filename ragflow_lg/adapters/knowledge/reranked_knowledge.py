@@ -43,8 +43,8 @@ class RerankedKnowledge:
         """Search datasets, and rerank the result if there is a ``rerank_id``.
 
         Raises:
-            SettingsError: if the settings do not contain the model, or the inner knowledge base lacks an option.
-            ServiceError: if the model or the inner knowledge base fails.
+            SettingsError: if the settings do not contain the model, or the inner knowledge base does not support an
+            option. ServiceError: if the model or the inner knowledge base fails.
         """
         if not search.rerank_id:
             return await self._inner.search(search)

@@ -1,4 +1,4 @@
-"""Rerank models of endpoints with the API of Cohere, Jina or Text Embeddings Inference."""
+"""Rerank models on endpoints that use the API of Cohere, Jina or Text Embeddings Inference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_DETAIL_CHARS = 300
 
 
 class RerankerSettings(Struct, frozen=True):
-    """The settings of one rerank model; ``/rerank`` is appended to ``base_url``."""
+    """The settings for one rerank model; ``/rerank`` is appended to ``base_url``."""
 
     base_url: str
     model: str = ""
@@ -32,7 +32,7 @@ class RerankerSettings(Struct, frozen=True):
     batch: int = 64
     """Maximum number of texts in one request; the default of Text Embeddings Inference is 32."""
     max_chars: int = 8_000
-    """Texts are truncated to this length."""
+    """Each text is truncated to this length."""
     max_retries: int = 2
     timeout_s: float = 30.0
 
@@ -42,14 +42,14 @@ class RerankerSettings(Struct, frozen=True):
 
 
 class ConfiguredRerankers:
-    """The `ragflow_lg.services.knowledge.Rerankers` of the settings."""
+    """The `ragflow_lg.services.knowledge.Rerankers` from the settings."""
 
     def __init__(self, settings: Mapping[str, RerankerSettings], http: HttpClient) -> None:
         self._settings = settings
         self._http = http
 
     def reranker(self, rerank_id: str) -> EndpointReranker:
-        """Return the model of an id, with or without the provider that RAGFlow appends.
+        """Return the model for an id, with or without the provider that RAGFlow appends.
 
         Raises:
             SettingsError: if the settings do not contain the id.
@@ -60,12 +60,12 @@ class ConfiguredRerankers:
         known = f" Known models: {', '.join(map(repr, self._settings))}." if self._settings else ""
         raise SettingsError(
             f'There is no rerank model {rerank_id!r} in the settings: add [rerankers."{rerank_id}"] with base_url, '
-            f"model and api_key_env, or remove rerank_id from the Retrieval.{known}"
+            f"model and api_key_env, or remove rerank_id from the Retrieval node.{known}"
         )
 
 
 class EndpointReranker:
-    """A `ragflow_lg.services.knowledge.Reranker` of ``[rerankers."ID"]``."""
+    """A `ragflow_lg.services.knowledge.Reranker` for ``[rerankers."ID"]``."""
 
     def __init__(self, id_: str, settings: RerankerSettings, http: HttpClient) -> None:
         self.name = id_
@@ -73,11 +73,11 @@ class EndpointReranker:
         self._http = http
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return the model's score of each text, in order.
+        """Return the model's score for each text, in order.
 
         Raises:
             SettingsError: if the key is missing.
-            ServiceError: if the endpoint fails, or does not score each text once.
+            ServiceError: if the endpoint fails, or does not score each text exactly once.
         """
         settings = self._settings
         if settings.key_variable and not settings.api_key:
@@ -157,7 +157,7 @@ class EndpointReranker:
 
 
 def _seconds(text: str) -> float:
-    """Parse a Retry-After; 0 for a date."""
+    """Parse a Retry-After header; return 0 for a date."""
     try:
         number = float(text)
     except ValueError:

@@ -22,7 +22,7 @@ _READER_VERSION = b"1"
 
 
 class SourceFile(NamedTuple):
-    """A file. ``name`` is the name of the document: the path below the added folder."""
+    """A file. ``name`` is the name of the document: the path within the added folder."""
 
     path: Path
     name: str
@@ -37,7 +37,7 @@ class FileContent(NamedTuple):
 
 
 def list_source_files(path: Path) -> Iterator[SourceFile]:
-    """Yield a file, or all supported files of a folder, sorted, without hidden files and links.
+    """Yield a file, or all supported files in a folder, sorted, except hidden files and links.
 
     A subfolder that cannot be listed is yielded like a file, so that reading it reports the error.
 
@@ -59,7 +59,7 @@ def list_source_files(path: Path) -> Iterator[SourceFile]:
 
 
 def list_unsupported_files(path: Path) -> Iterator[str]:
-    """Yield the names of the files in a folder that are not supported, without hidden files and links."""
+    """Yield the names of unsupported files in a folder, except hidden files and links."""
     if path.is_dir():
         for file, is_supported in _walk(path, None):
             if not is_supported:
@@ -67,7 +67,7 @@ def list_unsupported_files(path: Path) -> Iterator[str]:
 
 
 def _walk(path: Path, entries: tuple[list[str], list[str]] | None) -> Iterator[tuple[SourceFile, bool]]:
-    """Yield each file of a folder, and whether it is supported. ``entries`` are those of the folder, if known."""
+    """Yield each file of a folder, and whether it is supported. ``entries`` are the folder's entries, if known."""
     pending = [(path, "")]
     while pending:  # not recursive, because folders may be nested deeply
         folder, below = pending.pop()
@@ -99,12 +99,12 @@ def read_source(file: SourceFile) -> FileContent:
 
 
 def resolve_source_name(path: Path) -> str:
-    """Return the absolute path of a file or folder as text."""
+    """Return the absolute path of a file or folder as a string."""
     return _text(str(path.resolve()))
 
 
 def is_deleted(source: str) -> bool:
-    """Return whether a file certainly does not exist any more or is a link. An inaccessible file counts as existing."""
+    """Return whether a file definitely no longer exists or is a link. An inaccessible file counts as existing."""
     try:
         return stat.S_ISLNK(os.lstat(source).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -114,7 +114,7 @@ def is_deleted(source: str) -> bool:
 
 
 def _entries(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the sorted names of the folders and files in a folder, without hidden ones and links."""
+    """Return the sorted names of the folders and files in a folder, except hidden ones and links."""
     with os.scandir(folder) as iterator:
         entries = [entry for entry in iterator if not entry.name.startswith(".") and not entry.is_symlink()]
         folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}

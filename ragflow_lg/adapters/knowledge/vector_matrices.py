@@ -1,4 +1,4 @@
-"""The vectors of datasets as matrices in memory, read again after a dataset has changed."""
+"""Dataset vectors as in-memory matrices, read again after a dataset has changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Matrix(NamedTuple):
     vectors: NDArray[np.float32]
 
     def cosines(self, question: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the cosine of each vector and the vector of a question."""
+        """Return the cosine of the angle between each vector and the question's vector."""
         length = float(np.linalg.norm(question))
         return self.vectors @ (question / length if length else question)
 
@@ -40,7 +40,7 @@ class MatrixCache:
         self._lock = threading.Lock()
 
     def get(self, connection: sqlite3.Connection, dataset: DatasetRecord) -> Matrix:
-        """Return the vectors of a dataset in the state that the connection sees."""
+        """Return a dataset's vectors in the state that the connection sees."""
         with self._lock:  # concurrent searches should not read the same vectors twice
             cached = self._matrices.get(dataset.number)
             if cached is not None and cached[0] == dataset.version:

@@ -1,4 +1,4 @@
-"""Word search in the full-text index of a dataset."""
+"""Word search in a dataset's full-text index."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ragflow_lg.adapters.knowledge.knowledge_records import words_table
 Numbers: TypeAlias = NDArray[np.float64]
 
 RRF_K = 60
-"""The usual constant of reciprocal rank fusion: the higher, the less the first ranks stand out."""
+"""The usual constant for reciprocal rank fusion: the higher, the less the first ranks stand out."""
 
 RRF_WINDOW = 32
-"""Number of ranks of each ranking that count. In long rankings, a chunk in the middle of both would beat the first one
+"""Number of ranks that count in each ranking. In long rankings, a chunk in the middle of both would beat the first one
 of a single ranking."""
 
 
@@ -33,7 +33,7 @@ def cosine_scores(cosines: ArrayLike) -> Numbers:
 
 
 def word_scores(bm25: ArrayLike, word_weights: Sequence[float]) -> Numbers:
-    """Scale BM25 scores to 0..1; 1 means that a chunk contains all words of the question and is not too long.
+    """Scale BM25 scores to 0..1; 1 means that a chunk contains all words in the question and is not too long.
 
     The BM25 score of a word that occurs once in a chunk of average length is its weight. Such a chunk with all words
     therefore reaches the sum of the weights.
@@ -55,7 +55,7 @@ def weighted_sum(words: Numbers, vectors: Numbers, keywords_weight: float) -> Nu
 
 
 def reciprocal_ranks(scores: Sequence[Numbers], k: int = RRF_K, window: int = RRF_WINDOW) -> Numbers:
-    """Combine scores by their ranks: the sum of ``1 / (k + rank)``, ranks from 1, for scores above 0 only.
+    """Combine scores by rank: the sum of ``1 / (k + rank)``, with ranks from 1, only for scores above 0.
 
     >>> combined = reciprocal_ranks([np.array([0.9, 0.8]), np.array([0.0, 0.7])])
     >>> bool(combined[1] > combined[0])
@@ -70,23 +70,23 @@ def reciprocal_ranks(scores: Sequence[Numbers], k: int = RRF_K, window: int = RR
 
 
 WordHits: TypeAlias = tuple[NDArray[np.int64], Numbers]
-"""Numbers of chunks, and their scores from 0 to 1."""
+"""Chunk numbers, and the chunks' scores from 0 to 1."""
 
 TITLE_WEIGHT = 0.5
-"""Weight of a word in the name of a document, relative to a word of the text."""
+"""Weight of a word in a document's name, relative to a word in its text."""
 
 MANY_CHUNKS = 20_000
-"""From this number of chunks on, common words are ignored if the question has other words."""
+"""At or above this number of chunks, common words are ignored if the question has other words."""
 
 _COMMON_WEIGHT = math.log(9)
 """Words in more than a tenth of the chunks have a lower weight."""
 
 _MIN_WEIGHT = 1e-6
-"""Weight in SQLite of words that occur in more than half of the chunks."""
+"""Weight that SQLite gives words that occur in more than half of the chunks."""
 
 
 class WordSearch:
-    """A search for some words. SQLite gets them as quoted strings, so that they cannot contain operators."""
+    """A search for some words. They are passed to SQLite as quoted strings, so they cannot contain operators."""
 
     def __init__(self, connection: sqlite3.Connection, dataset: int, words: Sequence[str]) -> None:
         self._connection = connection
@@ -98,8 +98,8 @@ class WordSearch:
     def _select_words(self, words: Sequence[str]) -> Sequence[str]:
         """Compute the weights of the words; remove common words if there are many chunks.
 
-        A word that no chunk contains gets the average weight of the others. By its rarity it would have the highest
-        weight, and a question with such a word could not score well.
+        A word that no chunk contains gets the average weight of the others. Its rarity would otherwise give it the
+        highest weight, and a question with such a word could not score well.
         """
         (count,) = self._connection.execute(f"SELECT count(*) FROM {self._table}_docsize").fetchone()
         rows = self._connection.execute(
@@ -126,7 +126,7 @@ class WordSearch:
         return self._scores(inside, "ORDER BY rank LIMIT ?", json.dumps(list(documents)), count)
 
     def score(self, chunks: Sequence[int]) -> WordHits:
-        """Return the scores of some chunks; chunks without any of the words are omitted."""
+        """Return the scores for some chunks; chunks without any of the words are omitted."""
         return self._scores("AND +rowid IN (SELECT value FROM json_each(?))", "", json.dumps(list(chunks)))
 
     # The plus prevents SQLite from running a separate search for each of these rows.

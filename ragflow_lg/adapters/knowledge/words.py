@@ -1,7 +1,7 @@
-"""Words of texts for the embedded search, for chunks and questions in every script.
+"""Splitting of text into words for the embedded search, for chunks and questions in any script.
 
-Words consist of letters, digits and ``_`` in lower case; English plurals become singular. Text of scripts that are
-written without blanks (Chinese, Japanese, Korean, Thai and others) becomes pairs of neighbouring characters.
+Words consist of letters, digits and ``_`` in lower case; English plurals become singular. Text in scripts that are
+written without spaces (Chinese, Japanese, Korean, Thai and others) becomes pairs of neighbouring characters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from itertools import pairwise
 
 MAX_QUESTION_WORDS = 256
-"""Maximum number of different words of a question."""
+"""Maximum number of different words in a question."""
 
 MAX_QUESTION_CHARS = 20_000
 _MAX_WORD_CHARS = 64
@@ -34,7 +34,7 @@ _CHINESE_FUNCTION_WORDS = re.compile(
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words in their order.
+    """Return the words in order.
 
     >>> split_words("Two Policies of user_id 7")
     ['two', 'policy', 'of', 'user_id', '7']
@@ -55,7 +55,7 @@ def split_words(text: str) -> list[str]:
 
 
 def extract_question_words(question: str) -> list[str]:
-    """Return the different words of a question without question and function words, unless no others remain.
+    """Return the different words in a question without question and function words, unless no others remain.
 
     >>> extract_question_words("How many days of vacation are there?"), extract_question_words("请问年假有多少天？")
     (['day', 'vacation'], ['年假', '天'])
@@ -67,7 +67,7 @@ def extract_question_words(question: str) -> list[str]:
 
 
 def _singular(word: str) -> str:
-    """Remove a plural ending by three rules that seldom change the meaning."""
+    """Remove a plural ending using three rules that seldom change the meaning."""
     if len(word) > 3 and word[-1] == "s" and word[-2] not in "su":
         if word.endswith("ies"):
             return f"{word[:-3]}y"[:_MAX_WORD_CHARS]

@@ -1,7 +1,7 @@
-"""One session with an MCP server over the MCP SDK.
+"""One session with an MCP server, using the MCP SDK.
 
-A task of its own opens and closes the session, because the SDK requires both in the same task. Calls come from any
-task. When the session ends, all pending calls fail.
+A dedicated task opens and closes the session, because the SDK requires both in the same task. Calls can be made from
+any task. When the session ends, all pending calls fail.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ GRACE_S = 0.5
 """How long to wait for the right response after one with an unknown request id."""
 
 MAX_PAGES = 50
-"""Maximum number of pages of the list of tools."""
+"""Maximum number of pages in the list of tools."""
 
 
 class McpLimits(Struct, frozen=True):
-    """Time limits of the handshake and of a call."""
+    """Time limits for the handshake and for a call."""
 
     initialize_s: float = 5.0
     call_s: float = 10.0
@@ -103,7 +103,7 @@ class McpConnection:
         self._notifications: set[asyncio.Task[None]] = set()
         self.loop = asyncio.get_running_loop()
         self._unprocessed: set[int] = set()
-        """Ids of requests that the server certainly did not process."""
+        """Ids of requests that the server definitely did not process."""
         self._unknown_response: asyncio.Future[None] = self.loop.create_future()
         """Resolved by the next response with an unknown request id."""
         self._end_reason: asyncio.Future[str] = self.loop.create_future()
@@ -132,7 +132,7 @@ class McpConnection:
         """Call a tool.
 
         Raises:
-            ServiceError: if the session fails or the server refuses; retryable if the server certainly did nothing.
+            ServiceError: if the session fails or the server refuses; retryable if the server definitely did nothing.
             TimeoutError: with the limit in seconds, if the server does not respond in time.
         """
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
@@ -161,7 +161,7 @@ class McpConnection:
         return tools
 
     async def aclose(self) -> None:
-        """End the session, and the process of a stdio server."""
+        """End the session, and a stdio server's process."""
         self._end("The session was closed.")
         for task in self._notifications:
             task.cancel()
@@ -172,7 +172,7 @@ class McpConnection:
         self.abandon()
 
     def abandon(self) -> None:
-        """Kill the process of a stdio server without waiting, for sessions whose event loop no longer runs."""
+        """Kill a stdio server's process without waiting, for sessions whose event loop no longer runs."""
         group, self._group = self._group, 0
         if group:
             with suppress(ProcessLookupError, PermissionError):
@@ -231,7 +231,7 @@ class McpConnection:
         self._end(self._reason(error) if error is not None else "The session has ended.")
 
     def _reason(self, error: BaseException) -> str:
-        """Describe why the session failed, without texts of the SDK that may contain the URL."""
+        """Describe why the session failed, without any SDK messages that may contain the URL."""
         while isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
         match error:
@@ -294,7 +294,7 @@ class McpConnection:
         """Wait until the response arrives, the session ends or the time is up.
 
         Raises:
-            ServiceError: if the server responds with an unknown request id and not to the only pending call.
+            ServiceError: if the server responds with an unknown request id instead of to the only pending call.
         """
         end, awaited = self.loop.time() + self._limits.call_s, {response, self._end_reason}
         while not any(future.done() for future in awaited) and (remaining_s := end - self.loop.time()) > 0:

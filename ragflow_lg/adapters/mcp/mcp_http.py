@@ -1,7 +1,7 @@
 """The guarded HTTP client of an MCP session.
 
-If a request fails below the SDK, the SDK leaves the caller waiting. Therefore this transport either responds with a
-JSON-RPC error of its own or ends the session.
+If a request fails below the SDK, the SDK leaves the caller waiting. Therefore this transport either returns its own
+JSON-RPC error or ends the session.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _ERROR_CODE = -32050
 _EVENTS = "text/event-stream"
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
-_HINT = "Check url, headers and variables of the server in the settings."
+_HINT = "Check the server's url, headers and variables in the settings."
 
 OnLost = Callable[[str, int | None], None]
-"""Called with the reason when the session must end, and the id of a request that the server did not process."""
+"""Called when the session must end, with the reason and the id of a request that the server did not process."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpHttpSettings:
-    """Settings of one HTTP session. ``max_bytes`` limits a whole response, or each event of a stream."""
+    """Settings for one HTTP session. ``max_bytes`` limits a whole response, or each event of a stream."""
 
     url: str = field(repr=False)
     kind: Literal["sse", "streamable-http"]
@@ -68,14 +68,14 @@ async def open_http_client(
 
 
 def _credentials(settings: McpHttpSettings) -> httpx.Auth | None:
-    """Return the credentials of the URL, unless a header contains others."""
+    """Return the credentials in the URL, unless a header contains others."""
     url = parse_url(settings.url, "URL")
     has_header = any(name.lower() == "authorization" for name in settings.headers)
     return httpx.BasicAuth(url.username, url.password) if url.userinfo and not has_header else None
 
 
 class McpTransport(httpx.AsyncBaseTransport):
-    """The transport of one session."""
+    """The transport for one session."""
 
     def __init__(self, pool: httpcore.AsyncConnectionPool, settings: McpHttpSettings, on_lost: OnLost) -> None:
         self._pool = pool
@@ -86,7 +86,7 @@ class McpTransport(httpx.AsyncBaseTransport):
         self._is_streamable = settings.kind == "streamable-http"
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; the session learns of every failure."""
+        """Send a request; the session is notified of every failure."""
         message = _RequestMessage(request)
         host = repr(request.url.host)
         try:
@@ -99,7 +99,7 @@ class McpTransport(httpx.AsyncBaseTransport):
             self._on_lost(reason, message.id)
             return self._error(message, reason)
         except _FAILURES:
-            return self._error(message, f"{host} did not answer in time, or broke off.")
+            return self._error(message, f"{host} did not answer in time, or closed the connection early.")
         headers = httpx.Headers(answer.headers)
         encoding = headers.get("content-encoding", "identity").strip().lower()
         reason = ""
@@ -155,7 +155,7 @@ class McpTransport(httpx.AsyncBaseTransport):
         return httpx.Response(202) if not message.is_get else httpx.Response(502)
 
     def end_body(self, message: _RequestMessage, reason: str, *, is_stream: bool) -> bytes:
-        """Return the end of an incomplete body: an error for the caller that waits for the response."""
+        """Return an ending for an incomplete body: an error for the caller that is waiting for the response."""
         if not self._is_streamable:
             self._on_lost(reason, None)
             return b""
@@ -190,7 +190,7 @@ class _RequestMessage:
 
 
 class _Body(httpx.AsyncByteStream):
-    """A response body or a stream of events; ends with an error if it is too large or interrupted."""
+    """A response body or an event stream; ends with an error if it is too large or interrupted."""
 
     def __init__(
         self,
@@ -225,14 +225,14 @@ class _Body(httpx.AsyncByteStream):
                     reason = self._too_large
                     break
         except _FAILURES:
-            reason = f"{self._host} broke off."
+            reason = f"{self._host} closed the connection early."
         yield self._transport.end_body(self._message, reason, is_stream=False) if reason else bytes(buffer)
 
     async def _events(self) -> AsyncGenerator[bytes]:
         """Yield complete events only, so that an error event can follow."""
         buffer = bytearray()
         has_ids = False
-        reason = f"{self._host} ended the stream before its answer."
+        reason = f"{self._host} ended the stream before answering."
         try:
             async for chunk in self._answer.aiter_stream():
                 start = max(0, len(buffer) - 3)

@@ -1,8 +1,8 @@
-"""MCP over the standard streams of a child process, which always ends together with this process.
+"""MCP over a child process's standard streams. The child process always ends together with this process.
 
-The child leads a process group of its own. To end it, its input is closed, then the group gets SIGTERM and finally
+The child leads its own process group. To end it, its input is closed, then the group is sent SIGTERM and finally
 SIGKILL. If this process itself dies, even by SIGKILL, a tiny watchdog process kills the group: it reads from a pipe
-that closes with this process.
+that closes when this process ends.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ logger = logging.getLogger(__name__)
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 GRACE_S = 0.75
-"""Time for each step of ending the process."""
+"""Time limit for each step in ending the process."""
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 _WATCHDOG = "import os,sys\nif not os.read(0,1): os.killpg(int(sys.argv[1]),9)"
 _MAX_LOGGED_LINE = 2000
 _LAST_LINES = 5
-"""Number of stderr lines logged as warnings after the process has ended by itself."""
+"""Number of stderr lines logged as warnings after the process has ended unexpectedly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class McpProcessSettings:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All environment variables of the process."""
+        """All of the process's environment variables."""
         return {name: os.environ[name] for name in _INHERITED if name in os.environ} | dict(self.env)
 
 
@@ -134,7 +134,7 @@ async def _read(
             message = JSONRPCMessage.model_validate_json(line)
         except ValidationError:
             if line.strip() and not has_warned:
-                logger.warning("MCP server %s writes lines to stdout that are not messages: %r", name, line[:80])
+                logger.warning("MCP server %s wrote a line to stdout that is not a message: %r", name, line[:80])
                 has_warned = True
             continue
         try:
@@ -178,7 +178,7 @@ async def _log_stderr(process: Process, name: str, last_lines: deque[str]) -> No
 
 
 async def _end(process: Process) -> None:
-    """End the process and its group. If cancelled meanwhile, kill them at once."""
+    """End the process and its group. If cancelled meanwhile, kill them immediately."""
     assert process.stdin is not None
     try:
         process.stdin.close()

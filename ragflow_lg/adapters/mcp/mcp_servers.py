@@ -1,4 +1,4 @@
-"""The MCP servers of the settings. All agents share one session, which starts with the first call.
+"""The MCP servers in the settings. All agents share one session, which starts with the first call.
 
 The first session imports the MCP SDK, which is an optional dependency and slow to load.
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_connection import McpConnection
 
 MAX_SESSIONS = 16
-"""Maximum number of sessions of one server. Each set of canvas headers needs its own session."""
+"""Maximum number of sessions with one server. Each set of canvas headers needs its own session."""
 
 _PROTOCOL_PREFIX = "mcp-"
-"""Prefix of the headers of the protocol itself; only sessions set them."""
+"""Prefix of the protocol's own headers, which only sessions set."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpServerSettings:
-    """Settings of one server: a command or a URL. Commands come only from settings, never from a canvas."""
+    """Settings for one server: a command or a URL. Commands come only from settings, never from a canvas."""
 
     kind: Literal["stdio", "sse", "streamable-http"]
     command: str = ""
@@ -49,7 +49,7 @@ class McpServerSettings:
 
 
 class McpServers(Mapping[str, "McpServer"]):
-    """The servers by the ids that canvases use."""
+    """The servers, keyed by the ids that canvases use."""
 
     def __init__(self, settings: Mapping[str, McpServerSettings], http: GuardedHttpClient) -> None:
         self._servers = {id_: McpServer(id_, server, http) for id_, server in settings.items()}
@@ -88,12 +88,12 @@ class McpServer:
         if allowed is not None and tool not in allowed:
             raise SettingsError(
                 f"The settings do not allow the tool {tool!r} of the MCP server {self._id!r}. "
-                f'Add it to allow of [mcp."{self._id}"].'
+                f'Add it to allow in [mcp."{self._id}"].'
             )
         require("mcp", "An MCP server")
 
     async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
-        """Call a tool, on a new session if the server certainly did not process the call on the old one.
+        """Call a tool, in a new session if the server definitely did not process the call in the old one.
 
         Raises:
             ServiceError: if no session can be opened, the session fails or the server refuses the call.
@@ -172,7 +172,7 @@ class McpServer:
 
 
 def substitute(text: str, variables: Mapping[str, str]) -> str:
-    """Replace ``$name`` and ``${name}`` by variables; unknown names stay unchanged.
+    """Replace ``$name`` and ``${name}`` with variables; unknown names stay unchanged.
 
     >>> substitute("Bearer ${token} $other", {"token": "abc"})
     'Bearer abc $other'
@@ -183,10 +183,10 @@ def substitute(text: str, variables: Mapping[str, str]) -> str:
 def build_headers(
     headers: Mapping[str, str], variables: Mapping[str, str], canvas_headers: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the headers of the settings with their variables, overridden by the headers of a canvas.
+    """Return the headers from the settings with their variables replaced, overridden by a canvas's headers.
 
     Headers without a name or a value are dropped; ``Bearer`` without a token counts as no value. Placeholders in the
-    headers of a canvas refer only to its other headers, so that a canvas cannot read variables of the settings.
+    headers of a canvas refer only to its other headers, so that a canvas cannot read variables from the settings.
 
     Raises:
         ServiceError: for a name or a value that is not valid in HTTP.

@@ -1,6 +1,6 @@
-"""The file of a recording: a run's requests to models, HTTP servers, MCP servers and datasets, and the answers.
+"""The recording file: a run's requests to models, HTTP servers, MCP servers and datasets, and the answers.
 
-The first line is the head. Every exchange is one line, written when the exchange has ended. If the process dies, the
+The first line is the header. Each exchange is one line, written when the exchange has ended. If the process dies, the
 file remains readable; only its last line may be incomplete.
 """
 
@@ -24,7 +24,7 @@ MAX_BYTES = 1024 * 1024 * 1024
 """Size limit of the whole file."""
 
 MAX_NUMBER = 10**9
-"""Limit on tokens, calls, requests and seconds. Larger values of a service are recorded as this one."""
+"""Limit on tokens, calls, requests and seconds. Larger values from a service are recorded as this limit."""
 
 _Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 _Number: TypeAlias = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
@@ -40,7 +40,7 @@ class _Head(_Record):
 
 
 class ToolsLine(_Record):
-    """Addresses of the tools' services, and the services with a key."""
+    """Addresses of the tools' services, and the services that have a key."""
 
     kind: Literal["tools"] = "tools"
     endpoints: dict[str, str] = Field(default_factory=dict[str, str])
@@ -74,7 +74,7 @@ class ModelLine(_Record):
 
 
 class ServerLine(_Record):
-    """The permission to call a tool of an MCP server.
+    """Permission to call an MCP server's tool.
 
     ``error`` is the reason if the tool is not permitted. Without a tool, the line records that there is no such server.
     """
@@ -101,7 +101,7 @@ class FailureRecord(_Record):
 
     @classmethod
     def of(cls, error: ServiceError | SettingsError, redactor: Redactor, *, is_setting: bool = False) -> FailureRecord:
-        """Return the record of an error, without secrets."""
+        """Return the record of an error, with secrets removed."""
         text = redactor.text(str(error))
         if isinstance(error, SettingsError):
             return cls(text=text, is_setting=is_setting)
@@ -109,7 +109,7 @@ class FailureRecord(_Record):
 
 
 class PieceRecord(_Record):
-    """A piece of an answer with more than text."""
+    """A piece of an answer that contains more than text."""
 
     text: str = ""
     is_thinking: bool = False
@@ -177,12 +177,12 @@ class ServerAnswerRecord(_Record):
 
 
 class CallLine(_Exchange):
-    """A call of an MCP server's tool."""
+    """A call to an MCP server's tool."""
 
     kind: Literal["call"] = "call"
     answer: ServerAnswerRecord | None = None
     timeout_s: _Number | None = None
-    """The limit that the call exceeded, None if it did not time out."""
+    """The limit that the call exceeded, or None if it did not time out."""
 
     def raise_failure(self) -> None:
         """Raise the error of the recorded call, a TimeoutError if it timed out."""
@@ -201,7 +201,7 @@ class DatasetEntry(_Record):
 
 
 class DatasetsLine(_Exchange):
-    """A look-up of datasets by name or id: the dataset for each, None for an unknown one."""
+    """A dataset lookup by name or id: the dataset for each, or None for an unknown one."""
 
     kind: Literal["datasets"] = "datasets"
     datasets: list[DatasetEntry | None] | None = None
@@ -212,19 +212,19 @@ class SearchRecord(_Record):
 
     chunks: list[Any] = Field(default_factory=list[Any])
     documents: list[tuple[Any, Any, Any]] = Field(default_factory=list[tuple[Any, Any, Any]])
-    """Name, id and number of chunks of each document."""
+    """Name, id and number of chunks for each document."""
     total: int = 0
 
 
 class SearchLine(_Exchange):
-    """A search of datasets."""
+    """A dataset search."""
 
     kind: Literal["search"] = "search"
     found: SearchRecord | None = None
 
 
 class MetadataLine(_Exchange):
-    """The metadata of all documents of some datasets: key -> value -> document ids."""
+    """The metadata of all documents in some datasets: key -> value -> document ids."""
 
     kind: Literal["metadata"] = "metadata"
     metadata: dict[str, dict[str, list[str]]] | None = None
@@ -243,12 +243,14 @@ class CassetteWriter:
         """Create the file, or overwrite a recording.
 
         Raises:
-            CassetteError: if the path is a file of another kind, or cannot be written.
+            CassetteError: if the path is another kind of file, or cannot be written.
         """
         self.path = path
         try:
             if path.exists() and not _is_cassette(path):
-                raise CassetteError(f"{str(path)!r} is not a recording and is not overwritten; name another file.")
+                raise CassetteError(
+                    f"{str(path)!r} is not a recording and will not be overwritten; choose another file."
+                )
             self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
         except (OSError, ValueError) as error:
             raise self._error(error) from None
@@ -288,7 +290,7 @@ class CassetteWriter:
 
 
 def read_cassette(path: Path) -> list[tuple[int, Line]]:
-    """Return the lines after the head with their line numbers. An incomplete last line is ignored.
+    """Return the lines after the header with their line numbers. An incomplete last line is ignored.
 
     Raises:
         CassetteError: if the file cannot be read, or a line is damaged.
@@ -304,7 +306,7 @@ def read_cassette(path: Path) -> list[tuple[int, Line]]:
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
     head = file.readline(MAX_LINE_CHARS)
     if not head.endswith(b"\n") or not _is_head(head):
-        raise CassetteError(f"{str(path)!r} is not a recording of ragflow-lg (line 1 should be its head).")
+        raise CassetteError(f"{str(path)!r} is not a recording of ragflow-lg (line 1 should be its header).")
     number, size = 1, 0
     while data := file.readline(MAX_LINE_CHARS):
         number += 1
@@ -335,7 +337,7 @@ def _parse_line(path: Path, number: int, data: bytes) -> Line:
 
 
 def _is_cassette(path: Path) -> bool:
-    """Return whether a file may be overwritten: it is a recording, or empty."""
+    """Return whether a file may be overwritten because it is a recording or empty."""
     with path.open("rb") as file:
         head = file.readline(1000)
     return not head or _is_head(head)

@@ -1,4 +1,4 @@
-"""Requests in the form of a recording: plain JSON without secrets, which can be compared."""
+"""Requests as a recording stores them: plain JSON without secrets, which can be compared."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def http_request(request: HttpRequest, redactor: Redactor) -> dict[str, Any]:
 
 
 def call_request(server: str, tool: str, arguments: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """Return a call of an MCP server's tool as JSON. The redactor learns its secrets."""
+    """Return a call to an MCP server's tool as JSON. The redactor learns its secrets."""
     value = {"server": server, "tool": tool, "arguments": dict(arguments)}
     redactor.learn_from(value)
     return _clean(value, redactor)
 
 
 def datasets_request(names_or_ids: Sequence[str], redactor: Redactor) -> dict[str, Any]:
-    """Return a look-up of datasets as JSON."""
+    """Return a dataset lookup as JSON."""
     return _clean({"names": list(names_or_ids)}, redactor)
 
 
 def search_request(search: DatasetSearch, redactor: Redactor) -> dict[str, Any]:
-    """Return a search of datasets as JSON.
+    """Return a dataset search as JSON.
 
     ``document_ids`` is an empty list for a search of no documents, and absent for a search of all documents.
     """
@@ -75,7 +75,7 @@ def search_request(search: DatasetSearch, redactor: Redactor) -> dict[str, Any]:
 
 
 def metadata_request(datasets: Sequence[Dataset], redactor: Redactor) -> dict[str, Any]:
-    """Return a request for the metadata of datasets as JSON."""
+    """Return a request for dataset metadata as JSON."""
     return _clean({"datasets": _dataset_fields(datasets)}, redactor)
 
 
@@ -113,7 +113,7 @@ def is_same(recorded: Any, actual: Any) -> bool:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Return whether a text matches a pattern in which each redaction mark stands for any text."""
+    """Return whether text matches a pattern in which each redaction mark stands for any text."""
     first, *rest = pattern.split(REDACTED)
     if not rest or not text.startswith(first):
         return False
@@ -141,7 +141,7 @@ _ABSENT = object()
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the single values of a request with their paths."""
+    """Yield the individual values in a request with their paths."""
     return islice(_walk(value, path), MAX_LEAVES)
 
 
@@ -169,7 +169,7 @@ def _describe(path: str, before: Any, now: Any) -> str:
 
 
 def _excerpt(value: Any, around: int) -> str:
-    """Return a value in quotes, of a long text the part around an offset."""
+    """Return a value in quotes; if it is long, only the part around an offset."""
     text = value if isinstance(value, str) else json.dumps(value)
     begin = max(0, around - MAX_SHOWN_CHARS // 3) if len(text) > MAX_SHOWN_CHARS else 0
     end = begin + MAX_SHOWN_CHARS

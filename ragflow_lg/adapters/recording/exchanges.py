@@ -32,7 +32,7 @@ A = TypeVar("A")
 L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
 
 DatasetRow: TypeAlias = Sequence[Dataset | None]
-"""The dataset of each requested name or id, None for unknown ones."""
+"""The dataset for each requested name or id, or None for unknown ones."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Exchange(Generic[A, L]):
     describe: Callable[[Mapping[str, Any]], str]
     """Returns a description of a request for error messages."""
     encode: Callable[[A, Redactor], dict[str, Any]]
-    """Returns the fields of the line for an answer, without secrets."""
+    """Returns the line's fields for an answer, without secrets."""
     decode: Callable[[L], A | None]
-    """Returns the answer of a line, None if it has none."""
+    """Returns the answer in a line, or None if it has none."""
     failures: tuple[type[Exception], ...] = (ServiceError,)
     """Errors that are recorded and replayed. After other errors the request counts as stopped."""
     replays_settings_errors: bool = False
@@ -85,7 +85,7 @@ def _encode_usage(usage: Usage | None) -> tuple[int, int, int, float] | None:
 
 
 def decode_piece(piece: str | PieceRecord) -> ChatDelta:
-    """Return the piece of a record."""
+    """Return the piece in a record."""
     if isinstance(piece, str):
         return ChatDelta(piece)
     usage = Usage(*piece.usage) if piece.usage is not None else None
@@ -130,7 +130,7 @@ HTTP = Exchange(
 )
 
 
-# Tools of MCP servers
+# MCP server tools
 
 
 def _encode_server_answer(answer: ServerAnswer, redactor: Redactor) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _decode_search(line: SearchLine) -> SearchResult | None:
 
 
 def _encode_metadata(metadata: Metadata, redactor: Redactor) -> dict[str, Any]:
-    """Return the metadata line. The values of a key with the name of a secret are removed."""
+    """Return the metadata line. If a key's name suggests a secret, its values are removed."""
     encoded: dict[str, dict[str, list[str]]] = {}
     for key, values in metadata.items():
         entry = encoded.setdefault(redactor.text(key), {})

@@ -1,4 +1,4 @@
-"""The player of a recording, which replaces models, network, MCP servers, datasets and keys."""
+"""Replay of a recording in place of models, the network, MCP servers, datasets and keys."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Track:
             self._by_request.setdefault((line.node, digest(line.request)), []).append(index)
 
     def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Any:
-        """Return the next unused exchange for a request, None if there is no such exchange."""
+        """Return the next unused exchange for a request, or None if there is no such exchange."""
         for candidates in self._candidates(caller, request, is_loose=is_loose):
             unused = [index for index in candidates if index not in self.used]
             at_position = [index for index in unused if self.lines[index][1].position == caller.position]
@@ -68,7 +68,7 @@ class _Track:
             yield of_node
 
     def count(self, caller: Caller, request: dict[str, Any]) -> int:
-        """Return how often the node made the same request."""
+        """Return how many times the node made the same request."""
         return len(self._by_request.get((caller.node, digest(request)), []))
 
     def nearest(self, caller: Caller, request: dict[str, Any]) -> tuple[int, ExchangeLine, str] | None:
@@ -86,24 +86,24 @@ class _Track:
 
 
 class _NoService:
-    """The service under a player, which never calls it."""
+    """A placeholder for the service that a player replaces."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"a player calls no service, but {name!r} was read")
+        raise AssertionError(f"a player does not call services, but {name!r} was read")
 
 
 _NO_SERVICE: Any = _NoService()
 
 
 class Player:
-    """A player of a recording.
+    """Replays a recording.
 
-    In strict mode a request has to equal one of the same node. Each recorded answer is used once, in the order of the
-    requests, those of the same round and call first. In loose mode a request without an equal one gets the next answer
-    of its node.
+    In strict mode, a request must equal a recorded request from the same node. Each recorded answer is used once, in
+    request order, starting with answers from the same round and call. In loose mode, a request without an equal one
+    gets its node's next answer.
 
     Attributes:
-        problems: Failed requests, including those whose error the canvas handled.
+        problems: Failed requests, including ones whose error the canvas handled.
     """
 
     def __init__(self, path: Path, redactor: Redactor, *, is_loose: bool = False) -> None:
@@ -134,7 +134,7 @@ class Player:
         return sum(len(track.lines) - len(track.used) for track in self._tracks.values())
 
     def services(self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies) -> Services:
-        """Return services with the answers, dates and seeds of the recording."""
+        """Return services with the answers, dates and seeds from the recording."""
         servers: dict[str, ToolServer] = {id_: _NO_SERVICE for id_, tool in self._servers if tool is not None}
         services = Services(
             _NO_SERVICE,
@@ -202,7 +202,7 @@ class Player:
         return line
 
     def find_server(self, id_: str, servers: Mapping[str, ToolServer]) -> ToolServer:
-        """Return a server of any id, so that `check_tool` can report a server that was not recorded.
+        """Return a server for any id, so that `check_tool` can report a server that was not recorded.
 
         Raises:
             KeyError: if the server was missing in the recorded run.
@@ -230,7 +230,7 @@ class Player:
             )
 
     def local_time(self, clock: Clock) -> str:
-        """Return the next recorded local time; after the last one, that of the clock."""
+        """Return the next recorded local time; after the last one, the clock's time."""
         return self._dates.popleft() if self._dates else clock.local_time()
 
     def seed(self, ids: Ids) -> int:
@@ -245,7 +245,7 @@ class Player:
         position = f" (round or call {caller.position})" if caller.position else ""
         subject = f"Node {caller.node!r}{position}: this request ({kind.describe(request)})"
         if count := track.count(caller, request):
-            raise self._problem(f"{subject} is made more often than it was recorded ({count}).")
+            raise self._problem(f"{subject} was made more often than it was recorded ({count}).")
         nearest = track.nearest(caller, request)
         if nearest is None:
             raise self._problem(f"{subject} was not recorded; the recording has no request of this kind.")

@@ -1,4 +1,4 @@
-"""The recorder of everything that a run requests from services, and of their answers."""
+"""Recording of everything that a run requests from services, and of their answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ragflow_lg.services.tool_server import ToolServer
 
 
 class Recorder:
-    """A recorder of services. It removes the secrets that the redactor knows or detects."""
+    """Records services. Removes the secrets that the redactor knows or detects."""
 
     def __init__(self, writer: CassetteWriter, redactor: Redactor) -> None:
         self.redactor = redactor
@@ -37,7 +37,7 @@ class Recorder:
         self._servers: set[ServerLine] = set()
 
     def wrap(self, services: Services) -> Services:
-        """Return services that do the same and are recorded."""
+        """Return services that behave the same and are recorded."""
         tools = services.tools
         if tools.endpoints or tools.keys:
             for key in tools.keys.values():
@@ -98,7 +98,7 @@ class Recorder:
                 await pieces.aclose()
 
     def _begin(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
-        """Count a request. Return the fields that all lines of exchanges have."""
+        """Count a request. Return the fields that all exchange lines have."""
         self._order += 1
         return {"order": self._order, "node": caller.node, "position": caller.position, "request": request}
 
@@ -125,7 +125,7 @@ class Recorder:
             self._writer.write(line)
 
     def find_server(self, id_: str, servers: Mapping[str, ToolServer]) -> ToolServer:
-        """Return an MCP server. Record a missing one.
+        """Return an MCP server. If it does not exist, record that.
 
         Raises:
             KeyError: if there is no such server.
@@ -166,5 +166,5 @@ class Recorder:
 
 
 def _limit_s(error: TimeoutError) -> float:
-    """Return the limit that a server's timeout error contains."""
+    """Return the limit in a server's timeout error."""
     return float(error.args[0]) if error.args and isinstance(error.args[0], int | float) else 0.0

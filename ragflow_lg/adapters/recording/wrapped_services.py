@@ -1,4 +1,4 @@
-"""Services of one caller that go through a recorder or a player."""
+"""One caller's services, wrapped by a recorder or a player."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def wrap_services(tape: Tape, services: Services) -> Services:
 
 
 class _Models:
-    """`ragflow_lg.services.chat.ChatModels` of a caller."""
+    """`ragflow_lg.services.chat.ChatModels` for a caller."""
 
     def __init__(self, tape: Tape, caller: Caller, models: ChatModels) -> None:
         self._tape = tape
@@ -111,7 +111,7 @@ class _Models:
 
 
 class _Chat:
-    """`ragflow_lg.services.chat.ChatModel` of a caller."""
+    """`ragflow_lg.services.chat.ChatModel` for a caller."""
 
     def __init__(self, tape: Tape, caller: Caller, llm_id: str, model: Any) -> None:
         self._tape = tape
@@ -132,7 +132,7 @@ class _Chat:
 
 
 class _Http:
-    """`ragflow_lg.services.http.HttpClient` of a caller."""
+    """`ragflow_lg.services.http.HttpClient` for a caller."""
 
     def __init__(self, tape: Tape, caller: Caller, client: HttpClient) -> None:
         self._tape = tape
@@ -145,7 +145,7 @@ class _Http:
 
 
 class _Servers(Mapping[str, ToolServer]):
-    """The MCP servers of a caller."""
+    """The MCP servers for a caller."""
 
     def __init__(self, tape: Tape, caller: Caller, servers: Mapping[str, ToolServer]) -> None:
         self._tape = tape
@@ -163,7 +163,7 @@ class _Servers(Mapping[str, ToolServer]):
 
 
 class _Server:
-    """`ragflow_lg.services.tool_server.ToolServer` of a caller."""
+    """`ragflow_lg.services.tool_server.ToolServer` for a caller."""
 
     def __init__(self, tape: Tape, caller: Caller, id_: str, server: ToolServer) -> None:
         self._tape = tape
@@ -183,7 +183,7 @@ class _Server:
 
 
 class _Knowledge:
-    """`ragflow_lg.services.knowledge.Knowledge` of a caller."""
+    """`ragflow_lg.services.knowledge.Knowledge` for a caller."""
 
     def __init__(self, tape: Tape, caller: Caller, knowledge: Knowledge) -> None:
         self._tape = tape
@@ -210,7 +210,7 @@ class _Knowledge:
 
 
 class _Clock:
-    """`ragflow_lg.services.services.Clock` with the dates of the tape."""
+    """`ragflow_lg.services.services.Clock` with the dates from the tape."""
 
     def __init__(self, tape: Tape, clock: Clock) -> None:
         self._tape = tape
@@ -223,7 +223,7 @@ class _Clock:
 
 
 class _Ids:
-    """`ragflow_lg.services.services.Ids` with the seeds of the tape."""
+    """`ragflow_lg.services.services.Ids` with the seeds from the tape."""
 
     def __init__(self, tape: Tape, ids: Ids) -> None:
         self._tape = tape

@@ -186,7 +186,7 @@ class OtelSpans(RunCallbacks):
     # Agents
 
     def _agent(self, spans: _OpenSpans, run: RunInfo, record: AgentRecord) -> Span:
-        """Return the span of the agent: its node's, or for an agent used as a tool its own, below the tool call."""
+        """Return the agent's span: its node's span, or its own span below the tool call if it is used as a tool."""
         spans.agents.add(record.visit)
         if record.caller:
             return self._nested_agent(spans, record)
@@ -316,7 +316,7 @@ def _node_key(event: NodeStarted | NodeFinished) -> _Key:
 
 
 def _agent_key(record: AgentRecord) -> _Key:
-    """Identify an agent of the run by its visit and the tool call that it serves."""
+    """Identify an agent in the run by its visit and the tool call that it serves."""
     return (str(record.visit), record.caller)
 
 

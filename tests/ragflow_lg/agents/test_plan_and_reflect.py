@@ -48,8 +48,8 @@ async def test_calls_next_to_complete_task_are_made() -> None:
     [
         ("I would look it up.", "Respond with a JSON list of calls"),
         ("[]", "Respond with a JSON list of calls"),
-        ('[{"tool": "look_up_0"}]', "Entry 1 of your list has no name"),
-        ("[1]", "Entry 1 of your list has no name"),
+        ('[{"tool": "look_up_0"}]', "Entry 1 in your list has no name"),
+        ("[1]", "Entry 1 in your list has no name"),
     ],
 )
 async def test_an_invalid_plan_costs_a_round_and_is_reported_to_the_model(reply: str, problem: str) -> None:

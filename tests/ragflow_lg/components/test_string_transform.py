@@ -43,7 +43,7 @@ async def test_split_cuts_at_every_delimiter(value: Any, delimiters: Any, expect
 
 @pytest.mark.parametrize("value", [5, ["a"], {"a": 1}, True])
 async def test_only_text_is_split(value: Any) -> None:
-    assert "must be a text" in await split(value)
+    assert "must be a string" in await split(value)
 
 
 async def test_a_blank_reference_splits_an_empty_text() -> None:

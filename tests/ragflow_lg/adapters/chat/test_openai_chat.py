@@ -182,7 +182,7 @@ async def test_a_stream_is_complete_with_a_finish_reason_or_done() -> None:
     async with mock_endpoint(raw_stream(text), raw_stream(text, stop, end="")) as (_, chat):
         assert [await collect(chat) for _ in range(2)] == [[ChatDelta("a [DONE] ")]] * 2
     async with mock_endpoint(raw_stream(text, end=""), raw_stream()) as (_, chat):
-        for message in ("broke off", "ends before the first choice"):
+        for message in ("stopped early", "ends before the first choice"):
             with pytest.raises(ServiceError, match=message):
                 await collect(chat)
 

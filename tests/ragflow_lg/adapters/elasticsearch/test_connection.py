@@ -24,7 +24,7 @@ def error_route(status: int, kind: str, reason: str) -> Route:
 FAULTS: dict[str, tuple[Any, str]] = {
     "wrong password": (error_route(401, "security_exception", "bad credentials"), r"bad credentials.*api_key"),
     "forbidden": (error_route(403, "security_exception", "no right"), r"reading ragflow_t1 is not allowed.*api_key"),
-    "missing index": (error_route(404, "index_not_found_exception", "no such index [x]"), r"no such index.*tenant of"),
+    "missing index": (error_route(404, "index_not_found_exception", "no such index [x]"), r"no such index.*tenant in"),
     "older server": (
         error_route(400, "media_type_header_exception", "Invalid"),
         r"version is not supported by the client for Elasticsearch 8",
@@ -39,7 +39,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "refused": (error_route(400, "parsing_exception", "odd"), r"rejects the search \(400 parsing_exception: odd\)"),
     "other dimensions": (
         error_route(400, "illegal_argument_exception", "vector has a different dimension [8] than [4]"),
-        r"different dimension.*embedding_model of \[datasets",
+        r"different dimension.*embedding_model in \[datasets",
     ),
     "a page of a proxy": (
         Route("", headers={**HEADERS, "Content-Type": "text/html"}, body="<html>"),
@@ -48,8 +48,8 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "odd type": (Route("", headers={**HEADERS, "Content-Type": "image/png"}, body="x"), "response cannot be parsed"),
     "no JSON": (Route("", headers=HEADERS, body="{"), "response cannot be parsed"),
     "a list": (Route("", headers=HEADERS, body="[]"), "not a JSON object"),
-    "cut off": (Route("", raw=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"), "broke off"),
-    "timed out": ({"timed_out": True}, "exceeded the time limit of the server"),
+    "cut off": (Route("", raw=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"), "valid, complete HTTP"),
+    "timed out": ({"timed_out": True}, "exceeded the server's time limit"),
     "partial shards": (
         {"_shards": {"total": 2, "failed": 1, "failures": [{"reason": {"reason": "disk"}}]}},
         r"1 of its shards failed \(disk\), so chunks are missing",

@@ -148,14 +148,14 @@ async def test_vectors_of_another_length_are_rejected(
     knowledge: ElasticsearchKnowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(knowledge, "_embedders", WordEmbedders(WordEmbedder(16)))
-    with pytest.raises(ServiceError, match=r"vector does not fit the index.*embedding_model of \[datasets"):
+    with pytest.raises(ServiceError, match=r"vector does not fit the index.*embedding_model in \[datasets"):
         await search(knowledge, "bicycle room")
 
 
 async def test_the_error_names_a_missing_index(knowledge: ElasticsearchKnowledge) -> None:
     datasets = await knowledge.datasets(["guide"])
     unknown = datasets["guide"]._replace(tenant="nobody")
-    with pytest.raises(ServiceError, match=r"no such index \[ragflow_nobody\].*tenant of \[datasets"):
+    with pytest.raises(ServiceError, match=r"no such index \[ragflow_nobody\].*tenant in \[datasets"):
         await knowledge.search(DatasetSearch("bicycle", (unknown,)))
 
 

@@ -316,7 +316,7 @@ class TestLimits:
     async def test_huge_headers_are_rejected(self) -> None:
         raw = b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 300_000 + b"\r\n\r\n"
         async with HttpServer([Route("/", raw=raw)]).running() as server:
-            assert "valid HTTP" in str(await send_error(client_of(server), get()))
+            assert "valid, complete HTTP" in str(await send_error(client_of(server), get()))
 
 
 class TestDecoding:
@@ -370,8 +370,8 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("route", "message"),
         [
-            (Route("/", raw=b"SSH-2.0-OpenSSH\r\n"), "valid HTTP"),
-            (Route("/", pieces=[b"x"], headers={"Content-Length": "10"}, breaks=True), "broke off"),
+            (Route("/", raw=b"SSH-2.0-OpenSSH\r\n"), "valid, complete HTTP"),
+            (Route("/", pieces=[b"x"], headers={"Content-Length": "10"}, breaks=True), "valid, complete HTTP"),
         ],
     )
     async def test_broken_responses_are_retryable(self, route: Route, message: str) -> None:

@@ -136,7 +136,7 @@ def test_the_repr_of_settings_contains_no_secrets() -> None:
 def test_only_allowed_tools_pass_the_check() -> None:
     server = server_of(McpServerSettings("stdio", "cmd", allow=("read",)))
     server.check("read")
-    with pytest.raises(SettingsError, match=r"'write' of the MCP server 's'. Add it to allow of \[mcp.\"s\"\]"):
+    with pytest.raises(SettingsError, match=r"'write' of the MCP server 's'. Add it to allow in \[mcp.\"s\"\]"):
         server.check("write")
 
 

@@ -158,7 +158,7 @@ def test_only_recordings_are_overwritten(path: Path, tmp_path: Path) -> None:
     assert read_cassette(path) == []
     other = tmp_path / "canvas.json"
     other.write_text('{"components": {}}')
-    with pytest.raises(CassetteError, match="is not a recording and is not overwritten"):
+    with pytest.raises(CassetteError, match="is not a recording and will not be overwritten"):
         CassetteWriter(other)
     assert other.read_text() == '{"components": {}}'
     (tmp_path / "empty").touch()
