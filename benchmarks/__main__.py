@@ -1,4 +1,4 @@
-"""Run all benchmarks and print a table. Every ratio is that of pairs measured one after the other in this run."""
+"""Run all benchmarks and print a table. Every ratio compares pairs that were measured consecutively in the same run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CATALOG = load_catalog()
 
 
 def _ours(document: Mapping[str, Any]) -> Callable[[], Awaitable[None]]:
-    """Return a function that plays a canvas and encodes all events as JSON."""
+    """Return a function that runs a canvas and encodes all events as JSON."""
     runner = Runner(compile_canvas(document, CATALOG), services_of())
 
     async def play() -> None:
@@ -50,7 +50,7 @@ def _theirs(graph: Any) -> Callable[[], Awaitable[None]]:
 async def _pairs(
     ours: Callable[[], Awaitable[None]], theirs: Callable[[], Awaitable[None]]
 ) -> tuple[float, float, float]:
-    """Return both medians in seconds and the median of the pairwise ratios, measured in turn after a warm-up."""
+    """Return both medians in seconds and the median of the pairwise ratios, measured alternately after a warm-up."""
     a: list[float] = []
     b: list[float] = []
     for _ in range(ROUNDS + 2):
@@ -94,7 +94,7 @@ async def _delta_to_event() -> Sequence[float]:
 
 
 async def _agent_rows() -> None:
-    """Print rounds of a model and calls of a tool. The model answers at once, so only the engine takes time."""
+    """Print timings for model rounds and tool calls. The model answers immediately, so only the engine takes time."""
     components = agents.catalog()
     for name, rounds, width in (("agent, 40 rounds of 1 call", 40, 1), ("agent, 4 rounds of 50 calls", 4, 50)):
         model = agents.CallingModel(rounds, width)
@@ -115,7 +115,7 @@ async def _agent_rows() -> None:
 
 
 async def _first_delta_ms() -> float:
-    """Return the median time from the start of a turn to the first piece of a model that answers at once."""
+    """Return the median time from the start of a turn to the first piece from a model that answers immediately."""
     runner = Runner(compile_canvas(canvases.streaming(), CATALOG), services_of(_TimedModel()))
     times: list[float] = []
     for _ in range(ROUNDS):
@@ -129,7 +129,7 @@ async def _first_delta_ms() -> float:
 
 
 async def _round_ms(document: Mapping[str, Any], query: str, rounds: int) -> float:
-    """Return the median time of three turns per round, with all events as JSON."""
+    """Return the median time per round over three turns, with all events encoded as JSON."""
     runner = Runner(compile_canvas(document, CATALOG), services_of())
     times: list[float] = []
     for _ in range(3):
@@ -155,7 +155,7 @@ async def _first_event() -> float:
 
 
 def _compile_ms(size: int) -> tuple[float, float]:
-    """Return the median times of a canvas and of the same graph by hand."""
+    """Return the median compile times for a canvas and for the same graph written by hand."""
     document = canvases.chain(size)
     ours: list[float] = []
     theirs: list[float] = []

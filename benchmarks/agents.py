@@ -78,7 +78,7 @@ class CallingModel:
 
 
 def agent(rounds: int) -> dict[str, Any]:
-    """Return a canvas: Begin, an Agent with a tool, and a Message that shows its answer."""
+    """Return a canvas with Begin, an Agent with a tool, and a Message that shows the answer."""
     params = {
         "prompts": "{sys.query}",
         "max_rounds": rounds,
@@ -95,12 +95,12 @@ def agent(rounds: int) -> dict[str, Any]:
 
 @langchain_tool("echo_0")
 async def _echo(query: str) -> str:
-    """Repeat a text."""
+    """Repeat the text."""
     return query
 
 
 def agent_by_hand(model: CallingModel) -> Any:
-    """Return the graph of LangGraph's guide: a model node and a ToolNode; without limits and events."""
+    """Return the graph from LangGraph's guide: a model node and a ToolNode, without limits or events."""
 
     async def ask(state: MessagesState) -> MessagesState:
         calls = model.calls(sum(isinstance(message, AIMessage) for message in state["messages"]))

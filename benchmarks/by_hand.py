@@ -27,7 +27,7 @@ def _constant(name: str) -> Any:
 
 
 def chain(length: int) -> Any:
-    """Return a chain of ``length`` nodes after a first one."""
+    """Return a first node followed by a chain of ``length`` nodes."""
     builder, previous = StateGraph(State), START
     for name in ["begin", *(f"n{i}" for i in range(length))]:
         builder.add_node(name, _constant(name))

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def component(name: str, params: dict[str, Any], downstream: list[str]) -> dict[str, Any]:
-    """Return a component of a document."""
+    """Return a component for a document."""
     return {"obj": {"component_name": name, "params": params}, "downstream": downstream}
 
 
@@ -15,7 +15,7 @@ def _transform(downstream: list[str]) -> dict[str, Any]:
 
 
 def document(components: dict[str, Any]) -> dict[str, Any]:
-    """Return a document of these components."""
+    """Return a document with these components."""
     return {"components": components, "globals": {}}
 
 
@@ -27,7 +27,7 @@ def chain(length: int) -> dict[str, Any]:
 
 
 def fan_out(width: int) -> dict[str, Any]:
-    """Return Begin, ``width`` parallel StringTransforms and one that joins them."""
+    """Return Begin, ``width`` parallel StringTransforms and a StringTransform that joins them."""
     ids = [f"n{i}" for i in range(width)]
     nodes = {id_: _transform(["join"]) for id_ in ids}
     return document({"begin": component("Begin", {}, ids), **nodes, "join": _transform([])})

@@ -1,7 +1,7 @@
-"""Quality and speed of searches in the embedded knowledge base: ``python -m benchmarks.knowledge``.
+"""Quality and speed of embedded knowledge base searches: ``python -m benchmarks.knowledge``.
 
 Quality: known-item questions over generated chunks, as hit@5 and mean reciprocal rank. Speed: indexed chunks per
-second, latency of a hybrid search, and memory; each size in its own process.
+second, hybrid search latency, and memory; each size is measured in a separate process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPEED_QUESTIONS = 200
 
 
 class PlainHashing(HashingEmbedder):
-    """The hashing embedder without the rule that its vectors never decide alone, to measure their worth."""
+    """The hashing embedder without the rule that its vectors never decide alone, to measure how useful they are."""
 
     is_stand_in = False
 
@@ -45,7 +45,7 @@ class OneEmbedder:
 
 
 def fill(path: Path, texts: Sequence[str], fusion: Fusion = "weighted") -> tuple[EmbeddedKnowledge, Mapping[str, int]]:
-    """Create a knowledge base of texts; return it with the number of each text by its content."""
+    """Create a knowledge base from texts; return it and a mapping from each text's content to its number."""
     knowledge, embedder = EmbeddedKnowledge(path, OneEmbedder(), fusion=fusion), HashingEmbedder()
     with knowledge.database.writing() as connection:
         dataset = add_dataset(connection, "bench", HASHING_MODEL)
@@ -63,7 +63,7 @@ def fill(path: Path, texts: Sequence[str], fusion: Fusion = "weighted") -> tuple
 async def answer_ranks(
     knowledge: EmbeddedKnowledge, numbers: Mapping[str, int], questions: Sequence[Question], weight: float
 ) -> list[int]:
-    """Return the rank of each answer, from 1; 0 for answers that are not among the first 10."""
+    """Return the rank of each answer, starting at 1; 0 for answers that are not in the first 10 results."""
     (dataset,) = (await knowledge.datasets(["bench"])).values()
     ranks: list[int] = []
     for question in questions:
@@ -103,7 +103,7 @@ def quality() -> None:
 
 
 def speed(size: int) -> None:
-    """Print the speed and memory of one size."""
+    """Print the speed and memory use for one size."""
     base = generate_chunks(20_000)
     random_ = random.Random(size)
     random_.shuffle(base)
@@ -149,7 +149,7 @@ def _resident_mb() -> float:
 
 
 def main() -> None:
-    """Print everything, or one size: ``python -m benchmarks.knowledge 10000``."""
+    """Print results for all sizes, or for one size: ``python -m benchmarks.knowledge 10000``."""
     if len(sys.argv) > 1:
         speed(int(sys.argv[1]))
         return

@@ -1,7 +1,7 @@
-"""Generated texts and questions, English and Chinese; one chunk answers each question. The generator has a fixed seed.
+"""Generated English and Chinese texts and questions; each question is answered by one chunk. The seed is fixed.
 
-A chunk describes one product in one city. Dozens of other chunks have the same product or city, so that only both
-names together identify the chunk. The question paraphrases the rest of the chunk.
+A chunk describes one product in one city. Dozens of other chunks have the same product or city, so only both names
+together identify the chunk. The question paraphrases the rest of the chunk.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _generate(count: int) -> list[_Entry]:
 
 
 def generate_chunks(count: int) -> list[str]:
-    """Return at most 20,000 texts of chunks, half of them English."""
+    """Return at most 20,000 chunk texts, half of them in English."""
     return [one.text for one in _generate(count)]
 
 

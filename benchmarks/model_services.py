@@ -1,4 +1,4 @@
-"""The services of measured runs: all of them real except for the model."""
+"""Services for measured runs: all are real except for the model."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class _Models:
 
 
 def services_of(model: Any = None) -> Services:
-    """Return services with this model, else with the demo model."""
+    """Return services with this model, or with the demo model if it is None."""
     return Services(_Models(model or DemoChat()), GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())

@@ -94,7 +94,7 @@ class _State(TypedDict, total=False):
 
 
 def loop_by_hand(rounds: int) -> Any:
-    """Return the loop as a LangGraph subgraph whose only node goes to itself."""
+    """Return the loop as a LangGraph subgraph whose only node loops back to itself."""
 
     async def body(state: _State) -> Command[Any]:
         n = state.get("n", 0) + 1

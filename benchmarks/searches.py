@@ -1,4 +1,4 @@
-"""Size of stored sessions with many Retrievals, compared with the text of the retrieved chunks."""
+"""Size of stored sessions with many Retrievals, compared with the size of the retrieved text."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class RandomKnowledge:
         self._size = size
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Return a dataset for every name."""
+        """Return a dataset for each name."""
         return {name: Dataset(name, name) for name in names_or_ids}
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Return random chunks, which do not compress."""
+        """Return random chunks, which cannot be compressed."""
         random_ = random.Random(search.question)
         words = [f"{random_.getrandbits(32):08x}" for _ in range(self._size // 9 * CHUNKS)]
         size = len(words) // CHUNKS

@@ -1,4 +1,4 @@
-"""Measure the HTTP server against a minimal server of the same graph: ``python -m benchmarks.server``."""
+"""Compare the HTTP server with a minimal server for the same graph: ``python -m benchmarks.server``."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ STARTS_PER_S = 10.0
 BURST = 100
 COMPLETIONS = "/api/v1/agents/chat/completions"
 _LEAVING = {"X-RAGFlow-On-Disconnect": "cancel"}
-"""Ends the run when its client disconnects, so that the number of open runs is constant."""
+"""Ends the run when its client disconnects, so that the number of open runs stays constant."""
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=1000)
 
 
 class Server(Struct):
-    """A server process and a client of it."""
+    """A server process and its client."""
 
     process: Process
     client: httpx.AsyncClient
 
     def cpu_s(self) -> float:
-        """Return the CPU time of the process."""
+        """Return the process's CPU time."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rss_mb(self) -> float:
-        """Return the resident memory of the process."""
+        """Return the process's resident memory."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -57,7 +57,7 @@ class Server(Struct):
 
 @asynccontextmanager
 async def start_server(which: str, folder: Path) -> AsyncGenerator[Server]:
-    """Start a server of `benchmarks.server_apps` in its own process."""
+    """Start a server from `benchmarks.server_apps` in a separate process."""
     command = [sys.executable, "-m", "benchmarks.server_apps", which, str(folder)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stdin=PIPE)
     assert process.stdout is not None
@@ -72,7 +72,7 @@ async def start_server(which: str, folder: Path) -> AsyncGenerator[Server]:
 
 
 async def play(server: Server, path: str, body: dict[str, Any], turns: int) -> tuple[float, float]:
-    """Play turns, `AT_ONCE` of them in parallel; return turns per second and CPU milliseconds per turn."""
+    """Run turns, `AT_ONCE` of them in parallel; return turns per second and CPU milliseconds per turn."""
     left = iter(range(turns))
 
     async def ask() -> None:

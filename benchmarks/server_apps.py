@@ -65,7 +65,7 @@ def canvas() -> dict[str, Any]:
 
 
 def graph_by_hand() -> Any:
-    """Return a builder of the same graph by hand."""
+    """Return a builder for the same graph, written by hand."""
     builder, previous = StateGraph(State), START
     for name in ["begin", *(f"n{i}" for i in range(NODES)), "message"]:
 
@@ -95,7 +95,7 @@ async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
 
 @asynccontextmanager
 async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
-    """Yield a minimal application that streams the same graph and stores its sessions and one row per message."""
+    """Yield a minimal application that streams the same graph and stores sessions and one row per message."""
     async with (
         open_database(f"sqlite:///{folder}/theirs.db") as database,
         open_store(f"sqlite:///{folder}/theirs-checkpoints.db", SystemClock()) as store,

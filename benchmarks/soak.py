@@ -1,4 +1,4 @@
-"""Play many turns on one server and measure its memory: ``python -m benchmarks.soak [TURNS]``."""
+"""Run many turns on one server and measure its memory: ``python -m benchmarks.soak [TURNS]``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.server_apps import canvas
 TURNS = 20_000
 STEPS = 20
 WARM_STEPS = 5
-"""After these steps caches and the journal of ended runs are full."""
+"""After this many steps, the caches and the journal of finished runs are full."""
 MAX_GROWTH = 1.05
 
 
 async def soak(turns: int) -> int:
-    """Play turns in steps; return 1 if memory has grown by more than 5 % since the warm-up."""
+    """Run turns in steps; return 1 if memory has grown by more than 5 % since the warm-up."""
     with tempfile.TemporaryDirectory() as name:
         async with start_server("ours", Path(name)) as server:
             body = {"agent_id": await server.agent(canvas(), "Chain"), "query": "q", "stream": True}

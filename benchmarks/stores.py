@@ -1,4 +1,4 @@
-"""Cost of the stores: time per node compared with LangGraph's savers, bytes, late resumes, waiting sessions."""
+"""Store costs: time per node compared with LangGraph's savers, bytes, late resumes, waiting sessions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def _bare(url: str, folder: str) -> AsyncGenerator[Any]:
 
 
 async def _per_node(canvas_saver: Any, bare: Any) -> tuple[float, float]:
-    """Return the milliseconds per node of a 20-node chain with durability sync, for our saver and the bare one."""
+    """Return the milliseconds per node in a 20-node chain with sync durability, for our saver and LangGraph's saver."""
     graph = by_hand.chain(NODES)
     times: dict[str, list[float]] = {"ours": [], "bare": []}
     for number in range(ROUNDS + 1):
@@ -59,7 +59,7 @@ async def _per_node(canvas_saver: Any, bare: Any) -> tuple[float, float]:
 
 
 async def _resume_ms(services: Services, store: Any) -> float:
-    """Return the milliseconds to answer a form in round 998 of a Loop and finish the turn."""
+    """Return the milliseconds needed to answer a form in round 998 of a Loop and finish the turn."""
     runner = Runner(compile_canvas(regions.pausing_loop(1000, 998), load_catalog()), services, store=store)
     async for _ in runner.start("late", {"query": "q"}):
         pass
@@ -70,7 +70,7 @@ async def _resume_ms(services: Services, store: Any) -> float:
 
 
 async def _waiting_kib(services: Services, sessions: int) -> float:
-    """Return the memory in KiB of one of many waiting sessions in one process."""
+    """Return the memory per session in KiB for many waiting sessions in one process."""
     runner = Runner(compile_canvas(regions.pausing_loop(3, 0), load_catalog()), services)
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

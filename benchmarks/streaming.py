@@ -1,6 +1,6 @@
-"""Frames per second of followed runs, and memory of slow followers: ``python -m benchmarks.streaming``.
+"""Frames per second for followed runs, and memory use of slow followers: ``python -m benchmarks.streaming``.
 
-The baseline is the same run without followers, with each event written as JSON, in the same process.
+The baseline is the same run in the same process without followers, with each event written as JSON.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _frame(run: Run, event: Any) -> bytes:
 
 
 async def _follow(journal: Journal, followers: int, *, elsewhere: Journal | None = None) -> tuple[int, float]:
-    """Play a run through a run manager; return the number of frames of all followers and the seconds."""
+    """Execute a run through a run manager; return the total number of frames for all followers and the seconds."""
     run_manager = RunManager(journal)
     other = RunManager(elsewhere) if elsewhere is not None else run_manager
     run = _runner(_FastModel()).start("bench", {"query": "q"})
@@ -100,7 +100,7 @@ async def _follow(journal: Journal, followers: int, *, elsewhere: Journal | None
 
 
 async def _delay(journal: Journal, elsewhere: Journal) -> float:
-    """Return the median milliseconds from a piece of the model to its frame, at 1,000 pieces per second."""
+    """Return the median milliseconds from a model piece to its frame, at 1,000 pieces per second."""
     run_manager, other, model_ = RunManager(journal), RunManager(elsewhere), _FastModel()
     model_.pause_s = 0.001
     run = _runner(model_).start("bench", {"query": "q"})
@@ -119,7 +119,7 @@ async def _delay(journal: Journal, elsewhere: Journal) -> float:
 
 
 async def _slow(journal: Journal) -> tuple[float, float, int]:
-    """Stop many followers after their first event; return MiB of the journal and of the followers, and events lost."""
+    """Stop many followers after their first event; return MiB of journal and followers, and lost events."""
     run_manager = RunManager(journal)
     run = _runner(_FastModel()).start("bench", {"query": "q"})
     tracemalloc.start()

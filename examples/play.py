@@ -11,7 +11,7 @@ QUESTION = "Where is my parcel?"
 
 
 def main() -> int:
-    """Run both commands; return the exit code of the first that fails."""
+    """Run both commands; return the exit code of the first command that fails."""
     for title, arguments in (
         (f"Drawing of {EXAMPLE.name}", ["draw", str(EXAMPLE)]),
         (f"Answer to {QUESTION!r}", ["run", str(EXAMPLE), QUESTION, "--model", "demo", "--events", "pretty"]),

@@ -20,7 +20,7 @@ def one_line(value: JsonValue, limit: int = MAX_CHARS) -> str:
 
 
 def call_text(tool: str, arguments: JsonValue) -> str:
-    """Return a tool call as a function call is written.
+    """Return a tool call in the notation of a function call.
 
     >>> call_text("wikipedia_search_0", {"query": "Laos", "n": 2})
     'wikipedia_search_0(query="Laos", n=2)'
@@ -34,7 +34,7 @@ def call_text(tool: str, arguments: JsonValue) -> str:
 
 
 def metrics_line(metrics: AgentMetrics) -> str:
-    """Return the totals of all agents of a run: rounds, calls, time, tokens and cost."""
+    """Return the totals for all agents in a run: rounds, calls, time, tokens and cost."""
     parts = [count_of(metrics.visits, "agent"), count_of(metrics.iterations, "round")]
     calls = count_of(metrics.calls, "call")
     if metrics.failures:

@@ -1,4 +1,4 @@
-"""``ragflow-lg cancel``: stop the current turn of a session, in whichever process it runs."""
+"""``ragflow-lg cancel``: stop the current turn of a session, whichever process is running it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def cancel(
     session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
 ) -> None:
-    """Stop the running turn of a session, even in another process. `continue` can finish it later.
+    """Stop a session's running turn, even in another process. `continue` can finish it later.
 
-    A turn that waits for an answer is abandoned: the next run of the session starts a new turn.
+    A turn that is waiting for an answer is abandoned: the session's next run starts a new turn.
 
     Example: ragflow-lg cancel anna
     """
@@ -30,7 +30,7 @@ def cancel(
 
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
-    """Cancel the turn and return the sentence that says what was done."""
+    """Cancel the turn and return a sentence that says what was done."""
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session, newest_run
 

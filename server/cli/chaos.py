@@ -1,4 +1,4 @@
-"""``ragflow-lg chaos``: kill runs of a canvas at every point and check that each recovers."""
+"""``ragflow-lg chaos``: kill runs of a canvas at every point and check that each of them recovers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def chaos(
 ) -> None:
     """Kill runs at every point; check that they recover.
 
-    Runs are killed with SIGKILL in every node and after every write to the store, then continued. The demo model
-    answers and forms are filled with sample values. Without --checkpoint each run uses its own SQLite file. A kill
-    takes about a second; progress is shown on standard error.
+    Runs are killed with SIGKILL in every node and after every write to the store, then continued. The demo model is
+    used and forms are filled with sample values. Without --checkpoint, each run uses its own SQLite file. A kill takes
+    about a second; progress is shown on standard error.
 
-    Exit code 0: every run ended as an undisturbed one does, and no finished node ran again. 1: some run did not. 2: the
-    canvas cannot be run.
+    Exit code 0: every run ended like an undisturbed run, and no finished node ran again. 1: at least one run did not.
+    2: the canvas cannot be run.
 
     Example: ragflow-lg chaos examples/*.json
     """
@@ -50,7 +50,7 @@ def chaos(
 
 
 class _Progress:
-    """Progress on standard error: a line that is overwritten on a terminal, else one line for each tenth."""
+    """Progress on standard error: one line that is updated on a terminal, otherwise one line for every 10 %."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

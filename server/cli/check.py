@@ -1,4 +1,4 @@
-"""``ragflow-lg check``: report every problem of a canvas without running it."""
+"""``ragflow-lg check``: report every problem in a canvas without running it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check(
     ] = ReportFormat.TEXT,
     settings: SettingsFile = None,
 ) -> None:
-    """Report all problems of canvases with line and column.
+    """Report all problems in canvases, with their line and column.
 
     Exit code 0: all canvases can run. 1: at least one has errors. 2: a file cannot be read.
 

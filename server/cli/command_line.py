@@ -30,7 +30,7 @@ COMMANDS = {
     "mock-llm": "mock_llm",
     "kb": "kb",
 }
-"""Module of each command, in this folder. The module's function or command group has the same name."""
+"""The module for each command, in this folder. The module's function or command group has the same name."""
 
 _RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "doctor", "serve")
 
@@ -52,9 +52,9 @@ def options(
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command with the one subcommand that the arguments name, or with all.
+    """Return the command with only the subcommand named in the arguments, or with all subcommands.
 
-    Importing all of them and inspecting their signatures would take longer than checking a canvas.
+    Importing all subcommands and inspecting their signatures would take longer than checking a canvas.
     """
     app = typer.Typer(
         name="ragflow-lg",

@@ -19,7 +19,7 @@ from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
 
 
 class ListFormat(StrEnum):
-    """Formats of the list."""
+    """List formats."""
 
     TEXT = "text"
     JSON = "json"
@@ -84,7 +84,7 @@ def _as_text(spec: AnySpec) -> str:
 
 
 def _parameter_lines(parameters: Iterable[ParameterHelp], level: int) -> Iterator[str]:
-    """Yield the lines of each parameter, followed by those of its nested keys."""
+    """Yield the lines for each parameter, followed by the lines for its nested keys."""
     indent = "  " * level
     for one in parameters:
         default = "required" if one.required else f"default {json.dumps(one.default, ensure_ascii=False)}"

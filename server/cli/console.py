@@ -1,4 +1,4 @@
-"""Pretty output of a turn on a terminal: nodes as they run and the answer as it is generated."""
+"""Pretty terminal output for a turn: nodes as they run and the answer as it is generated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
 
 
 def show_forms(pauses: Iterable[Pause]) -> None:
-    """Print every form that waits for an answer: its tips, its component and its fields."""
+    """Print every form that is waiting for an answer: its tips, its component and its fields."""
     screen = Console(stderr=True, highlight=False, emoji=False)
     for pause in pauses:
         tips = f" {pause.tips}" if pause.tips else ""
@@ -58,7 +58,7 @@ def show_forms(pauses: Iterable[Pause]) -> None:
 
 
 class _View:
-    """The output of one turn."""
+    """Prints the output of one turn."""
 
     def __init__(self, plan: Plan) -> None:
         self._rounds = _RoundCounter(plan)
@@ -66,7 +66,7 @@ class _View:
         self._answer = Console(file=sys.stdout, highlight=False, emoji=False)
         self._is_thinking = False
         self._unfinished: Console | None = None
-        """The console whose last line has not ended."""
+        """The console whose last line is unfinished."""
         self.failed_nodes: set[str] = set()
         """Ids of the nodes whose errors have been printed."""
 
@@ -102,7 +102,7 @@ class _View:
                 pass  # forms are printed at the end
 
     def show_record(self, record: AgentRecord, *, has_trace: bool) -> None:
-        """Print what an agent does, indented by its depth: an agent may be a tool of another one."""
+        """Print an agent's action, indented by the agent's depth, because an agent can be another agent's tool."""
         details = record.details
         margin = "  " * (record.path.count("-->") + 1)
         match record.kind:
@@ -124,7 +124,7 @@ class _View:
             case "thought" if has_trace:
                 self.print_progress(f"[dim italic]{margin}“{escape(one_line(details['text']))}”[/]")
             case _:
-                pass  # the next record shows it
+                pass  # shown by the next record
 
     def close(self) -> None:
         """End the last line."""
@@ -143,7 +143,7 @@ class _View:
 
 
 def _tool_name(record: AgentRecord) -> str:
-    """Return the title of the tool, or the name that the model used."""
+    """Return the tool's title, or the name that the model used."""
     return one_line(record.details["title"] or record.details["tool"])
 
 
@@ -151,7 +151,7 @@ class _RoundCounter:
     """Counts the rounds of Loops and Iterations, from 0 as for ``rerun --round``.
 
     Events carry no round numbers. Rounds are counted from the start of a region, and only in regions whose rounds run
-    one after the other.
+    sequentially.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -161,7 +161,7 @@ class _RoundCounter:
     def start(self, id_: str) -> int | None:
         """Record the start of a node and return its round, or None.
 
-        The item node of a region has no round: it also starts once more to find that no round is left.
+        A region's item node has no round, because it starts one extra time to find that no rounds are left.
         """
         node = self._plan.nodes.get(NodeId(id_))
         if node is None:

@@ -7,11 +7,11 @@ from ragflow_lg.server.cli.options import CanvasFile, RunOptions, Session, with_
 
 @with_run_options
 def continue_(session: Session, options: RunOptions, canvas: CanvasFile = None) -> None:
-    """Finish a turn after a crash, a stop or a cancel.
+    """Finish a turn that crashed or was stopped or cancelled.
 
     Only unfinished nodes run.
 
-    Exit codes: as of `run`.
+    Exit codes: same as `run`.
 
     Example: ragflow-lg continue anna
     """

@@ -1,4 +1,4 @@
-"""The reports of ``ragflow-lg check``: text, JSON or SARIF."""
+"""Reports for ``ragflow-lg check``: text, JSON or SARIF."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _result(path: Path, diagnostic: Diagnostic) -> dict[str, object]:
 
 
 class ReportFormat(StrEnum):
-    """Formats of a report."""
+    """Report formats."""
 
     TEXT = "text"
     JSON = "json"
@@ -60,7 +60,7 @@ class ReportFormat(StrEnum):
 
 
 def check_quickly(arguments: Sequence[str]) -> int | None:
-    """Run ``check`` if its arguments are only files and ``--output``, and return the exit code.
+    """Run ``check`` if its only arguments are files and ``--output``, and return the exit code.
 
     Return None if the full command line parser is needed: importing it takes longer than the check.
     """
@@ -77,9 +77,9 @@ def check_quickly(arguments: Sequence[str]) -> int | None:
 
 
 def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | None) -> int:
-    """Check canvases, write the report to standard output and return the exit code of the command.
+    """Check canvases, write the report to standard output and return the command's exit code.
 
-    ``settings`` is the settings file; None stands for the default one.
+    ``settings`` is the settings file; None means the default file.
     """
     reports: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
     is_unreadable = False

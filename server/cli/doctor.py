@@ -22,12 +22,12 @@ MAX_LISTED_TOOLS = 20
 
 
 def probe_packages(registry: Registry) -> list[CheckResult]:
-    """Report components and tools of installed packages that cannot be loaded."""
+    """Report components and tools from installed packages that cannot be loaded."""
     return [CheckResult(False, f"{broken.name} cannot be loaded", str(broken.error)) for broken in registry.broken]
 
 
 async def probe_tools(settings: Settings) -> list[CheckResult]:
-    """List the tools of every server; the findings of failures say what to check."""
+    """List every server's tools; findings about failures say what to check."""
     if not settings.mcp:
         return []
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
@@ -57,8 +57,8 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """Check the session store, MCP servers and packages.
 
-    Checks connection, modules, version, permissions, expiry and clock of the store, with advice for every problem.
-    Also lists the tools of the configured MCP servers, and reports installed packages whose components do not load.
+    Checks the store's connection, modules, version, permissions, expiry and clock, with advice for every problem. Also
+    lists the tools of the configured MCP servers, and reports installed packages whose components cannot be loaded.
 
     Exit code 0: everything is fine. 1: something needs fixing.
 

@@ -1,4 +1,4 @@
-"""``ragflow-lg draw``: a drawing of a canvas."""
+"""``ragflow-lg draw``: draw a canvas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragflow_lg.server.assembly.library import sketch_file
 
 
 class PictureFormat(StrEnum):
-    """Formats of drawings."""
+    """Drawing formats."""
 
     MERMAID = "mermaid"
     SVG = "svg"
@@ -75,7 +75,7 @@ _FORMATS = {
 
 
 def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
-    """Refuse a file name with the suffix of another format, as no program could open the file."""
+    """Refuse a file name with another format's suffix, because no program could open the file."""
     expected = _FORMATS.get(output.suffix.lower()) if output else None
     if expected not in (None, kind):
         message = f"The name {str(output)!r} stands for {expected}, not {kind}: leave out --format or change the name."
@@ -83,7 +83,7 @@ def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
 
 
 def _format_of(output: Path | None) -> PictureFormat:
-    """Return the format by the suffix of a file name; ASCII without a file or suffix."""
+    """Return the format for a file name's suffix; ASCII if there is no file or suffix."""
     formats = {**_FORMATS, ".txt": PictureFormat.ASCII, "": PictureFormat.ASCII}
     suffix = output.suffix.lower() if output else ""
     if suffix not in formats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-# Pydantic would search every installed distribution for plugins, which nothing here uses.
+# Pydantic would search every installed distribution for plugins, which are not used here.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
@@ -16,7 +16,7 @@ USAGE_ERROR = 2
 
 
 def main() -> None:
-    """Run the command. Errors that the user can fix are one message and exit code 2; a closed pipe ends silently."""
+    """Run the command. User errors print one message and exit with code 2; a closed pipe is ignored."""
     use_utf8()
     try:
         _run(sys.argv[1:])
@@ -35,7 +35,7 @@ def main() -> None:
         print_note(f"{command} needs {error.name}. Install it with: pip install 'ragflow-lg[{extra}]'")
         sys.exit(USAGE_ERROR)
     except BrokenPipeError:
-        # Nobody reads standard output any more; without this the interpreter complains when it flushes at exit.
+        # Standard output is no longer read; without this, the interpreter complains when flushing it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""``ragflow-lg fork``: a new session that starts at a checkpoint of another one."""
+"""``ragflow-lg fork``: start a new session at another session's checkpoint."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fork(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
-    """Copy a session, as it was at a checkpoint, to a new one. The old session does not change.
+    """Copy a session, as it was at a checkpoint, to a new session. The old session does not change.
 
     Then resume or continue the new session, or start a new turn in it.
 

@@ -27,11 +27,11 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 
 def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all: bool = False) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` entries, with each value parsed by the type of its field.
+    """Read ``NAME=VALUE`` entries, and parse each value according to its field's type.
 
     Raises:
-        typer.BadParameter: If entries are malformed or have a value of another type. The message names all of them
-            and, with ``needs_all``, the missing fields as well.
+        typer.BadParameter: If entries are malformed or a value has the wrong type. The message names all such entries
+            and, with ``needs_all``, all missing fields.
     """
     fields_by_name = {field.name: field for field in form}
     values: dict[str, Any] = {}
@@ -54,13 +54,13 @@ def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all:
 
 
 def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read ``NAME=VALUE`` entries for all open forms, by the ids of their pauses.
+    """Read ``NAME=VALUE`` entries for all open forms, by pause id.
 
-    ``COMPONENT@NAME=VALUE`` answers the form of one component. A plain name answers every form that has this field
-    and no entry of its own for it; the order of the entries does not matter.
+    ``COMPONENT@NAME=VALUE`` answers one component's form. A plain name answers every form that has this field but no
+    entry specifically for it; the order of the entries does not matter.
 
     Raises:
-        typer.BadParameter: If entries are malformed or have a value of another type. The message names all of them.
+        typer.BadParameter: If entries are malformed or a value has the wrong type. The message names all such entries.
     """
     shared, qualified = _fields_by_name(pauses)
     answers: dict[str, dict[str, Any]] = {}
@@ -86,7 +86,7 @@ def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, d
 
 
 def match_fields(pauses: Iterable[Pause], entries: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the text meant for each field of each open form, by pause id; ignore entries that match no field."""
+    """Return the text for each field of each open form, by pause id; ignore entries that do not match a field."""
     shared, qualified = _fields_by_name(pauses)
     matches: dict[str, dict[str, str]] = {}
     pairs = [entry.partition("=") for entry in entries if "=" in entry]
@@ -101,7 +101,7 @@ _FieldsByName = dict[str, list[tuple[str, str]]]
 
 
 def _fields_by_name(pauses: Iterable[Pause]) -> tuple[_FieldsByName, _FieldsByName]:
-    """Return pause id and field for each plain name, and for each ``COMPONENT@NAME``."""
+    """Return the pause id and field for each plain name and each ``COMPONENT@NAME``."""
     shared: _FieldsByName = {}
     qualified: _FieldsByName = {}
     for pause in pauses:
@@ -133,23 +133,23 @@ def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
     """Check values against a form.
 
     Raises:
-        typer.BadParameter: If fields are missing or invalid. The message names all of them.
+        typer.BadParameter: If fields are missing or invalid. The message names all such fields.
     """
     _raise_problems(form_problems(as_declared(form), fields).values())
 
 
 def as_declared(form: Iterable[FormField]) -> dict[str, dict[str, Any]]:
-    """Return a form in the shape in which a canvas declares it."""
+    """Return a form in the format in which a canvas declares it."""
     return {
         f.name: {"name": f.label, "type": f.type, "optional": f.is_optional, "options": list(f.options)} for f in form
     }
 
 
 def parse_value(field: FormField, text: str) -> Any:
-    """Parse a text by the type of its field.
+    """Parse text according to its field's type.
 
     Raises:
-        typer.BadParameter: If it is not of that type.
+        typer.BadParameter: If the text does not have that type.
     """
     kind = field.type.lower()
     try:

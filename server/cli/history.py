@@ -20,8 +20,8 @@ def history(
 ) -> None:
     """List the checkpoints of a session, newest first.
 
-    Each line has id, time, size and the nodes that ran next. Checkpoints inside a Loop or Iteration follow, with their
-    rounds. fork and rerun can start at any checkpoint.
+    Each line contains the id, time, size and the nodes that ran next. Checkpoints inside a Loop or Iteration follow,
+    with their rounds. `fork` and `rerun` can start at any checkpoint.
 
     Example: ragflow-lg history anna
     """
@@ -46,6 +46,6 @@ async def _list(store: Store, session: str, file: Path | None) -> None:
 
 
 def _name(plan: Plan, id_: NodeId) -> str:
-    """Return the id of a node, which other commands accept, and its title."""
+    """Return a node's id, which other commands accept, and its title."""
     node = plan.nodes.get(id_)
     return f"{id_} ({node.title})" if node is not None and node.title not in ("", id_) else id_

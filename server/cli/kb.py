@@ -39,7 +39,7 @@ def create(
     ] = 32,
     settings: SettingsFile = None,
 ) -> None:
-    """Create an empty dataset. Not needed if the defaults are fine: `kb add` creates missing datasets.
+    """Create an empty dataset. Not needed if you use the defaults: `kb add` creates missing datasets.
 
     Example: ragflow-lg kb create handbook --embedding bge-m3@SILICONFLOW --chunk-tokens 512
     """
@@ -72,7 +72,7 @@ def list_(
     dataset: Annotated[str, typer.Argument(help="List the documents of this dataset.", metavar="[DATASET]")] = "",
     settings: SettingsFile = None,
 ) -> None:
-    """List datasets with documents, chunks, embedding model and id; or the documents of one dataset.
+    """List datasets with their documents, chunks, embedding model and id, or list one dataset's documents.
 
     Example: ragflow-lg kb list handbook
     """

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ragflow_lg.services.knowledge import Embedder
 
 _BATCH = 256
-"""Chunks stored in one transaction if vectors are computed without an endpoint."""
+"""Number of chunks stored in one transaction if vectors are computed without an endpoint."""
 
 _MAX_NAMES = 3
-"""Skipped files that are named."""
+"""Maximum number of skipped files to name."""
 
 
 def add(
@@ -47,7 +47,7 @@ def add(
     parallel: Annotated[int, typer.Option(help="Parallel requests to the embedding model.", min=1, max=64)] = 4,
     settings: SettingsFile = None,
 ) -> None:
-    """Add files to a dataset, which is created if missing: txt, md, html, csv, json, docx, pdf, xlsx.
+    """Add txt, md, html, csv, json, docx, pdf and xlsx files to a dataset, which is created if missing.
 
     Only new and changed files are read. After an interruption, run the same command again: it continues.
 
@@ -184,7 +184,7 @@ def _progress_bar(name: str) -> Generator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("{task.description}"),  # names are not format strings
+        TextColumn("{task.description}"),  # names must not be treated as format strings
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[chunks]}"),

@@ -24,7 +24,7 @@ def knowledge_database(settings: Path | None) -> KnowledgeDatabase:
     """Return the database of the embedded knowledge base.
 
     Raises:
-        SettingsError: If the settings name a server instead.
+        SettingsError: If the settings specify a server instead.
     """
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.settings import load_settings
@@ -71,7 +71,7 @@ def search(
 ) -> None:
     """Search a dataset as the Retrieval component does.
 
-    Each result has its similarity (in total, of the words and of the vectors), document, lines and text.
+    Each result shows its similarity (overall, keyword and vector), document, lines and text.
 
     Example: ragflow-lg kb search handbook "How many days of vacation are there?"
     """
@@ -127,7 +127,7 @@ def export(
     ] = None,
     settings: SettingsFile = None,
 ) -> None:
-    """Write all chunks of a dataset as JSON Lines: id, content, positions, document and metadata.
+    """Write all chunks in a dataset as JSON Lines: id, content, positions, document and metadata.
 
     Example: ragflow-lg kb export handbook -o handbook.jsonl
     """
@@ -156,7 +156,7 @@ def export(
                 target.write(json.dumps(line, ensure_ascii=False) + "\n")
                 count += 1
     except BrokenPipeError:
-        raise  # `main` ends quietly
+        raise  # `main` exits silently
     except OSError as error:
         raise SettingsError(f"{output or 'Standard output'} cannot be written: {error.strerror}.") from None
     if output is not None:

@@ -1,4 +1,4 @@
-"""``ragflow-lg keys``: API keys of the server."""
+"""``ragflow-lg keys``: the server's API keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """Actions of the command."""
+    """The command's actions."""
 
     CREATE = "create"
     LIST = "list"

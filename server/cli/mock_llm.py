@@ -1,4 +1,4 @@
-"""``ragflow-lg mock-llm``: an OpenAI-compatible server that answers by rules."""
+"""``ragflow-lg mock-llm``: an OpenAI-compatible server that answers according to rules."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def mock_llm(
         Path | None, typer.Option("--log", help="File to append the request log to. Default: standard error.")
     ] = None,
 ) -> None:
-    """Serve a mock model over OpenAI's protocol.
+    """Serve a mock model with an OpenAI-compatible API.
 
-    The rules of a file decide the replies. The first line of the output is the URL. Requests are logged as JSON Lines,
-    without API keys. Ctrl-C ends the server. docs/offline.md describes the rules: tool calls, fragments, delays, 429
+    The rules file determines the replies. The first line of output is the URL. Requests are logged as JSON Lines,
+    without API keys. Ctrl-C stops the server. docs/offline.md describes the rules: tool calls, fragments, delays, 429
     and 500, broken streams.
 
     Examples:

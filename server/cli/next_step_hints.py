@@ -1,4 +1,4 @@
-"""Hints on what to type next: commands that reach the same session, and answers to open forms."""
+"""Hints about the next command: commands for the same session, and answers to open forms."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MODEL_COMMANDS = ("run", "resume", "continue", "rerun")
 
 
 def next_command(options: RunOptions, name: str, session: str, *words: str) -> str:
-    """Return a command for a session that finds it again: same store, settings and model.
+    """Return a command for the same session, with the same store, settings and model.
 
-    A password in the URL of the store is masked.
+    A password in the store URL is masked.
     """
     values = {"--checkpoint": _mask_password(options.checkpoint), "--settings": str(options.settings or "")}
     if name in _MODEL_COMMANDS:
@@ -38,7 +38,7 @@ def _mask_password(url: str) -> str:
 
 
 def waiting_hint(pauses: Sequence[Pause], options: RunOptions, session: str, *, is_stored: bool) -> str:
-    """Return a hint that a turn waits for an answer, with the command that gives it."""
+    """Return a hint that a turn is waiting for an answer, with the command to answer it."""
     if not is_stored:
         return "The turn waits for an answer. To be able to answer, use --session and a persistent store"
     name = f"{pauses[0].node}@NAME" if len(pauses) > 1 else "NAME"
@@ -47,7 +47,7 @@ def waiting_hint(pauses: Sequence[Pause], options: RunOptions, session: str, *, 
 
 
 def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: RunOptions, session: str) -> str:
-    """Return the names of the open forms and a command that repeats the valid entries of the refused one."""
+    """Return the names of the open forms, and a command that repeats the valid entries from the refused command."""
     if not pauses:
         return ""
     forms = " and ".join(f"{pause.node} ({', '.join(pause.inputs) or 'no fields'})" for pause in pauses)

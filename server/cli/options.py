@@ -24,14 +24,14 @@ def check_session_name(name: str | None) -> str | None:
 
 
 class Events(StrEnum):
-    """Formats of the events of a run."""
+    """Output formats for run events."""
 
     JSON = "json"
     PRETTY = "pretty"
 
 
 class ReplayMode(StrEnum):
-    """How a request is matched with its recorded answer."""
+    """How a request is matched to a recorded answer."""
 
     STRICT = "strict"
     LOOSE = "loose"
@@ -117,7 +117,7 @@ TraceOption: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of all commands that run a turn."""
+    """Options for all commands that run a turn."""
 
     model: Model = ""
     record: Record = None
@@ -129,7 +129,7 @@ class RunOptions:
     trace: TraceOption = False
 
     def check_replay(self) -> None:
-        """Check that the options for recording and replaying go together.
+        """Check that the recording and replay options are compatible.
 
         Raises:
             typer.BadParameter: If they do not.
@@ -143,9 +143,9 @@ class RunOptions:
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter ``options: RunOptions`` by one command line option for each field.
+    """Replace a command's parameter ``options: RunOptions`` with one command line option for each field.
 
-    Typer reads the signature of a command and knows no options objects.
+    Typer reads a command's signature and does not support options objects.
     """
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
     hints = get_type_hints(RunOptions, include_extras=True)

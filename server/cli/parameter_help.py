@@ -1,4 +1,4 @@
-"""Descriptions of a component's parameters as a canvas writes them: type, choices, default, nested keys, purpose."""
+"""Descriptions of a component's parameters as written in a canvas: type, choices, default, nested keys, purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 MAX_LEVELS = 3
-"""Depth to which nested keys are described."""
+"""Maximum depth of nested keys to describe."""
 
 _WORDS: Mapping[Any, str] = {
     str: "text",
@@ -30,17 +30,17 @@ _WORDS: Mapping[Any, str] = {
 
 
 class ParameterHelp(NamedTuple):
-    """A parameter, or a nested key of one."""
+    """A parameter, or a nested key in a parameter."""
 
     name: str
     type: str
     required: bool
     default: Any
-    """As a canvas writes it; None for a required parameter."""
+    """As written in a canvas; None for a required parameter."""
     choices: tuple[str, ...]
     about: str
     inside: tuple[ParameterHelp, ...] = ()
-    """The keys of a map, or of the maps in a list."""
+    """The keys of a map, or of maps in a list."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -49,7 +49,7 @@ class ParameterHelp(NamedTuple):
 
 
 def parameters_of(model: type[BaseModel], level: int = 1) -> Iterator[ParameterHelp]:
-    """Yield the parameters of a params model, in its order."""
+    """Yield the parameters of a params model, in the model's order."""
     defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
     properties: dict[str, Any] = model.model_json_schema(by_alias=True).get("properties", {})
     for name, field in model.model_fields.items():
@@ -69,7 +69,7 @@ def parameters_of(model: type[BaseModel], level: int = 1) -> Iterator[ParameterH
 
 
 def _type_name(annotation: Any) -> str:
-    """Return the type in words, without None, which means "not set" for every parameter."""
+    """Describe the type in words, omitting None, which means "not set" for every parameter."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type_name(args[0])
@@ -92,7 +92,7 @@ def _plural(word: str) -> str:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models that a type contains."""
+    """Yield the models in a type."""
     if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
@@ -124,7 +124,7 @@ def _about(model: type[BaseModel], name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _docstrings(cls: type) -> Mapping[str, str]:
-    """Return the docstrings of a class's attributes, read from its source; none if the source is not available."""
+    """Return the docstrings of a class's attributes, read from its source, or nothing without the source."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
     except (KeyError, OSError, TypeError, SyntaxError):

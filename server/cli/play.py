@@ -1,4 +1,4 @@
-"""Running a turn from the command line, as all commands that run something do."""
+"""Running a turn from the command line, for all commands that run something."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MEMORY = "memory://"
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
-"""Exit code by status; every other status is 1."""
+"""Exit code by status; it is 1 for every other status."""
 
 Begin = Callable[[Runner, str], Run | Awaitable[Run]]
-"""Returns the run to play, from a runner and the name of the session."""
+"""Returns the run to execute, given a runner and the session name."""
 
 
 def play_canvas(
@@ -53,10 +53,10 @@ def play_canvas(
     entries: Sequence[str] = (),
     before: Callable[[Store], Awaitable[None]] | None = None,
 ) -> None:
-    """Play a run and exit: 0 if it succeeded or waits, 1 if it failed or was stopped, 2 if it could not start.
+    """Execute a run and exit with 0 if it succeeded or waits, 1 if it failed or was stopped, 2 if it could not start.
 
-    ``inputs`` are values that a recording must not contain in clear, as they may hold secrets. ``entries`` are the
-    answers to forms as typed, for the hint after a refused answer. ``before`` may inspect the store and raise.
+    ``inputs`` are values that must not appear in plain text in a recording, because they may be secrets. ``entries``
+    are the form answers as typed, for the hint after a refused answer. ``before`` may inspect the store and raise.
     """
     options.check_replay()
     is_pretty = options.events is Events.PRETTY or (options.events is None and sys.stdout.isatty())
@@ -107,9 +107,9 @@ def play_session(
     name_target: Callable[[Store], Awaitable[str]] | None = None,
     entries: Sequence[str] = (),
 ) -> None:
-    """Play a run of an existing session with its own canvas.
+    """Execute a run of an existing session with the session's canvas.
 
-    ``name_target`` returns the name of the session in which the run takes place, if it is a new one.
+    ``name_target`` returns the name of the new session for the run, if it needs one.
     """
     options.check_replay()
     settings = load_settings(options.settings)
@@ -132,7 +132,7 @@ def play_session(
 
 
 def with_store(settings: Settings, checkpoint: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Open the store of sessions, run ``work`` with it, close it and return the result."""
+    """Open the session store, run ``work`` with it, close it and return the result."""
 
     async def run() -> T:
         async with _open_store(checkpoint or settings.checkpoints, settings) as store:
@@ -142,10 +142,10 @@ def with_store(settings: Settings, checkpoint: str, work: Callable[[Store], Awai
 
 
 async def canvas_of(store: Store, session: str) -> str:
-    """Return the path of the canvas file of a session's last run.
+    """Return the path of the canvas file used in a session's last run.
 
     Raises:
-        CheckpointError: If the store has no such session.
+        CheckpointError: If the session is not in the store.
     """
     if newest := await newest_run(store, session):
         return newest.canvas_id
@@ -158,7 +158,7 @@ def no_session(session: str) -> CheckpointError:
 
 
 async def free_name(store: Store, name: str) -> str:
-    """Return the first of NAME, NAME-2, NAME-3 and so on that no session has."""
+    """Return the first unused name among NAME, NAME-2, NAME-3 and so on."""
     number, candidate = 1, name
     while await has_session(store, candidate):
         number += 1
@@ -174,7 +174,7 @@ def _open_store(url: str, settings: Settings) -> Any:
 
 
 class _Caller(Struct, frozen=True):
-    """How the command was called, for messages about the run."""
+    """The command's invocation, for messages about the run."""
 
     options: RunOptions
     session: str
@@ -213,7 +213,7 @@ async def _play(
 
 
 def _finish_replay(player: Player, run: Run) -> str:
-    """Report requests without a recorded answer and answers without a request; return the status.
+    """Report requests without recorded answers and recorded answers without requests; return the status.
 
     A request without an answer fails the command even if the canvas handled the error.
     """
@@ -227,7 +227,7 @@ def _finish_replay(player: Player, run: Run) -> str:
 
 
 def _stop_on_signals(runner: Runner, run: Run) -> None:
-    """Make Ctrl-C cancel the turn (a second one ends the program) and SIGTERM stop it at the next step."""
+    """Make Ctrl-C cancel the turn (a second Ctrl-C ends the program) and SIGTERM stop it at the next step."""
     loop = asyncio.get_running_loop()
 
     def cancel() -> None:

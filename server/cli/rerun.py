@@ -32,9 +32,9 @@ def rerun(
     new: NewSession = None,
     canvas: CanvasFile = None,
 ) -> None:
-    """Run the last turn again from a node, as a new session. The old session does not change.
+    """Rerun the last turn from a node, in a new session. The old session does not change.
 
-    Values of --set are read as JSON if they are valid JSON, else as text. Exit codes: as of `run`.
+    --set values are read as JSON if they are valid JSON, otherwise as text. Exit codes: same as `run`.
 
     Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
     """

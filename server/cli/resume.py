@@ -1,4 +1,4 @@
-"""``ragflow-lg resume``: answer the forms that a session waits for."""
+"""``ragflow-lg resume``: answer the forms that a session is waiting for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @with_run_options
 def resume(session: Session, options: RunOptions, inputs: Inputs = None, canvas: CanvasFile = None) -> None:
-    """Answer the form that a session waits for. On a terminal, missing fields are asked for.
+    """Answer the form that a session is waiting for. On a terminal, prompts for missing fields.
 
     If several forms are open, COMPONENT@NAME=VALUE answers one of them. An invalid answer leaves the form open. Exit
-    codes: as of `run`.
+    codes: same as `run`.
 
     Examples:
     ragflow-lg resume anna --input colour=red --input size=42

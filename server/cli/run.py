@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Run, Runner
 
 MAX_BYTES = 10 * 1024 * 1024
-"""Largest file. Its content is stored in the session and sent to the model."""
+"""Maximum file size. The content is stored in the session and sent to the model."""
 
 _PICTURES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
 
 
 def read_attachments(paths: Iterable[Path]) -> list[dict[str, str]]:
-    """Read files: pictures as ``data:`` URIs, all others as text.
+    """Read files: images as ``data:`` URIs, all others as text.
 
     Raises:
-        typer.BadParameter: If a file cannot be read, is too large, or is neither a picture nor UTF-8 text.
+        typer.BadParameter: If a file cannot be read, is too large, or is neither an image nor UTF-8 text.
     """
     return [{"name": path.name, "content": _read_content(path)} for path in paths]
 
@@ -69,8 +69,8 @@ def run(
 ) -> None:
     """Run one turn of a canvas and stream its answer.
 
-    Exit code 0: the turn succeeded, or waits for an answer. 1: it failed or was stopped. 2: the canvas cannot run, or
-    the command line is invalid.
+    Exit code 0: the turn succeeded, or is waiting for an answer. 1: it failed or was stopped. 2: the canvas cannot run,
+    or the command line is invalid.
 
     Examples:
     ragflow-lg run canvas.json "Where is my parcel?" --model demo
@@ -109,9 +109,9 @@ def run(
 
 
 def _fill_form(form: Sequence[FormField], entries: Sequence[str], query: str) -> dict[str, Any]:
-    """Read the fields of Begin's form and prompt for the others on a terminal.
+    """Read the fields of Begin's form, and prompt for missing fields on a terminal.
 
-    A query fills a form of one field, which is then not asked for.
+    A query fills a form that has only one field, so no prompt follows.
     """
     from ragflow_lg.server.cli.form_fields import check_fields, is_interactive, prompt_fields, read_fields
 
@@ -137,7 +137,7 @@ def _start_turn(
 def _require_same_canvas(
     session: str, canvas_id: str, canvas_hash: str, options: RunOptions
 ) -> Callable[[Store], Awaitable[None]]:
-    """Return a check that refuses a turn of another canvas in a waiting session, whose form would be lost."""
+    """Return a check that refuses to run a different canvas in a waiting session, because its form would be lost."""
     from ragflow_lg.base.errors import ConflictError
     from ragflow_lg.server.cli.next_step_hints import next_command
     from ragflow_lg.server.runs.stored_sessions import newest_run
@@ -157,7 +157,7 @@ def _require_same_canvas(
 
 
 def _waiting_note(pauses: Sequence[Pause], request: TurnRequest, options: RunOptions, session: str) -> str:
-    """Return what happens to a request in a session that waits: it does not start a new turn."""
+    """Return a note on how a waiting session handles a request, which does not start a new turn."""
     from ragflow_lg.server.cli.next_step_hints import next_command
 
     query, names = request.get("query"), [f"{pause.node}@{name}" for pause in pauses for name in pause.inputs]

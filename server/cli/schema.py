@@ -24,7 +24,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of canvases (DSL v1).
 
-    It contains the components of this version.
+    It contains this version's components.
 
     Example: ragflow-lg schema -o canvas.schema.json
     """

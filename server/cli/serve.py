@@ -34,11 +34,11 @@ def serve(
     model: Model = "",
     settings: SettingsFile = None,
 ) -> None:
-    """Serve agents over RAGFlow's and OpenAI's APIs.
+    """Serve agents through RAGFlow's API, an OpenAI-compatible API and the native API.
 
     See docs/server.md. The first line of the output is the URL. The first start prints an API key, which is never shown
     again. The last line is the URL of the OpenAPI document. SIGTERM or Ctrl-C stops runs at their next step, from which
-    they can continue; a second one ends the server at once.
+    they can continue; a second signal stops the server immediately.
 
     Examples:
     ragflow-lg serve --model demo
@@ -84,7 +84,7 @@ async def _serve(settings: Settings, model: str) -> None:
 
 @asynccontextmanager
 async def _serve_metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
-    """Serve metrics inside the context if the settings give them a port of their own."""
+    """Serve metrics inside the context if the settings specify a separate port for them."""
     if section.metrics != "port":
         yield
         return
@@ -102,7 +102,7 @@ async def _serve_metrics(section: ServerSection, operations: Operations) -> Asyn
 
 
 async def _create_first_key(app_state: AppState) -> str:
-    """Create an API key if the database never had one, and return it; else return ``""``."""
+    """Create and return an API key if the database never had one; otherwise return ``""``."""
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.observability.audit import audit
 

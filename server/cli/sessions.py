@@ -29,9 +29,9 @@ def sessions(
 ) -> None:
     """List or delete sessions.
 
-    The list has status, time of the last run and canvas, newest first.
+    The list shows each session's status, time of the last run and canvas, newest first.
 
-    A session is "interrupted" if the process of its turn died or was stopped; `continue` finishes the turn.
+    A session is "interrupted" if the process running its turn died or was stopped; `continue` finishes the turn.
 
     Examples:
     ragflow-lg sessions

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.studio.development_server import DevelopmentServer
 
 SETTINGS_NAME = "ragflow-lg.toml"
-"""Settings file of the current directory; the server runs in another one."""
+"""Settings file in the current directory; the server runs in a different directory."""
 
 
 def studio(
@@ -48,9 +48,9 @@ def studio(
     """Open canvases in LangGraph Studio.
 
     Writes langgraph.json and a module with a graph for each canvas, and starts LangGraph's development server. A
-    changed canvas is used from the next run on; an added or removed one restarts the server. With memory://,
-    LangGraph's server stores the sessions itself; with other stores, the commands and the server of ragflow-lg share
-    them. See docs/studio.md.
+    changed canvas is used from the next run on; adding or removing one restarts the server. With memory://, LangGraph's
+    server stores the sessions itself; with other stores, the commands and the server of ragflow-lg share them. See
+    docs/studio.md.
 
     Examples:
     ragflow-lg studio examples --model demo
@@ -98,7 +98,7 @@ def _create_folder(folder: Path) -> None:
 
 
 def _watch_canvases(place: Path, project: Project, write: Callable[[Project], bool]) -> Callable[[], bool]:
-    """Return a function that rewrites the files if canvases were added or removed; it returns whether they changed."""
+    """Return a function that rewrites the files if canvases were added or removed, and returns whether they changed."""
     from ragflow_lg.server.studio.canvas_discovery import CanvasWatcher, find_canvases
 
     watcher = CanvasWatcher(place, project)
@@ -120,7 +120,7 @@ def _watch_canvases(place: Path, project: Project, write: Callable[[Project], bo
 
 
 def _environment(url: str, settings: Path | None) -> dict[str, str]:
-    """Return environment variables that name the same store and settings; the server runs in another folder."""
+    """Return environment variables with the same store and settings, because the server runs in another folder."""
     from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
     from ragflow_lg.server.settings.environment import FILE_VARIABLE, PREFIX
 

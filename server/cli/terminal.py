@@ -1,4 +1,4 @@
-"""Printing text of canvases, models and users on a terminal."""
+"""Printing text from canvases, models and users on a terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def count_of(number: int, noun: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace characters that control the terminal by spaces; keep line breaks and tabs."""
+    """Replace terminal control characters with spaces; keep line breaks and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
 def print_line(text: str) -> None:
-    """Print one line on standard output at once; line breaks in ``text`` become spaces."""
+    """Print one line on standard output without buffering; line breaks in ``text`` become spaces."""
     sys.stdout.write(printable(text).replace("\n", " ") + "\n")
     sys.stdout.flush()
 
@@ -30,14 +30,14 @@ def print_note(text: str) -> None:
 
 
 def use_utf8() -> None:
-    """Make the standard streams encode every text, whatever the locale."""
+    """Make the standard streams encode all text, regardless of the locale."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
 
 
 def format_time(time: datetime) -> str:
-    """Return a time in UTC, as all commands print it."""
+    """Return a time in UTC, in the format that all commands use."""
     return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

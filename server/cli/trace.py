@@ -30,7 +30,7 @@ def trace(
 ) -> None:
     """Show the tool calls of a session's agents.
 
-    Runs are listed oldest first. SQLite stores the calls of a session's last 100 runs. Redis stores calls for ten
+    Runs are listed oldest first. SQLite stores the calls for a session's last 100 runs. Redis stores calls for ten
     minutes, as RAGFlow does.
 
     Example: ragflow-lg trace anna

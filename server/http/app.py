@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
 _LIMITS = {408: "slow", 413: "size", 429: "busy"}
-"""The limit that a request has exceeded, by the status of the refusal."""
+"""The limit that a refused request has exceeded, by response status."""
 
 _ROUTES = (
     # Fixed paths come first: /agents/chat/completions must not match an agent called `chat`.
@@ -94,7 +94,7 @@ class _Application(FastAPI):
 
 
 def make_app(app_state: AppState) -> FastAPI:
-    """Create the application from opened parts. ``app.state.turns`` drains it."""
+    """Create the application from opened server parts. ``app.state.turns`` drains its runs."""
     app = _Application(
         title="ragflow-lg", version=version("ragflow-lg"), docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -122,7 +122,7 @@ def make_app(app_state: AppState) -> FastAPI:
 
 
 def _respond_refusal(request: Request, error: RequestError) -> Response:
-    """Build the response to a refused request in the shape of its path."""
+    """Build the response to a refused request, in the format for its path."""
     if is_native_path(request.url.path):
         response = respond_problem(to_problem(error))
     else:
@@ -142,7 +142,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
     is_problem = is_native_path(path) and not isinstance(failure, BusyError)
     response = respond_problem(to_problem(failure)) if is_problem else _respond_refusal(request, refusal)
     if response.status_code >= 500 or refusal.status >= 500:
-        # A server that shuts down refuses requests and ends runs: that is no failure of its own.
+        # Refusing requests and ending runs during a shutdown is not a server failure.
         level = logging.WARNING if isinstance(failure, StreamError) else logging.ERROR
         logger.log(level, "%s %s: %s", request.method, path, failure)
     return response

@@ -1,7 +1,7 @@
 """Canvases in LangGraph Studio: the files, graph factories and server process of ``ragflow-lg studio``.
 
-May import `server.assembly`, `server.settings`, `server.http.edge` and the compiler. Written modules import the names
-below.
+May import `server.assembly`, `server.settings`, `server.http.edge` and the compiler. The generated modules import the
+names below.
 """
 
 from ragflow_lg.server.studio.graph_factories import canvas_factory, open_sessions

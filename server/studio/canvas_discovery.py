@@ -1,4 +1,4 @@
-"""Finding the canvases of a file or folder, naming their graphs, and noticing changes."""
+"""Finding the canvases in a file or folder, naming their graphs, and detecting changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ragflow_lg.server.assembly.library import sketch_file
 
 _NOT_IDENTIFIER = re.compile(r"\W+", re.ASCII)
 _RESERVED = ("canvas_factory", "open_sessions")
-"""Names that the written module imports."""
+"""Names that the generated module imports."""
 _DIGITS = 6
 _MAX_REASONS = 5
 _MAX_CANVASES = 1_000
@@ -42,7 +42,7 @@ class Project(Struct, frozen=True):
 class CanvasWatcher:
     """Watches a file or folder for added and removed canvases.
 
-    The graph factories notice changed canvases themselves.
+    The graph factories detect changed canvases themselves.
     """
 
     def __init__(self, place: Path, project: Project) -> None:
@@ -50,7 +50,7 @@ class CanvasWatcher:
         self.update(project)
 
     def update(self, project: Project | None) -> None:
-        """Remember the current files and, if ``project`` is given, which of them are skipped."""
+        """Store the current files and, if ``project`` is given, which of them are skipped."""
         if project is not None:
             self._skipped = set(project.skipped)
         self._snapshot = self._take_snapshot()
@@ -64,10 +64,10 @@ class CanvasWatcher:
 
 
 def find_canvases(place: Path) -> Project:
-    """Find the canvases of a file or folder, without its subfolders.
+    """Find the canvases in a file or folder, excluding subfolders.
 
     Raises:
-        SettingsError: If there are none, or too many.
+        SettingsError: If there are no canvases, or too many.
         CompileError: If ``place`` is a file that is not a valid canvas.
     """
     files = _files(place)
@@ -122,8 +122,8 @@ def _modified_ns(file: Path) -> int:
 def _names(stems: Sequence[str]) -> list[str]:
     """Return unique names that are Python identifiers.
 
-    If several stems map to one name, it belongs to the stem that is equal to it; the others get a digest. So a file
-    never takes over the name of another one, however files come and go: threads are stored by name.
+    If several stems map to one name, the stem equal to that name keeps it; the other names get a digest. A file
+    therefore never takes over another file's name when files are added or removed: threads are stored by name.
     """
     plain = [_name(stem) for stem in stems]
     count = Counter(plain)
@@ -135,7 +135,7 @@ def _names(stems: Sequence[str]) -> list[str]:
 
 
 def _name(stem: str) -> str:
-    """Return a Python identifier; letters outside ASCII are replaced by their code points."""
+    """Return a Python identifier; non-ASCII letters are replaced with their code points."""
     plain = "".join(c if c.isascii() else f"_{ord(c):x}_" for c in stem)
     name = _NOT_IDENTIFIER.sub("_", plain).strip("_").lower() or "canvas"
     return f"canvas_{name}" if name[0].isdigit() or keyword.iskeyword(name) or name in _RESERVED else name

@@ -38,7 +38,7 @@ def free_port(host: str, port: int = 0) -> int:
     Raises:
         SettingsError: If ``port`` is in use.
     """
-    from ragflow_lg.server.http.edge.listening_socket import open_socket  # needs uvicorn
+    from ragflow_lg.server.http.edge.listening_socket import open_socket  # requires uvicorn
 
     with open_socket(host, port) as listener:
         return listener.getsockname()[1]
@@ -50,7 +50,7 @@ def studio_link(url: str) -> str:
 
 
 class DevelopmentServer:
-    """A ``langgraph dev`` process whose working directory is the folder of the config."""
+    """A ``langgraph dev`` process whose working directory is the folder that contains the config."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class DevelopmentServer:
     ) -> None:
         """Prepare the process.
 
-        ``environment`` overrides the environment of this process. The output goes to ``log``, else to standard error;
-        unless ``is_verbose``, only warnings and errors are logged.
+        ``environment`` overrides this process's environment. The output goes to ``log`` if it is given, otherwise to
+        standard error; unless ``is_verbose``, only warnings and errors are logged.
         """
         self._config = config
         self._host, self._port = host, port
@@ -99,7 +99,7 @@ class DevelopmentServer:
             command,
             cwd=self._config.parent,
             env=self._environment,
-            stdin=subprocess.PIPE,  # closed when this process ends, even if it is killed
+            stdin=subprocess.PIPE,  # is closed when this process ends, even if it is killed
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,  # Ctrl-C must reach only this process, which then stops the child

@@ -1,4 +1,4 @@
-"""A lock on a folder: a second server in it would overwrite the files of the first one."""
+"""A lock on a folder: a second server in the folder would overwrite the first server's files."""
 
 from __future__ import annotations
 

@@ -33,15 +33,15 @@ def _open_services(model: str) -> AbstractAsyncContextManager[Services]:
 
 @cache
 def _services(model: str) -> SharedServices:
-    """Return the services of all graphs with this model. They stay open between runs."""
+    """Return the services for all graphs with this model. They stay open between runs."""
     return SharedServices(_open_services, model=model, stays_open=True)
 
 
 def canvas_factory(path: Path | str, *, model: str = "") -> Callable[[], Awaitable[CanvasApplication]]:
-    """Return the graph factory of a canvas file.
+    """Return the graph factory for a canvas file.
 
-    The file is compiled again when it has changed. A canvas that cannot run still has a graph to view, if it can be
-    drawn. ``model`` replaces every model of the canvas.
+    The file is recompiled when it has changed. A canvas that cannot run still has a graph to view, if it can be
+    drawn. ``model`` replaces every model in the canvas.
     """
     _prepare()
     file = Path(path).absolute()
@@ -60,7 +60,7 @@ def canvas_factory(path: Path | str, *, model: str = "") -> Callable[[], Awaitab
 
 @cache
 def _prepare() -> None:
-    """Import what every canvas needs when the server starts, not with the first request."""
+    """Import the modules that every canvas needs when the server starts instead of during the first request."""
     for name in (
         "ragflow_lg.dsl_compiler.lower",
         "ragflow_lg.adapters.chat.chat_models",
@@ -94,7 +94,7 @@ def _compile(file: Path, model: str) -> CanvasApplication:
 
 @asynccontextmanager
 async def open_sessions() -> AsyncGenerator[Any]:
-    """Open the session store of the settings and yield its saver, for ``checkpointer`` in ``langgraph.json``."""
+    """Open the session store from the settings and yield its saver, for ``checkpointer`` in ``langgraph.json``."""
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
 

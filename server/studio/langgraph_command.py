@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 _BANNER = "langgraph_api.cli"
-"""Logger of the banner. `ragflow-lg studio` prints the URLs itself."""
+"""Logger for the banner. `ragflow-lg studio` prints the URLs itself."""
 _GRACE_S = 10.0
 
 
@@ -38,8 +38,8 @@ def _end_all() -> None:
 
 
 def main() -> None:
-    """Run ``langgraph`` with the arguments of this process. Standard input is a pipe from the parent process."""
-    if os.getpgrp() == os.getpid():  # started as leader of its own process group
+    """Run ``langgraph`` with this process's arguments. Standard input is a pipe from the parent process."""
+    if os.getpgrp() == os.getpid():  # started as the leader of a separate process group
         call_when_closed(sys.stdin.fileno(), _end_all)
     logging.getLogger(_BANNER).setLevel(logging.WARNING)
     runpy.run_module("langgraph_cli", run_name="__main__", alter_sys=True)

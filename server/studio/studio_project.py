@@ -23,7 +23,7 @@ def write_project(
 ) -> tuple[Path, bool]:
     """Write both files; return the path of the config and whether any content changed.
 
-    With ``uses_store``, sessions are stored in the store of the settings, else in that of LangGraph's server.
+    With ``uses_store``, sessions are stored in the store from the settings, otherwise in LangGraph's server.
 
     Raises:
         SettingsError: If one of the files was not written by this command, or they cannot be written.
@@ -49,7 +49,7 @@ def write_project(
 
 def _write(path: Path, text: str) -> None:
     """Write a file atomically."""
-    temporary = path.resolve().with_name(f".{path.name}.new")  # not .py: the server watches those files
+    temporary = path.resolve().with_name(f".{path.name}.new")  # not .py, because the server watches .py files
     try:
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path.resolve())
@@ -73,7 +73,7 @@ def _is_ours(text: str) -> bool:
 
 
 def _is_in_module(target: Any) -> bool:
-    """Return whether an entry of a config refers to our module."""
+    """Return whether a config entry refers to our module."""
     path = _map(target).get("path", target)
     return isinstance(path, str) and path.partition(":")[0] == f"./{MODULE}"
 
@@ -90,7 +90,7 @@ def _map(value: Any) -> dict[str, Any]:
 
 
 def _config(canvases: Sequence[Canvas], old: str | None, uses_store: bool) -> str:
-    """Return the text of the config. Entries that a user added to the old one are preserved."""
+    """Return the text of the config. Entries that a user added to the old config are preserved."""
     config: dict[str, Any] = {"dependencies": ["."], **_map(_parse(old) if old else {})}
     config["graphs"] = {
         canvas.graph: {"path": f"./{MODULE}:{canvas.graph}", "description": canvas.title} for canvas in canvases

@@ -1,7 +1,7 @@
 """Agents in chaos runs: a model that calls every tool, in any strategy, and tools that need no service.
 
-Each tool call is named by its position within the visit, and its result starts with that name. This distinguishes
-results that were stored from calls that only ran.
+Each tool call is named after its position in the agent's execution, and its result starts with that name. This
+distinguishes stored results from calls that only ran.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ Reach = Callable[[str, str], None]
 """Called when a point is reached, with its kind and the name of the node or call."""
 
 MODEL = "model"
-"""Name of every model call of an agent."""
+"""Name of every model call that an agent makes."""
 
 ANSWER = "That is all that the tools say."
 ROUNDS = 2
-"""Number of times that every tool is called."""
+"""Number of calls to each tool."""
 
 _REACT_TOOL = re.compile(r"^- (\S+): .*\n  Arguments \(JSON schema\): (.*)$", re.MULTILINE)
 _PLAN_TOOLS = re.compile(rf"^{TOOLS_HEAD}(.*)$", re.MULTILINE)
 
 
 class ToolUser(DemoChat):
-    """A demo model that calls all of its tools twice before it answers."""
+    """A demo model that calls each of its tools twice before it answers."""
 
     def __init__(self, reach: Reach) -> None:
         super().__init__()
         self._reach = reach
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """Return the answer; report the call if an agent made it."""
+        """Return the answer, and report the call if an agent made it."""
         answer = await self._answer_agent(request)
         if answer is None:
             return await super().complete(request)
@@ -87,7 +87,7 @@ class ToolUser(DemoChat):
         return None
 
     async def _calls(self, tools: Sequence[ToolSchema], done: int) -> list[ToolCall]:
-        """Return a call of each tool with sample arguments; none after `ROUNDS` rounds."""
+        """Return one call to each tool with sample arguments, or no calls after `ROUNDS` rounds."""
         calls: list[ToolCall] = []
         for index, tool in enumerate(tools if done < ROUNDS else ()):
             request = ChatRequest(append_schema("", tool.parameters), ({"role": "user", "content": tool.name},))
@@ -117,7 +117,7 @@ def watch_tool(spec: AnySpec, reach: Reach) -> AnySpec:
 
 
 class WatchedSteps:
-    """Steps that report when a result has been stored, with the name of its call."""
+    """Steps that report each stored result, with the name of its call."""
 
     def __init__(self, inner: Steps, reach: Reach) -> None:
         self._inner = inner
@@ -129,7 +129,7 @@ class WatchedSteps:
         self._reach("saved", _call_name(value))
 
     async def find(self, key: str) -> tuple[bool, Any]:
-        """Return whether a result is stored, and the result."""
+        """Return whether a result is stored, and the result itself."""
         return await self._inner.find(key)
 
 

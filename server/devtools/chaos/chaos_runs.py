@@ -1,8 +1,8 @@
-"""Chaos runs: kill a run at every point, continue it, and compare the result with an undisturbed run.
+"""Chaos runs: kill a run at every point, continue it, and compare the result with that of an undisturbed run.
 
 Each run is a forked process that kills itself with SIGKILL at its *point*: in the body of a node, before or after its
-work, or right after a write to the store. A second process continues the run. The final state must be the same, and no
-node may run again whose result was stored.
+work, or right after a write to the store. A second process continues the run. The final state must be the same, and
+nodes whose results were stored must not run again.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from ragflow_lg.services.services import Services
 PointKind = Literal["in", "after", "stored", "checkpoint", "call", "called", "saved"]
 """Where a run can be killed.
 
-In the body of a node: ``in`` before its work, ``after`` it. After a write to the store: ``stored`` for a result,
-``checkpoint`` for a checkpoint. For a call of an agent's model or tool: ``call`` before it, ``called`` after it, and
-``saved`` after its result was stored.
+In the body of a node: ``in`` before its work, ``after`` after its work. After a write to the store: ``stored`` for a
+result, ``checkpoint`` for a checkpoint. For a call to an agent's model or tool: ``call`` before the call, ``called``
+after the call, and ``saved`` after its result was stored.
 """
 
 StoredSession: TypeAlias = tuple[str, str]
-"""URL of a store and the name of a session."""
+"""A store URL and a session name."""
 
 POINT_KINDS: tuple[PointKind, ...] = get_args(PointKind)
 FINISHED: Mapping[PointKind, PointKind] = {"in": "stored", "call": "saved"}
-"""The start of some work and its end, after which it must not start again."""
+"""The start and end of a piece of work, which must not start again after its end."""
 SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
 LIMIT_S = 60
 MAX_TURNS = 40
 _PASSIVE = ("region", "region_item")
-"""Component kinds whose ``run`` only reads, and runs again whenever a run continues inside the region."""
+"""Component kinds whose ``run`` only reads, and is repeated whenever a run continues inside the region."""
 
 
 class Point(Struct, frozen=True):
-    """The point at which a run is killed: the ``number``-th one of its kind, from 1."""
+    """The point at which a run is killed: the ``number``-th point of its kind, starting at 1."""
 
     kind: PointKind
     number: int
@@ -91,7 +91,7 @@ class _Log:
 
 
 class _SameIds:
-    """Random run ids, and a seed that is the same in every run."""
+    """Random run ids, and the same seed in every run."""
 
     def run_id(self) -> Any:
         return os.urandom(16).hex()
@@ -103,7 +103,7 @@ class _SameIds:
 def disturb(
     document: bytes, fresh: Callable[[], StoredSession], folder: Path, query: str = "hello"
 ) -> Iterator[Result | int]:
-    """Run a canvas undisturbed, then once for each point; yield the number of points, then the result of each.
+    """Run a canvas undisturbed, then once for each point. Yield the number of points, then the result for each point.
 
     ``fresh`` returns the URL of a store and the name of a session that does not exist in it.
 
@@ -128,7 +128,8 @@ def disturb_all(
 ) -> tuple[int, list[str]]:
     """Kill a canvas at every point; return the number of kills and the problems.
 
-    Without ``url`` every run has its own SQLite file. ``report`` is called with the numbers of kills done and in total.
+    Without ``url`` every run has its own SQLite file. ``report`` is called with the number of kills so far and the
+    total number.
 
     Raises:
         RuntimeError: If the undisturbed run does not end.
@@ -153,7 +154,7 @@ def disturb_all(
 
 
 def _import_all(document: bytes) -> None:
-    """Import what every forked process would otherwise import itself."""
+    """Import the modules that every forked process would otherwise import itself."""
     for name in (
         "ragflow_lg.checkpoints.sqlite.sqlite_store",
         "langgraph.checkpoint.redis",
@@ -181,7 +182,7 @@ def _entries(log: Path) -> list[tuple[str, str]]:
 
 
 def _run_to_end(document: bytes, where: StoredSession, log: Path, query: str, point: Point | None) -> Any:
-    """Play all turns, each in its own process, and return the final state; another process continues a killed one."""
+    """Run all turns, each in its own process, and return the final state. If a process is killed, another continues."""
     answer, intent = log.with_suffix(".json"), "start"
     for _ in range(MAX_TURNS):
         pid = os.fork()

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server that answers by rules, for canvases, clients and tests without a model.
+"""An OpenAI-compatible server that answers according to rules, for testing canvases and clients without a model.
 
-May import `server.http.edge` for its socket, and otherwise only errors and redaction.
+Of the other packages, may import only `server.http.edge` for its socket, errors and redaction.
 """

@@ -28,27 +28,27 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 class Exchange(Struct):
-    """A request and its outcome. ``rule`` and ``reply`` count from 1; they are 0 if no rule has answered."""
+    """A request and its outcome. ``rule`` and ``reply`` are counted from 1; they are 0 if no rule has answered."""
 
     number: int
     method: str
     path: str
     headers: Mapping[str, str]
     body: Any = None
-    """The JSON value; None if there is none."""
+    """The JSON value, or None."""
     request: MockRequest | None = None
     rule: int = 0
     reply: int = 0
     status: int = 0
     pieces: int = 0
-    """Number of pieces sent."""
+    """Number of pieces that were sent."""
     problem: str = ""
     end: Literal["", "done", "cut", "left"] = ""
     """``cut`` by the rules, ``left`` by the client, or ``""`` while it runs."""
 
 
 Listener: TypeAlias = Callable[[Exchange], None]
-"""Called twice for each exchange: after the request was read, and at the end."""
+"""Called twice for each exchange: after the request has been read, and at the end."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ async def _read_json(request: Request) -> Any:
 
 
 class _PacedResponse(Response):
-    """A response that sends an answer with its delays until it is complete, cut, or the client disconnects."""
+    """A response that sends an answer with delays until the answer is complete or cut, or the client disconnects."""
 
     def __init__(self, answer: Answer, exchange: Exchange, listen: Listener) -> None:
         super().__init__(status_code=answer.status)

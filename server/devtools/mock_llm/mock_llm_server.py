@@ -25,7 +25,7 @@ _MAX_CHARS = 200
 class RequestLog:
     """A listener that writes a line at the end of every exchange.
 
-    The line has a shortened text of the last user message, but no headers or bodies.
+    The line contains a shortened version of the last user message, but no headers or bodies.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -65,7 +65,7 @@ class RequestLog:
 
 
 async def serve(app: ASGIApp, listener: socket.socket, announce: Callable[[str], object]) -> None:
-    """Serve until SIGINT or SIGTERM, then end at once without completing responses. Call ``announce`` with the URL."""
+    """Serve until SIGINT or SIGTERM, then stop without completing responses. Call ``announce`` with the URL."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -77,7 +77,7 @@ async def serve(app: ASGIApp, listener: socket.socket, announce: Callable[[str],
 
 @asynccontextmanager
 async def start_mock_server(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[str]:
-    """Serve inside the context; yield the URL for the ``base_url`` of clients."""
+    """Serve inside the context, and yield the URL that clients use as ``base_url``."""
     server = _MockServer(app, http="h11")
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
@@ -89,7 +89,7 @@ async def start_mock_server(app: ASGIApp, listener: socket.socket) -> AsyncGener
 
 
 class _MockServer(QuietServer):
-    """A server that ends without waiting for clients."""
+    """A server that stops without waiting for clients."""
 
     async def abort_connections(self) -> None:
         """Close all connections and cancel their tasks."""

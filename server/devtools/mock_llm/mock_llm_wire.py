@@ -25,14 +25,14 @@ _ERROR_TYPES: Mapping[int, tuple[str, str | None]] = {
 
 
 class Answer(Struct, frozen=True):
-    """A response: the head, and the body in the pieces in which it is body_sent."""
+    """A response: the head, and the pieces in which the body is sent."""
 
     status: int
     content_type: str
     pieces: tuple[bytes, ...]
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     length: int | None = None
-    """Content-Length; None for a chunked body."""
+    """The Content-Length, or None for a chunked body."""
     is_cut: bool = False
     """Whether the connection is closed after the pieces, before the body is complete."""
     delay_s: float = 0.0
@@ -47,7 +47,7 @@ def build_error(status: int, message: str, *, headers: Mapping[str, str] | None 
 
 
 def build_answer(reply: Reply, request: MockRequest, number: int) -> Answer:
-    """Return the answer to a request; ``number`` is the number of the request."""
+    """Return the answer to a request; ``number`` is the request's number."""
     headers = dict(reply.headers)
     if reply.retry_after is not None:
         after = reply.retry_after
@@ -64,7 +64,7 @@ def build_answer(reply: Reply, request: MockRequest, number: int) -> Answer:
 
 
 class _FilledReply:
-    """A reply with its placeholders replaced by parts of the request."""
+    """A reply with its placeholders replaced with parts of the request."""
 
     def __init__(self, reply: Reply, request: MockRequest, number: int) -> None:
         self.reply = reply
@@ -193,7 +193,7 @@ def _streamed_answer(filled: _FilledReply, headers: Mapping[str, str]) -> Answer
 
 
 def _deltas(filled: _FilledReply) -> Iterator[dict[str, Any]]:
-    """Yield the delta of each streamed piece, at least one."""
+    """Yield the delta for each streamed piece; there is at least one."""
     for piece in filled.reasoning:
         yield {"reasoning_content": piece}
     for piece in filled.text or ([] if filled.calls or filled.reasoning else [""]):
@@ -205,7 +205,7 @@ def _deltas(filled: _FilledReply) -> Iterator[dict[str, Any]]:
 
 
 def _fragments(call: Mapping[str, Any], reply: Reply) -> Iterator[dict[str, Any]]:
-    """Yield the pieces of a call: id and type with the first, the end of the name with the first arguments."""
+    """Yield the pieces of a call: the first has the id and type; the name ends with the first arguments."""
     function = call["function"]
     names = list(_cut(function["name"], reply.cut_names)) or [""]
     arguments = list(_cut(function["arguments"], reply.cut_arguments)) or [""]

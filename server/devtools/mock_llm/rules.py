@@ -1,4 +1,4 @@
-"""The rules of a mock server: their format, and reading a file of them.
+"""A mock server's rules: their format, and reading rules files.
 
 A file is TOML, or JSON if its suffix is ``.json``. Rules are tried in order::
 
@@ -27,12 +27,12 @@ from ragflow_lg.base.errors import SettingsError
 
 MAX_PATTERN_CHARS = 1000
 MAX_SEARCHED_CHARS = 200_000
-"""Only this many characters of a text are searched."""
+"""Maximum number of characters of a text to search."""
 LIMIT_S = 0.25
 
 
 class Pattern(Struct, frozen=True):
-    """A compiled regular expression whose searches are limited."""
+    """A compiled regular expression with limited searches."""
 
     text: str
     compiled: Any
@@ -82,7 +82,7 @@ def _pattern(text: Any) -> Pattern:
 
 
 class TextTest(_RuleModel):
-    """A test of a text. Every condition that is set must hold."""
+    """A test for text. Every condition that is set must be met."""
 
     is_: str | None = Field(default=None, alias="is")
     contains: str | None = None
@@ -122,7 +122,7 @@ Equal: TypeAlias = Annotated[TextTest, BeforeValidator(_as_is)]
 
 
 class CallSpan(_RuleModel):
-    """A selection from the requests that match all other conditions of a rule, counted from 1."""
+    """A selection from the requests that match all other conditions in a rule, counted from 1."""
 
     from_: Annotated[int, Field(ge=1)] = Field(default=1, alias="from")
     to: Annotated[int, Field(ge=1)] | None = None
@@ -139,14 +139,14 @@ def _as_span(value: Any) -> Any:
 
 
 class When(_RuleModel):
-    """Conditions on a request; a condition that is not set always holds."""
+    """Conditions on a request; a condition that is not set is always met."""
 
     model: Equal | None = None
     system: Contained | None = None
     user: Contained | None = None
     """The last user message."""
     last: Contained | None = None
-    """The last message of all."""
+    """The last message, from any role."""
     last_role: Literal["system", "user", "assistant", "tool"] | None = None
     tools: bool | Contained | None = None
     """Whether the request offers tools, or the name of one of them."""
@@ -164,23 +164,23 @@ def _check_cuts(value: int | list[int]) -> int | list[int]:
 
 
 Cuts: TypeAlias = Annotated[int | list[int], AfterValidator(_check_cuts)]
-"""Where a text is cut into pieces: after every so many characters (0: not cut), or at these positions."""
+"""How to cut text into pieces: after every given number of characters (0: not cut), or at the given positions."""
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=MAX_DELAY_S)]
 
 
 class MockCall(_RuleModel):
-    """A tool call of a reply. Arguments that are a string are sent unchanged, even if they are not JSON."""
+    """A tool call in a reply. String arguments are sent unchanged, even if they are not JSON."""
 
     name: str
     arguments: dict[str, Any] | str = Field(default_factory=dict[str, Any])
     id: str = ""
     """Default: a new id."""
     has_index: bool = True
-    """Whether streamed pieces have the index of their call; some servers omit it."""
+    """Whether streamed pieces include the index of their call; some servers omit it."""
 
 
 class MockUsage(_RuleModel):
-    """The token usage of a reply."""
+    """The token usage in a reply."""
 
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
@@ -189,40 +189,40 @@ class MockUsage(_RuleModel):
 class Reply(_RuleModel):
     """One reply. ``${user}``, ``${last}``, ``${model}`` and ``${number}`` are placeholders for parts of the request.
 
-    ``number`` is the number of the request on this server, from 1.
+    ``number`` is the request's number on this server, starting at 1.
     """
 
     text: str | list[str] = ""
-    """A list gives the streamed pieces."""
+    """A list specifies the streamed pieces."""
     json_: Any = Field(default=None, alias="json")
-    """A value whose JSON is the text."""
+    """A value to send as JSON text."""
     reasoning: str | list[str] = ""
     calls: list[MockCall] = Field(default_factory=list[MockCall])
     cut_text: Cuts = 16
-    """Pieces of a streamed text or reasoning that is not a list."""
+    """How to cut streamed text or reasoning that is not a list."""
     cut_names: Cuts = 0
     cut_arguments: Cuts = 0
     delay_s: Delay = 0.0
-    """Before the first byte."""
+    """Delay before the first byte."""
     piece_delay_s: Delay = 0.0
     status: Annotated[int, Field(ge=200, le=599)] = 200
     error: str = ""
-    """The message of a reply with an error status."""
+    """The message for a reply with an error status."""
     retry_after: float | str | None = None
     headers: dict[str, str] = Field(default_factory=dict[str, str])
     cut_after: Annotated[int, Field(ge=0)] | None = None
-    """End the stream after this number of pieces; a reply that is not streamed is cut in the middle."""
+    """End the stream after this many pieces; a reply that is not streamed is cut in the middle."""
     cut: Literal["connection", "quiet"] = "connection"
-    """``connection`` closes the connection; ``quiet`` ends the response regularly, without an end marker."""
+    """``connection`` closes the connection; ``quiet`` ends the response normally, without an end marker."""
     error_after: Annotated[int, Field(ge=0)] | None = None
-    """Send an error in the stream after this number of pieces."""
+    """Send an error in the stream after this many pieces."""
     garbage: str | None = None
     """The body to send instead of a valid answer."""
     usage: MockUsage | Literal[False] | None = None
-    """Default: an estimate. false: no usage."""
+    """Default: an estimate. false: omit the usage."""
     finish_reason: str = ""
     times: Annotated[int, Field(ge=1)] = 1
-    """How often the reply is used before the next one."""
+    """How many times to use the reply before moving on to the next reply."""
 
     @model_validator(mode="after")
     def _check_fields(self) -> Reply:
@@ -238,10 +238,10 @@ class Reply(_RuleModel):
 
 
 class Rule(_RuleModel):
-    """Replies to the requests that match, used in order.
+    """Replies to matching requests, used in order.
 
-    ``at_end`` decides what follows after the last reply: it is repeated, the first reply follows again, an error is
-    sent, or the next rules are tried.
+    ``at_end`` determines what happens after the last reply: repeat it, start again with the first reply, send an error,
+    or try the next rules.
     """
 
     name: str = ""
@@ -251,23 +251,23 @@ class Rule(_RuleModel):
 
 
 class Rules(_RuleModel):
-    """A file of rules. ``GET /v1/models`` lists ``models``, by default those that rules name."""
+    """A rules file. ``GET /v1/models`` lists ``models``; the default is the models named in rules."""
 
     rules: Annotated[list[Rule], Field(min_length=1)]
     models: list[str] = Field(default_factory=list[str])
 
     @property
     def model_names(self) -> list[str]:
-        """The models that the server lists."""
+        """Return the models that the server lists."""
         names = [rule.when.model.is_ for rule in self.rules if rule.when.model and rule.when.model.is_]
         return self.models or list(dict.fromkeys(names)) or ["mock"]
 
 
 def load_rules(path: Path) -> Rules:
-    """Read a file of rules.
+    """Read a rules file.
 
     Raises:
-        SettingsError: If it cannot be read (with the line), or is invalid (with rule, field and fix).
+        SettingsError: If it cannot be read (naming the line), or is invalid (naming the rule, the field and a fix).
     """
     value = _read(path)
     try:
@@ -299,7 +299,7 @@ def _read(path: Path) -> Any:
 
 
 def _problem(place: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
-    """Return the message for an invalid field: rule, field and fix."""
+    """Return the message for an invalid field, with the rule, the field and a fix."""
     place = _strip_union_parts(place, value, is_missing=kind == "missing")
     if kind == "extra_forbidden":
         near = get_close_matches(str(place[-1]), _sibling_fields(place[:-1]), n=1)
@@ -315,7 +315,7 @@ def _problem(place: tuple[int | str, ...], kind: str, message: str, value: Any) 
 
 
 def _strip_union_parts(place: tuple[int | str, ...], value: Any, *, is_missing: bool) -> tuple[int | str, ...]:
-    """Remove the parts that pydantic adds to a place for unions and functions, which the file does not have."""
+    """Remove the parts that pydantic adds to a location for unions and functions, which are not in the file."""
     parts: list[int | str] = []
     for index, part in enumerate(place):
         if isinstance(value, list) and isinstance(part, int) and part < len(cast("list[Any]", value)):
@@ -329,7 +329,7 @@ def _strip_union_parts(place: tuple[int | str, ...], value: Any, *, is_missing: 
 
 
 def _format_place(place: tuple[int | str, ...]) -> str:
-    """Return a place as ``rule 2, reply 1: status``; numbers count from 1."""
+    """Format a location as ``rule 2, reply 1: status``; numbers start at 1."""
     words: list[str] = []
     rest = list(place)
     for key, word in (("rules", "rule"), ("replies", "reply"), ("calls", "call")):
@@ -341,7 +341,7 @@ def _format_place(place: tuple[int | str, ...]) -> str:
 
 
 def _sibling_fields(place: tuple[int | str, ...]) -> list[str]:
-    """Return the fields that an unknown one could have meant."""
+    """Return the fields that an unknown field could have been meant to be."""
     model: Any = Rules
     for part in place:
         if isinstance(part, str):

@@ -1,4 +1,4 @@
-"""Choosing the reply to a request: the first matching rule, and the next of its replies."""
+"""Choosing the reply to a request: the next reply from the first matching rule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MockRequest(Struct, frozen=True):
 
 
 class ReplyChoice(NamedTuple):
-    """A reply with the number of its rule and its own number within the rule, both from 1."""
+    """A reply with the number of its rule and its number within that rule, both starting at 1."""
 
     reply: Reply
     rule: int
@@ -37,7 +37,7 @@ class ReplyChoice(NamedTuple):
 
 
 class Script:
-    """The rules and the state of each: how often it matched and replied."""
+    """The rules, and how often each rule has matched and replied."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules.rules
@@ -51,7 +51,7 @@ class Script:
         """Return the next reply of the first rule that matches.
 
         Raises:
-            ServiceError: If no rule matches, the rule has no reply left, or a regular expression takes too long.
+            ServiceError: If no rule matches, the rule has no replies left, or a regular expression takes too long.
         """
         for index, rule in enumerate(self._rules):
             if not self._matches(index, rule, request):
@@ -103,7 +103,7 @@ def parse_request(body: Any) -> MockRequest:
     """Parse the body of a chat completion request.
 
     Raises:
-        ServiceError: If it is not such a request.
+        ServiceError: If the body is not a valid request.
     """
     if not isinstance(body, Mapping):
         raise ServiceError("The body should be a JSON object.")
@@ -129,7 +129,7 @@ def parse_request(body: Any) -> MockRequest:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message; of one with parts, the text parts."""
+    """Return a message's text; if the message has parts, return its text parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 
 class ChatUsage(BaseModel):
-    """Estimated numbers of tokens."""
+    """Estimated token counts."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -17,7 +17,7 @@ class ChatUsage(BaseModel):
 
 
 class ChatAnswered(BaseModel):
-    """The message of the agent."""
+    """The agent's message."""
 
     role: Literal["assistant"]
     content: str
@@ -26,7 +26,7 @@ class ChatAnswered(BaseModel):
 
 
 class ChatChoice(BaseModel):
-    """The only choice."""
+    """The only choice in a response."""
 
     index: int
     message: ChatAnswered
@@ -47,7 +47,7 @@ class ChatAnswer(BaseModel):
 
 
 class ChatDelta(BaseModel):
-    """The next part of the answer; in the last frames also the open form or the error."""
+    """The next part of the answer; the last frames also contain the open form or the error."""
 
     role: Literal["assistant"]
     content: str
@@ -59,7 +59,7 @@ class ChatDelta(BaseModel):
 
 
 class ChatStep(BaseModel):
-    """The only choice, in a stream."""
+    """The only choice in a streamed response."""
 
     index: int
     delta: ChatDelta

@@ -1,4 +1,4 @@
-"""Descriptions of routes that parse their requests themselves: parameters, bodies, responses, keys."""
+"""Descriptions of routes that parse their own requests: parameters, bodies, responses and keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.server.http.document.chat_shapes import ChatError
 from ragflow_lg.server.http.document.response_shapes import NotHere, Refusal, WebhookRefusal
 
 Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook", "none"]
-"""Shape of responses. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
+"""Response format. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
 ``listing``: with ``total``."""
 
 Key: TypeAlias = Literal["ApiKey", "BetaKey", "AnyKey", "MetricsKey", ""]
@@ -26,7 +26,7 @@ class Parameter(Struct, frozen=True):
     description: str
 
     def to_openapi(self) -> dict[str, Any]:
-        """Return the parameter object of OpenAPI."""
+        """Return the parameter as an OpenAPI parameter object."""
         return {
             "name": self.name,
             "in": self.place,
@@ -41,22 +41,22 @@ class Route(Struct, frozen=True):
 
     surface: Surface = "envelope"
     answer: Any = None
-    """Type of the response; for envelopes that of ``data``. None if there is none."""
+    """Type of the response or, in an envelope, of ``data``. None if there is no content."""
     body: Any = None
-    """Type of the request body; None if there is none."""
+    """Type of the request body; None if the route has no body."""
     body_kind: str = "application/json"
     is_body_required: bool = True
     parameters: tuple[Parameter, ...] = ()
     key: Key = "ApiKey"
     stream: str = ""
-    """A short example of the stream; ``""`` if there is none."""
+    """A short example stream, or ``""``."""
     frame: Any = None
-    """Type of the ``data`` of the stream's events."""
+    """Type of ``data`` in stream events."""
     raw: Mapping[str, str] = {}
-    """Media types of responses other than JSON, each with a description."""
+    """Media types of non-JSON responses, each with a description."""
     status: int = 200
     more: Mapping[int, Any] = {}
-    """Types of further responses by status."""
+    """Types of other responses, by status."""
 
 
 def describe_query(name: str, description: str, kind: str = "string", **schema: Any) -> Parameter:
@@ -70,7 +70,7 @@ def describe_header(name: str, description: str, **schema: Any) -> Parameter:
 
 
 def describe_pages() -> tuple[Parameter, ...]:
-    """Describe the parameters of paged lists. Invalid values count as missing."""
+    """Describe the parameters of paginated lists. Invalid values are treated as missing."""
     return (
         describe_query("page", "Number of the page, from 1.", "integer", minimum=1, default=1),
         describe_query("page_size", "Rows per page.", "integer", minimum=1, maximum=100, default=30),
@@ -95,7 +95,7 @@ _COMMON_STATUSES = (404, 408, 413, 429, 431, 500)
 
 
 def describe_refusals(surface: Surface, key: Key) -> dict[int, tuple[str, Any]]:
-    """Return the statuses of refusals of a route, each with a description and a type."""
+    """Return a route's refusal statuses, each with a description and a type."""
     statuses = {*_COMMON_STATUSES, 401} if key else {*_COMMON_STATUSES}
     shape: Any = Refusal
     if surface == "openai":

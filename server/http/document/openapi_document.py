@@ -1,4 +1,4 @@
-"""FastAPI's OpenAPI document, completed for routes that parse their requests themselves."""
+"""FastAPI's OpenAPI document, completed for routes that parse their own requests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def complete_document(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the method, path and description of each operation of a document."""
+    """Yield the method, path and description of each operation in a document."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), path, operation
@@ -107,7 +107,7 @@ def _describe(operation: dict[str, Any], route: Route, schemas: dict[Any, Any]) 
 
 
 def _describe_success(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
-    """Describe the response with status 200, which most of RAGFlow's refusals use as well."""
+    """Describe the response with status 200, which most of RAGFlow's refusals also use."""
     refusal, shape = schemas[repr(Refusal)], schemas[repr(route.answer)]
     content: dict[str, Any] = {}
     if route.surface in ("envelope", "plain", "listing"):

@@ -1,4 +1,4 @@
-"""Request models of RAGFlow's and the OpenAI-compatible routes, for the document only: the routes parse bodies."""
+"""Request models that document RAGFlow's and the OpenAI-compatible routes; the routes parse bodies themselves."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def _with_examples(*examples: dict[str, Any]) -> ConfigDict:
 
 
 class FieldValue(BaseModel):
-    """The value of one field."""
+    """A field value."""
 
     value: Any
 
 
 class _TurnBody(BaseModel):
-    """The fields of every turn."""
+    """Fields that every turn has."""
 
     query: Annotated[str | dict[str, Any], Field(description="Message of the user, or fields of Begin's form.")] = ""
     inputs: Inputs | None = None
@@ -61,7 +61,7 @@ class _TurnBody(BaseModel):
 
 
 class AgentCompletionBody(_TurnBody):
-    """A turn of the agent in the path."""
+    """A turn with the agent in the path."""
 
     model_config = _with_examples({"question": "Where is my parcel?", "stream": True})
 
@@ -88,7 +88,7 @@ class CompletionBody(AgentCompletionBody):
 
 
 class EmbeddedBody(_TurnBody):
-    """A turn of an embedded page."""
+    """A turn from an embedded page."""
 
     model_config = _with_examples({"query": "Where is my parcel?"})
 
@@ -97,7 +97,7 @@ class EmbeddedBody(_TurnBody):
 
 
 class PlayBody(_TurnBody):
-    """A turn of a version, or the continuation of a run. All fields may also be query parameters."""
+    """A turn with a version, or the continuation of a run. All fields can also be sent as query parameters."""
 
     model_config = _with_examples({"query": "Where is my parcel?", "version": "draft"})
 
@@ -120,7 +120,7 @@ class CancelBody(BaseModel):
 
 
 class _AgentFields(BaseModel):
-    """The fields of an agent apart from title and canvas."""
+    """Agent fields other than title and canvas."""
 
     description: str | None = None
     avatar: Annotated[str | None, Field(description="Picture as a `data:` URI.")] = None
@@ -151,7 +151,7 @@ class NewAgent(_AgentFields):
 
 
 class TagsBody(BaseModel):
-    """All tags of an agent."""
+    """All of an agent's tags."""
 
     model_config = _with_examples({"tags": ["parcels", "shop"]})
 
@@ -192,7 +192,7 @@ class NewVersion(BaseModel):
 
 
 class DebugBody(BaseModel):
-    """Values of the input form of a component, by name."""
+    """Values for a component's input form, by name."""
 
     model_config = _with_examples({"params": {"sys.query": {"value": "Where is my parcel?"}}})
 
@@ -213,14 +213,14 @@ class ChatPart(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    """A message of the conversation."""
+    """A message in the conversation."""
 
     role: Annotated[str, Field(examples=["user", "assistant"])]
     content: str | list[ChatPart] | None
 
 
 class ChatBody(BaseModel):
-    """A conversation. Its last message with the role `user` is the query. Other fields of OpenAI are ignored.
+    """A conversation. Its last message with the role `user` is the query. Other OpenAI fields are ignored.
 
     With `inputs`, messages are optional; if a form is open, the inputs are the whole answer.
     """

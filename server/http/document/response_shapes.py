@@ -1,4 +1,4 @@
-"""Response models of RAGFlow's routes, inside their envelopes, for the document only.
+"""Response models that document RAGFlow's routes, without their envelopes.
 
 Some responses omit fields that have a default.
 """
@@ -40,7 +40,7 @@ class NotHere(BaseModel):
 
 
 class AgentRow(BaseModel):
-    """An agent in a list; for older clients with the fields of `AgentShown`."""
+    """An agent in a list; older clients receive the fields of `AgentShown` instead."""
 
     id: str
     avatar: str | None
@@ -67,14 +67,14 @@ class AgentPage(BaseModel):
 
 
 class Counted(BaseModel):
-    """A filter value and the number of its agents."""
+    """A filter value and the number of matching agents."""
 
     id: str
     count: int
 
 
 class AgentsFilter(BaseModel):
-    """The filter values of lists of agents."""
+    """The filter values for agent lists."""
 
     filter: dict[Literal["owner", "canvas_category"], list[Counted]]
     total: int
@@ -111,7 +111,7 @@ class UpdateTime(BaseModel):
 
 
 class TagCounted(BaseModel):
-    """A tag and the number of its agents."""
+    """A tag and the number of agents that have it."""
 
     tag: str
     count: int
@@ -139,7 +139,7 @@ class TemplateShown(BaseModel):
 
 
 class SessionMessage(BaseModel):
-    """A message of the user or the assistant."""
+    """A message from the user or the assistant."""
 
     role: str
     content: str
@@ -149,14 +149,14 @@ class SessionMessage(BaseModel):
 
 
 class SessionNamed(BaseModel):
-    """A session in the list of one user."""
+    """A session in a user's list."""
 
     id: str
     name: str | None
 
 
 class SessionShown(_Dated):
-    """A conversation. The id of the agent is `agent_id` in lists, and `dialog_id` in a single session."""
+    """A conversation. The agent id is `agent_id` in lists and `dialog_id` in a single session."""
 
     id: str
     name: str | None
@@ -201,7 +201,7 @@ class VersionShown(VersionItem):
 
 
 class FileShown(BaseModel):
-    """A stored file; `files` of a turn accepts it unchanged."""
+    """A stored file; it can be used unchanged in a turn's `files`."""
 
     id: str
     name: str
@@ -214,14 +214,14 @@ class FileShown(BaseModel):
 
 
 class Traced(BaseModel):
-    """Successive entries of one component."""
+    """Successive entries from one component."""
 
     component_id: str
     trace: list[dict[str, Any]]
 
 
 class TurnAnswer(BaseModel):
-    """The last event of a turn, with the whole answer. If a form is open, the event is `user_inputs`."""
+    """The last event of a turn, with the complete answer. If a form is open, the event is `user_inputs`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -253,7 +253,7 @@ class TurnAnswer(BaseModel):
 
 
 class TurnFrame(BaseModel):
-    """An event of a turn. A run without events has one frame with `session_id` and an empty `data`."""
+    """An event in a turn. A run without events has one frame with `session_id` and an empty `data`."""
 
     session_id: str
     data: Annotated[
@@ -277,7 +277,7 @@ class TurnFrame(BaseModel):
 
 
 class EmbeddedAgent(BaseModel):
-    """What an embedded page shows of an agent."""
+    """The agent details that an embedded page shows."""
 
     title: str
     avatar: str | None
@@ -287,7 +287,7 @@ class EmbeddedAgent(BaseModel):
 
 
 class WebhookAnswer(BaseModel):
-    """The answer of a webhook's turn."""
+    """The answer from a webhook's turn."""
 
     message: str
     success: bool
@@ -295,7 +295,7 @@ class WebhookAnswer(BaseModel):
 
 
 class WebhookRefusal(BaseModel):
-    """The reason why a webhook call is refused or failed."""
+    """The reason why a webhook call was refused or failed."""
 
     code: int
     message: str
@@ -303,7 +303,7 @@ class WebhookRefusal(BaseModel):
 
 
 class WebhookEvents(BaseModel):
-    """Events of a webhook test after a time."""
+    """Webhook test events after a given time."""
 
     webhook_id: str | None
     events: list[dict[str, Any]]

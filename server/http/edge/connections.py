@@ -1,4 +1,4 @@
-"""Connections with a time limit for the head of each request."""
+"""Connections with a time limit for receiving each request head."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def build_protocol(header_s: float) -> type[asyncio.Protocol]:
-    """Create the connection protocol whose clients have ``header_s`` seconds to send the head of each request."""
+    """Create a connection protocol that gives clients ``header_s`` seconds to send each request head."""
 
     class Protocol(_Protocol):
         header_timeout_s = header_s
@@ -68,7 +68,7 @@ class _Protocol(H11Protocol):
         super().send_400_response(msg)
 
     def _has_unread_body(self) -> bool:
-        """Return whether the response was sent before the body arrived: nothing reads that body any more."""
+        """Return whether the response was sent before the body arrived, so that nothing will read the body."""
         return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
 
     def _ensure_timer(self) -> None:

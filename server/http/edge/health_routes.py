@@ -27,7 +27,7 @@ router = APIRouter(tags=["Operations"])
 
 @router.get("/")
 async def greet(request: Request) -> Response:
-    """Return the name and the version of the server, and links."""
+    """Return the server's name and version, and links."""
     body = {"name": "ragflow-lg", "version": request.app.version, "openapi": "/openapi.json", "health": "/health"}
     return _json(body)
 
@@ -40,7 +40,7 @@ async def health() -> Response:
 
 @router.get("/ready")
 async def ready(request: Request) -> Response:
-    """Check every part of the server. 503 if a part fails, or if the server is shutting down."""
+    """Check every part of the server. The status is 503 if a part fails or the server is shutting down."""
     if get_app_state(request).run_manager.is_draining:
         return _json({"status": "stopping", "parts": {}}, 503)
     parts = await cast("Readiness", request.app.state.readiness).check()
@@ -50,7 +50,7 @@ async def ready(request: Request) -> Response:
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """Return metrics in Prometheus's text format. Requires the `metrics_key` of the settings as bearer token."""
+    """Return metrics in the Prometheus text format. Requires the `metrics_key` from the settings as a bearer token."""
     section = get_app_state(request).settings.server
     if section.metrics != "key":
         raise HTTPException(404)

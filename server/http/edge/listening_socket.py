@@ -1,4 +1,4 @@
-"""Listening sockets, and uvicorn on them, for all servers of this package."""
+"""Listening sockets, and uvicorn servers that use them, for all servers in this package."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class QuietServer(uvicorn.Server):
     """A uvicorn server that installs no signal handlers and writes no log."""
 
     def __init__(self, app: ASGIApp, **options: Any) -> None:
-        """Create the server. ``options`` are those of `uvicorn.Config`."""
+        """Create the server. ``options`` are passed to `uvicorn.Config`."""
         super().__init__(
             uvicorn.Config(
                 app,
-                loop="asyncio",  # the loop that is already running
+                loop="asyncio",  # uses the loop that is already running
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -1,4 +1,4 @@
-"""Readiness of the parts of the server. The checks write to the stores, but never make them grow."""
+"""Readiness checks for the parts of the server. They write to the stores, but never make them grow."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
 CHECK_S = 2.0
-"""Time limit of one check."""
+"""Time limit for one check."""
 
 FRESH_S = 1.0
 """Time for which results are reused, so that frequent probes cost nothing."""
 
 PROBE_ID = "0" * 32
-"""The session that is leased and the run that is looked up; neither exists."""
+"""The session to lease and the run to look up; neither exists."""
 
 _WRITE = text("UPDATE alembic_version SET version_num = version_num")
-"""Writes the only row of a table that every database of ours has, without changing it."""
+"""Rewrites the only row of a table that exists in every one of our databases, without changing it."""
 
 logger = logging.getLogger(__name__)
 
 
 class Readiness:
-    """The checks of one process."""
+    """The readiness checks of a process."""
 
     def __init__(self, app_state: AppState) -> None:
         self._app_state = app_state
@@ -58,7 +58,7 @@ class Readiness:
         await self._app_state.database.write(lambda connection: connection.execute(_WRITE))
 
     async def _check_checkpoints(self) -> None:
-        """Lease a session briefly, as every run does first. A lease of another replica proves that the store works."""
+        """Lease a session briefly, as every run does first. Another replica's lease also proves that it works."""
         try:
             async with hold_lease(self._app_state.store.leases, PROBE_ID):
                 await self._app_state.store.runs.get(PROBE_ID)

@@ -19,9 +19,9 @@ _HEADERS = (
 
 
 class BodyLimit:
-    """Middleware that refuses bodies that are too large or take too long.
+    """Middleware that refuses bodies that are too large or take too long to arrive.
 
-    A body without a declared length is read no further than the limit.
+    A body without a declared length is read only up to the limit.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float = 60.0) -> None:
@@ -77,7 +77,7 @@ class StripTrailingSlash:
 
 
 class SecurityHeaders:
-    """Middleware that adds headers against content sniffing, framing and scripts."""
+    """Middleware that adds headers to prevent content sniffing, framing and scripts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 REQUEST_ID = "x-request-id"
 CLIENT_CLOSED_REQUEST = 499
-"""Status in log and metrics of a request whose client disconnected before its body was complete."""
+"""Status in logs and metrics if the client disconnected before the request body was complete."""
 UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
-"""Paths of operators, exempt from rate limits."""
+"""Paths for operators, exempt from rate limits."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
@@ -34,7 +34,7 @@ logger = logging.getLogger("ragflow_lg.access")
 
 
 class RequestObserver:
-    """Middleware that records every request, and refuses those that are too frequent or have too large a head."""
+    """Middleware that records every request, and refuses requests that are too frequent or have an oversized head."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class RequestObserver:
         refuse: Callable[[Request, RequestError], Response],
         max_header_bytes: int = 32 * 1024,
     ) -> None:
-        """Create the middleware. ``refuse`` builds the response to a refused request, in the shape of its path."""
+        """Create the middleware. ``refuse`` builds the response to a refused request, in the format for its path."""
         self._app = app
         self._max_header_bytes = max_header_bytes
         self._operations = operations
@@ -63,7 +63,7 @@ class RequestObserver:
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST
             except Exception:
-                # The text of the error may contain secrets: it goes to the log only.
+                # The error text may contain secrets, so it is only logged.
                 logger.exception("%s %s failed", scope["method"], scope["path"])
                 if recorder.has_begun:
                     raise
@@ -132,7 +132,7 @@ class _ResponseRecorder:
 
 
 def _read_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the id from the header that a proxy or client has set, or a new one."""
+    """Return the id from the header set by a proxy or client, or a new id."""
     header = next((value for name, value in headers if name == REQUEST_ID.encode()), b"")
     return header.decode("ascii") if _ID.fullmatch(header) else secrets.token_hex(16)
 

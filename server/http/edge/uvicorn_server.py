@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 GC_THRESHOLDS = (20_000, 20, 50)
-"""Thresholds of the garbage collector: a full collection takes a tenth of a second."""
+"""Garbage collector thresholds. A full collection takes a tenth of a second."""
 SWITCH_INTERVAL_S = 0.001
-"""Switch interval of the interpreter. Database threads wait this long for a busy event loop, several times a query."""
+"""The interpreter's thread switch interval. Database threads repeatedly wait this long for a busy event loop."""
 _DEFAULTS = ServerSection()
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run the coroutine of a server, on uvloop where it is available."""
+    """Run a server coroutine, on uvloop if it is available."""
     factory = None
     if sys.platform != "win32":
         import uvloop
@@ -40,7 +40,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 
 def freeze_objects() -> None:
-    """Exempt all current objects from garbage collection, whose passes would pause every stream."""
+    """Exempt all current objects from garbage collection, because a collection would pause every stream."""
     gc.collect()
     gc.freeze()
 
@@ -52,7 +52,7 @@ async def serve(
     drain: Callable[[], Awaitable[None]],
     section: ServerSection,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. ``announce`` receives the URL. A second signal skips the draining."""
+    """Serve until SIGINT or SIGTERM. ``announce`` receives the URL. A second signal skips draining."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
 
     def request_stop() -> None:
@@ -76,9 +76,9 @@ async def start_server(
     stop_now: asyncio.Event | None = None,
     section: ServerSection = _DEFAULTS,
 ) -> AsyncGenerator[str]:
-    """Serve inside the context, and yield the URL. On exit stop accepting connections and drain runs for ``drain_s``.
+    """Serve inside the context, and yield the URL. On exit, stop accepting connections and drain runs for ``drain_s``.
 
-    ``section`` has the limits of connections; ``stop_now`` ends the draining early.
+    ``section`` contains the connection limits; ``stop_now`` ends draining early.
     """
     server = _Server(
         app,

@@ -40,12 +40,12 @@ _BODY: dict[str, Any] = {
 Format = Literal["svg", "png", "mermaid", "text"]
 
 _slots = asyncio.Semaphore(2)
-"""Limits concurrent work on canvases, so that runs continue."""
+"""Limits concurrent work on canvases, so that it does not delay runs."""
 
 
 @router.post("/check", response_model=CheckAnswer, responses=describe_problems(), openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> Response:
-    """Check a canvas and return all diagnostics, with line and column in the text as sent; also for invalid JSON."""
+    """Check a canvas and return all diagnostics, with line and column in the request body; also for invalid JSON."""
     document, settings = await request.body(), get_app_state(request).settings
     async with _slots:
         plan, diagnostics = await asyncio.to_thread(check_canvas, document, catalog(), CanvasFiles(lambda: settings))

@@ -1,4 +1,4 @@
-"""Streams of server-sent events of runs; every event has a number, at which a client can resume."""
+"""Streams of server-sent events for runs. Every event has a number from which a client can resume."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Events = AsyncGenerator[tuple[int, "StreamEvent"]]
 
 
 def build_event_schema(data: dict[str, Any], *, end: str = "") -> dict[str, Any]:
-    """Build the JSON Schema of one server-sent event, as OpenAPI documents before 3.2 describe streams.
+    """Build the JSON Schema of one server-sent event, which is how OpenAPI versions before 3.2 describe streams.
 
-    ``data`` is the schema of its JSON; ``end`` is the text of a last event that is not JSON, such as ``[DONE]``.
+    ``data`` is the schema of its JSON data; ``end`` is the text of a final event that is not JSON, such as ``[DONE]``.
 
-    >>> event_schema({"type": "object"})["required"]
+    >>> build_event_schema({"type": "object"})["required"]
     ['data']
     """
     content: dict[str, Any] = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
@@ -74,14 +74,14 @@ EVENT_STREAM: dict[str, Any] = {
         }
     },
 }
-"""Content of a stream in the OpenAPI document."""
+"""Description of a stream for the OpenAPI document."""
 
 
 def read_event_position(request: Request, run_id: str, from_: str | None) -> int:
-    """Return the number of the last event that the client has, 0 for none. ``Last-Event-ID`` overrides ``from``.
+    """Return the number of the last event that the client has received, or 0. ``Last-Event-ID`` overrides ``from``.
 
     Raises:
-        RequestError: if the id names another run.
+        RequestError: if the id belongs to another run.
         StreamPositionError: if the position is not a number.
     """
     named_run, after = parse_event_position(request.headers.get("last-event-id"), from_, run_id)
@@ -103,7 +103,7 @@ async def write_event_frames(
 ) -> AsyncGenerator[bytes]:
     """Write the events of a run, starting with ``first``, and finally the run as returned by ``show``.
 
-    The last frame has no id, so that a client that lost only this frame receives it again.
+    The last frame has no id, so that a client that missed only this frame receives it again.
     """
     yield retry_frame(RETRY_S)
     error: dict[str, Any] | None = None

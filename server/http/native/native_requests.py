@@ -38,7 +38,7 @@ def _storable(text: str) -> str:
 
 
 Line = Annotated[str, Field(max_length=TITLE_CHARS), AfterValidator(_storable)]
-"""A text that fits a database column; NUL characters are removed."""
+"""Text that fits in a database column; NUL characters are removed."""
 Text = Annotated[str, AfterValidator(_storable)]
 Version = Annotated[
     str,
@@ -60,7 +60,7 @@ class NoFields(_Body):
 
 
 class RunRequest(_Body):
-    """The input of a turn."""
+    """The input for a turn."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -96,7 +96,7 @@ class RunRequest(_Body):
 
 
 class ResumeRequest(_Body):
-    """Answers to the open forms of a run."""
+    """Answers to a run's open forms."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -172,7 +172,7 @@ class OpenSession(_Body):
 
 
 class PinRequest(_Body):
-    """The version that a session uses from its next run on."""
+    """The version that a session uses, starting with its next run."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"version": "published"}]})
 

@@ -1,4 +1,4 @@
-"""Response models of the native API, and how they are built. Times are epoch milliseconds, 0 if not yet reached."""
+"""Native API response models and the functions that build them. Times are in epoch milliseconds; 0 if not reached."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RunState = Literal["running", "succeeded", "failed", "cancelled", "waiting", "an
 
 
 class PauseAnswer(BaseModel):
-    """A form that waits for the user."""
+    """A form that is waiting for the user."""
 
     id: Annotated[str, Field(examples=["5f0c9a64d4e2f1a8b7c6d5e4f3a2b1c0"])]
     node: Annotated[str, Field(description="Id of the component that waits.", examples=["UserFillUp:Size"])]
@@ -37,7 +37,7 @@ class PauseAnswer(BaseModel):
 
 
 class UsageAnswer(BaseModel):
-    """Tokens as counted by the models."""
+    """Token counts reported by the models."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -63,14 +63,14 @@ class RunAnswer(BaseModel):
 
 
 class RunListAnswer(BaseModel):
-    """Runs, newest first, without answers and pauses."""
+    """Runs, newest first, without answers or pauses."""
 
     runs: list[RunAnswer]
     total: int
 
 
 class MessageAnswer(BaseModel):
-    """A message of the user or the assistant."""
+    """A message from the user or the assistant."""
 
     role: Annotated[str, Field(examples=["user", "assistant"])]
     content: str
@@ -109,7 +109,7 @@ class SessionWhole(SessionAnswer):
 
 
 class NodeAnswer(BaseModel):
-    """A component of the canvas."""
+    """A component in the canvas."""
 
     id: str
     title: str
@@ -128,14 +128,14 @@ class MomentAnswer(BaseModel):
 
 
 class HistoryAnswer(BaseModel):
-    """Steps of a session, newest first; steps of regions follow those of the canvas."""
+    """A session's steps, newest first; steps in regions follow the steps of the canvas itself."""
 
     moments: list[MomentAnswer]
     has_more: bool
 
 
 class VersionAnswer(BaseModel):
-    """A version of an agent's canvas. Its canvas never changes."""
+    """A version of an agent's canvas. The canvas in a version never changes."""
 
     id: str
     agent_id: str
@@ -181,7 +181,7 @@ class CheckAnswer(BaseModel):
 
 
 def respond_model(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Respond with a model. Values that JSON cannot hold are replaced."""
+    """Respond with a model. Values that JSON cannot represent are replaced."""
     return Response(encode_json(answer.model_dump()), status, headers, media_type="application/json")
 
 
@@ -268,7 +268,7 @@ def _parse_chunks(row: MessageRow) -> list[Any]:
 
 
 def build_moment_answer(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:
-    """Build the answer for a stored step, with titles of nodes from the canvas."""
+    """Build the answer for a stored step, with node titles from the canvas."""
     return MomentAnswer(
         checkpoint=moment.checkpoint,
         step=moment.step,

@@ -1,4 +1,4 @@
-"""Routers of the native API: strict requests, the agent of the path, the path prefix."""
+"""Routers for the native API: strict requests, the agent in the path, the path prefix."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NativeRoute(APIRoute):
     """A route with strict JSON bodies that refuses unknown query parameters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of requests."""
+        """Return the request handler."""
         handle, names = super().get_route_handler(), frozenset(list_known_names(self, "query"))
 
         async def handle_strictly(request: Request) -> Response:
@@ -57,10 +57,10 @@ class NativeRoute(APIRoute):
 
 
 async def load_agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
-    """Load the agent of the path.
+    """Load the agent in the path.
 
     Raises:
-        RequestError: if the caller has none of this id.
+        RequestError: if the caller has no agent with this id.
     """
     row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if row is None:
@@ -73,7 +73,7 @@ Agent = Annotated[AgentRow, Depends(load_agent_of_path)]
 
 
 def build_control(request: Request, agent: Agent) -> RunControl:
-    """Create the control of the agent's runs."""
+    """Create the run control for the agent."""
     return RunControl(get_app_state(request), get_turns(request), agent)
 
 
@@ -81,7 +81,7 @@ Control = Annotated[RunControl, Depends(build_control)]
 
 
 def make_native_router(tag: str, path: str = "") -> APIRouter:
-    """Create a router of the native API."""
+    """Create a router for the native API."""
     return APIRouter(
         prefix=PREFIX + path,
         tags=[f"Native: {tag}"],

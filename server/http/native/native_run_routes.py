@@ -41,7 +41,7 @@ _SHOW_PROBLEMS = describe_problems(404)
 
 @router.post("/runs", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Start a run")
 async def begin_run(body: RunRequest, responder: Responder) -> Response:
-    """Start a turn in a new or an existing session. A session with open forms refuses it."""
+    """Start a turn in a new or an existing session. A session with open forms refuses new turns."""
     return await responder.respond(_bind_start(responder, body))
 
 
@@ -65,7 +65,7 @@ async def list_runs(
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
 ) -> Response:
-    """List runs, newest first, without answers and pauses."""
+    """List runs, newest first, without answers or pauses."""
     rows, total = await control.runs(session_id, page, page_size)
     return respond_model(RunListAnswer(runs=[await build_run_answer(control, row) for row in rows], total=total))
 
@@ -92,10 +92,10 @@ async def follow_run(
     ] = None,
     records: Records = False,
 ) -> Response:
-    """Stream the events of a run, from the first or from a given one, until it ends. Works on any replica.
+    """Stream a run's events, starting with the first or a given event, until the run ends. Works on any replica.
 
     `Last-Event-ID`, the id of the last event received, overrides `from`. No event is lost or repeated.
-    Events are stored for some minutes after the end of a run; later requests return 410.
+    Events are stored for a few minutes after a run ends; later requests return 410.
     """
     run = await control.run(run_id)
     return await stream_run(request, control, run, read_event_position(request, run.id, from_), has_records=records)
@@ -103,7 +103,7 @@ async def follow_run(
 
 @router.post("/runs/{run_id}/resume", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Answer a run")
 async def resume_run(run_id: str, body: ResumeRequest, responder: Responder) -> Response:
-    """Answer the open forms of a run; a new run continues from there. Errors name the invalid field."""
+    """Answer a run's open forms; a new run continues from there. Errors name the invalid field."""
     if bool(body.answers) == bool(body.fields):
         raise RequestError("Send either `answers` or `fields`.", 101, status=422)
 
@@ -142,7 +142,7 @@ async def rerun_run(run_id: str, body: RerunRequest, responder: Responder) -> Re
     summary="Fork a run",
 )
 async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response:
-    """Create a session that starts where the run ended, or at a checkpoint of its session.
+    """Create a session that starts where the run ended, or at a checkpoint in its session.
 
     The response is a run that represents the new session: resume it if it waits, continue it if it is interrupted,
     or start a new turn in its session.
@@ -155,7 +155,7 @@ async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response
     "/runs/{run_id}/cancel", response_model=RunAnswer, status_code=202, responses=_SHOW_PROBLEMS, summary="Cancel a run"
 )
 async def cancel_run(run_id: str, control: Control, body: NoFields | None = None) -> Response:
-    """Cancel a run on any replica; it can be continued. A waiting run is abandoned; an ended run does not change."""
+    """Cancel a run on any replica; it can be continued later. A waiting run is abandoned; an ended run is unchanged."""
     await control.cancel(await control.run(run_id))
     return respond_model(await load_run_answer(control, run_id), 202)
 
@@ -182,7 +182,7 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
                 check_input_names((await turns.canvas(version)).plan, body.inputs)
         else:
             version = await find_version(get_app_state(request).database, agent, body.version)
-            canvas = await turns.canvas(version)  # an invalid canvas creates no session
+            canvas = await turns.canvas(version)  # an invalid canvas must not create a session
             check_input_names(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant

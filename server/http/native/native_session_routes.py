@@ -144,7 +144,7 @@ async def get_history(
     summary="Pin a version",
 )
 async def pin_version(session_id: str, body: PinRequest, request: Request, agent: Agent, control: Control) -> Response:
-    """Pin a session to another version of the canvas, from its next run on.
+    """Pin a session to another version of the canvas, starting with its next run.
 
     A waiting or interrupted turn continues only if that version still contains the nodes that run next.
     """

@@ -1,4 +1,4 @@
-"""Problems of the native API: an HTTP status, a stable code, a message and details."""
+"""Native API problems: an HTTP status, a stable code, a message and details."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _CODES = {
     500: "failed",
     503: "unavailable",
 }
-"""The default code of each status."""
+"""The default code for each status."""
 
 STATUS_DESCRIPTIONS = {
     400: "The request is malformed.",
@@ -97,7 +97,7 @@ def is_native_path(path: str) -> bool:
 
 
 def describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the error responses of a route for the OpenAPI document: the given statuses and the common ones."""
+    """Return a route's error responses for the OpenAPI document: those for the given and the common statuses."""
     return {
         status: {"model": ProblemAnswer, "description": STATUS_DESCRIPTIONS[status]}
         for status in sorted({*statuses, *_COMMON_STATUSES})
@@ -144,7 +144,7 @@ _PROBLEMS: Sequence[tuple[type[RagflowLgError], int, str]] = (
 
 
 def to_validation_problem(error: RequestValidationError, route: APIRoute | None = None) -> Problem:
-    """Convert validation errors into a problem with a message per field. ``route`` has the valid names."""
+    """Convert validation errors into a problem with a message per field. ``route`` provides the valid names."""
     faults = [cast("Mapping[str, Any]", fault) for fault in error.errors()[:MAX_FAULTS]]
     if any(fault["type"] == "json_invalid" for fault in faults):
         reason = faults[0].get("ctx", {}).get("error", "")

@@ -1,4 +1,4 @@
-"""Responses to requests that start a run: the ended run, the started run, or its events."""
+"""Responses to requests that start a run: the finished run, the started run, or its events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import StreamEvent
 
 START_TIMEOUT_S = 0.5
-"""Time after which a background run counts as started once its session is free. Later errors reach its followers."""
+"""Time after which a background run counts as started once its session is free. Its followers receive later errors."""
 
 Mode: TypeAlias = Annotated[
     Literal["wait", "background", "stream"],
@@ -69,12 +69,12 @@ RUN_RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     202: {"model": RunAnswer, "description": "The started run."},
 }
-"""Successful responses of routes that start a run."""
+"""Successful responses from routes that start a run."""
 BEGIN_RESPONSES = {**RUN_RESPONSES, **describe_problems(400, 404, 409, 422)}
 
 
 class RunResponder(Struct, frozen=True):
-    """Starts a run and responds in the requested mode: with its end, at once, or with its events."""
+    """Starts a run and responds in the requested mode: when it has ended, immediately, or with its events."""
 
     request: Request
     agent: AgentRow
@@ -110,7 +110,7 @@ class RunResponder(Struct, frozen=True):
 def make_responder(
     request: Request, agent: Agent, mode: Mode = "wait", on_disconnect: OnDisconnect = "", records: Records = False
 ) -> RunResponder:
-    """Create the responder for a request with a mode."""
+    """Create the responder for a request that sets a mode."""
     return RunResponder(request, agent, mode, on_disconnect, records)
 
 
@@ -126,7 +126,7 @@ StreamResponder: TypeAlias = Annotated[RunResponder, Depends(make_stream_respond
 
 
 async def _await_end(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:
-    """Wait for the end of a run. Errors before its first event are raised, later ones are part of its record."""
+    """Wait for a run to end. Errors before its first event are raised; later errors are part of its record."""
     has_begun = False
     async with aclosing(events):
         try:
@@ -147,7 +147,7 @@ async def load_run_answer(control: RunControl, run_id: str) -> RunAnswer:
 async def stream_run(
     request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
 ) -> EventStream:
-    """Respond with the events of a run after number ``after``.
+    """Respond with a run's events after number ``after``.
 
     Raises:
         RagflowLgError: if the events are not available, or the run was refused before its first event.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
 
 MAX_FAULTS = 50
-"""Most faults of one request that a response lists."""
+"""Maximum number of faults that a response lists."""
 MAX_CHARS = 64
 """Longest name for which similar names are suggested."""
 
@@ -40,7 +40,7 @@ _WORDS: Mapping[str, str] = {
     "literal_error": "must be {expected}",
     "value_error": "{error}",
 }
-"""By pydantic's error type. Names in braces are those of the error's context."""
+"""Messages by pydantic error type. Names in braces refer to the error's context."""
 
 
 _NO_BODY = {
@@ -51,9 +51,9 @@ _NO_BODY = {
 
 
 def describe_fault(fault: Mapping[str, Any], names: Iterable[str] = ()) -> str:
-    """Describe a fault. ``names`` are the valid names in the place of an unknown one.
+    """Describe a fault. ``names`` are the names that are valid instead of an unknown name.
 
-    >>> wording({"type": "extra_forbidden", "loc": ("body", "query_text"), "msg": ""}, ["query", "inputs"])
+    >>> describe_fault({"type": "extra_forbidden", "loc": ("body", "query_text"), "msg": ""}, ["query", "inputs"])
     'is unknown; did you mean `query`?'
     """
     kind, location = str(fault["type"]), fault["loc"]
@@ -69,9 +69,9 @@ def describe_fault(fault: Mapping[str, Any], names: Iterable[str] = ()) -> str:
 
 
 def format_location(steps: Sequence[Any]) -> str:
-    """Format the location of a fault. ``body``, ``query``, ``path`` and ``header`` are omitted before a field.
+    """Format a fault's location. ``body``, ``query``, ``path`` and ``header`` are omitted before a field.
 
-    >>> place_of(("body", "answers", "x", 0))
+    >>> format_location(("body", "answers", "x", 0))
     'answers.x.0'
     """
     is_within = len(steps) > 1 and steps[0] in ("body", "query", "path", "header")
@@ -89,10 +89,10 @@ def list_known_names(route: APIRoute, part: str) -> list[str]:
 
 
 def check_input_names(plan: Plan, inputs: Iterable[str]) -> None:
-    """Check the names of inputs against the form of Begin. A canvas without a form accepts any names.
+    """Check input names against Begin's form. A canvas without a form accepts any names.
 
     Raises:
-        AnswerError: if the form has no field of a name.
+        AnswerError: if a name is not a field in the form.
     """
     entry = plan.nodes[plan.entry]
     fields: Any = getattr(entry.params, "inputs", None)

@@ -41,14 +41,14 @@ DONE = b"data: [DONE]\n\n"
 MAX_MODELS = 1000
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _UNSUPPORTED = frozenset({"image_url", "input_image", "input_audio", "video_url", "input_video", "file", "input_file"})
-"""Types of message parts that contain something other than text."""
+"""Message part types that contain something other than text."""
 _NO_RETRY = {"x-should-retry": "false"}
-"""Without it the `openai` package repeats failed turns, which may have had effects."""
+"""Without it, the `openai` package retries failed turns, which may have had side effects."""
 
 
 def is_openai_path(path: str) -> bool:
-    """Return whether a path belongs to the OpenAI-compatible API, and answers errors in its shape."""
-    is_ragflow = path.startswith("/v1/document/")  # an older route of RAGFlow
+    """Return whether a path belongs to the OpenAI-compatible API and uses its error format."""
+    is_ragflow = path.startswith("/v1/document/")  # an older RAGFlow route
     return path.startswith(("/v1/", "/api/v1/agents_openai/")) and not is_ragflow
 
 
@@ -80,13 +80,13 @@ async def get_model(agent_id: str, request: Request, caller: Authenticated) -> R
 
 @router.get("/api/v1/agents_openai/{agent_id}/models")
 async def list_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """List the only model of an agent's own endpoint."""
+    """List the only model at an agent's own endpoint."""
     return _json({"object": "list", "data": [_build_model(await load_agent(request, caller, agent_id))]})
 
 
 @router.post("/v1/chat/completions")
 async def complete(request: Request, caller: Authenticated) -> Response:
-    """Run a turn of the agent whose id is the model."""
+    """Run a turn with the agent whose id is given as the model."""
     body = await read_body(request)
     agent = await _load_agent_of_model(request, caller, to_text(body.get("model")))
     return await run_openai_turn(request, caller, agent, body)
@@ -94,13 +94,13 @@ async def complete(request: Request, caller: Authenticated) -> Response:
 
 @router.post("/api/v1/agents_openai/{agent_id}/chat/completions")
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Run a turn of the agent in the path; the model in the body is ignored."""
+    """Run a turn with the agent in the path; the model in the body is ignored."""
     agent = await load_agent(request, caller, agent_id)
     return await run_openai_turn(request, caller, agent, await read_body(request))
 
 
 async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
-    """Run a turn of an agent and respond as OpenAI does.
+    """Run a turn with an agent and respond as OpenAI does.
 
     Raises:
         RequestError: if the request is invalid.
@@ -128,7 +128,7 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
 
 
 async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) -> AgentRow:
-    """Load the agent of a model id. The error explains that titles are not accepted."""
+    """Load the agent for a model id. The error explains that titles are not accepted."""
     try:
         return await load_agent(request, caller, model)
     except RequestError as error:
@@ -139,7 +139,7 @@ async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) 
 async def _open_session(
     request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
 ) -> tuple[SessionRow, bool]:
-    """Load the named session, or create one that starts with ``earlier`` messages; and whether it is new."""
+    """Load the named session, or create one that starts with ``earlier`` messages. Also return whether it is new."""
     metadata: Any = body.get("metadata")
     metadata_id: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
     session_id = to_text(body.get("session_id")) or to_text(body.get("id")) or to_text(metadata_id)
@@ -161,7 +161,7 @@ async def _is_waiting(request: Request, agent: AgentRow, session: SessionRow) ->
 
 
 def _read_messages(body: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the role and the text of each message, oldest first. A content may be a list of parts.
+    """Return the role and the text of each message, oldest first. ``content`` may be a list of parts.
 
     Raises:
         RequestError: if the messages are not a list of objects, or a part is not text.
@@ -178,7 +178,7 @@ def _read_messages(body: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _check_parts(message: dict[str, Any], name: str) -> None:
-    """Refuse pictures, sound and files among the parts: they would be lost silently."""
+    """Refuse image, audio and file parts, which would otherwise be ignored silently."""
     if message.get("role") not in ("user", "assistant") or not isinstance(message.get("content"), list):
         return
     for index, part in enumerate(cast("list[Any]", message["content"])):
@@ -254,7 +254,7 @@ async def _stream_chunks(
 
 
 class _ResponseBuilder:
-    """A builder of OpenAI's response objects."""
+    """A builder for OpenAI response objects."""
 
     def __init__(self, id_: str, model: str, created: int, prompt_tokens: int) -> None:
         self._id = id_
@@ -263,7 +263,7 @@ class _ResponseBuilder:
         self._prompt_tokens = prompt_tokens
 
     def estimate_usage(self, text: str) -> dict[str, Any]:
-        """Return the estimated tokens of the messages and of the answer."""
+        """Return the estimated token counts of the messages and the answer."""
         written = estimate_tokens(text)
         return {
             "prompt_tokens": self._prompt_tokens,
@@ -279,7 +279,7 @@ class _ResponseBuilder:
     def build_chunk(
         self, delta: dict[str, Any], reason: str | None = None, usage: dict[str, Any] | None = None
     ) -> bytes:
-        """Build a frame of a stream."""
+        """Build a stream frame."""
         content, more = delta["content"], {name: value for name, value in delta.items() if name != "content"}
         choice_delta = {"content": content, "role": "assistant", "function_call": None, "tool_calls": None, **more}
         frame = {
@@ -294,7 +294,7 @@ class _ResponseBuilder:
         return b"data: " + encode_json(frame) + b"\n\n"
 
     def build_completion(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
-        """Build the answer to a request without streaming."""
+        """Build the answer to a non-streaming request."""
         return {
             "id": self._id,
             "object": "chat.completion",

@@ -1,4 +1,4 @@
-"""RAGFlow's HTTP API: agents, sessions, versions, files and completions, in RAGFlow's paths and envelopes.
+"""RAGFlow's HTTP API: agents, sessions, versions, files and completions, with RAGFlow's paths and envelopes.
 
 May import `server.http.shared`, `server.http.openai` and everything below `server.http`.
 """

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 
 _CATEGORY = "agent_canvas"
 MAX_TAGS = 32
-"""Most tags in the filter of a list."""
+"""Maximum number of tags in a list filter."""
 
 _MAX_CHARS = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns with a limited number of characters."""
@@ -124,11 +124,11 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
 
 @router.delete("/agents/{agent_id}")
 async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Delete an agent with its versions, sessions and files."""
+    """Delete an agent and its versions, sessions and files."""
     app_state = get_app_state(request)
     await load_agent(request, caller, agent_id, is_owned=True)
     agents = AgentRepository(app_state.database, caller.tenant)
-    # The agent is deleted last: after an error the request can be repeated, and nothing is orphaned.
+    # The agent is deleted last, so that nothing is orphaned and the request can be repeated after an error.
     for session_id in await agents.sessions(agent_id):
         await cancel_and_delete(app_state.store, session_id)
     await file_store(app_state, caller.tenant).delete_of_agent(agent_id)
@@ -146,7 +146,7 @@ def _build_columns(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the columns that a body sets.
 
     Raises:
-        RequestError: if a text is too long, or the title is empty.
+        RequestError: if a value is too long, or the title is empty.
     """
     columns: dict[str, Any] = {}
     for name in ("description", "avatar", *_MAX_CHARS):

@@ -46,7 +46,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 @router.post("/agents/chat/completions")
 @router.post("/agents/chat/completion")
 async def complete(request: Request, caller: Authenticated) -> Response:
-    """Run a turn of the agent ``agent_id``."""
+    """Run a turn with the agent ``agent_id``."""
     body = await read_body(request)
     agent_id = to_text(body.get("agent_id"))
     if not agent_id:
@@ -62,7 +62,7 @@ async def complete_of_agent(agent_id: str, request: Request, caller: Authenticat
 
 @router.post("/tasks/{task_id}/cancel")
 async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Response:
-    """Cancel the turn of a session. Unknown sessions and those of other tenants are ignored."""
+    """Cancel a session's turn. Unknown sessions and other tenants' sessions are ignored."""
     if await SessionRepository(get_app_state(request).database, caller.tenant).get(task_id) is not None:
         await get_turns(request).cancel(task_id)
     return respond(True)
@@ -118,7 +118,7 @@ async def _complete(
     if not parse_flag(body.get("stream"), default=is_old_path and caller.is_old):
         collector = AnswerCollector(envelope, forwarding, has_trace=has_trace)
         return await await_while_connected(request, _collect(events, collector, envelope, caller))
-    if position.after and not (has_trace and forwarding != "all"):  # a trace needs the events from the first
+    if position.after and not (has_trace and forwarding != "all"):  # a trace needs all events, starting with the first
         events = turns.wire_events(position.run_id, position.after)
     first = await anext(events, None)  # an early refusal must not start a stream
     frames = FrameBuilder(envelope, forwarding, has_trace=has_trace)
@@ -129,7 +129,7 @@ async def _complete(
 async def respond_with_turn(
     request: Request, caller: ApiCaller, turn: Turn, body: dict[str, Any], *, is_streamed: bool
 ) -> Response:
-    """Respond with a started turn: with its events, or with its whole answer."""
+    """Respond with the events or the complete answer of a started turn."""
     envelope, events, position = (
         turn.run.envelope,
         turn.numbered_events(),
@@ -147,7 +147,7 @@ async def respond_with_turn(
 
 
 async def _load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
-    """Load the envelope of a run to resume, and which of its events the client receives."""
+    """Load the envelope of a run to resume, and determine which of its events the client receives."""
     head = await get_turns(request).head(caller.tenant, run_id)
     session = await SessionRepository(get_app_state(request).database, caller.tenant).get(head.envelope.session_id)
     if session is None or session.agent_id != agent.id:
@@ -158,7 +158,7 @@ async def _load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id
 async def _open_session(
     request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], source: str = "workflow"
 ) -> tuple[SessionRow, VersionRow | None]:
-    """Load the session that the body names, or create one; with the version of a new session."""
+    """Load the session named in the body, or create one. Also return the version for a new session."""
     session_id = to_text(body.get("session_id"))
     if session_id:
         session = await SessionRepository(get_app_state(request).database, caller.tenant).get(session_id)
@@ -218,7 +218,7 @@ async def _stream_frames(
                 pair = await anext(events, None)
     except RagflowLgError as error:
         if position.has_ids and isinstance(error, RunInterruptedError):
-            return  # without an end: the client reconnects and resumes
+            return  # no end event, so that the client reconnects and resumes
         yield write_frame(envelope.wrap(Message(f"{error_prefix}{error}")))
         # The oldest clients fail on error frames, but understand the end of a message.
         is_oldest = frames.forwarding == "messages"

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
 
 @router.post("/agents/{agent_id}/reset")
 async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Remove the traces of turns from the draft, and return the canvas."""
+    """Remove everything that turns left in the draft, and return the canvas."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     draft = await get_turns(request).version(agent)
     canvas = reset_canvas(orjson.loads(draft.dsl))
@@ -52,7 +52,7 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
 
 @router.get("/agents/{agent_id}/components/{component_id}/input-form")
 async def get_input_form(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
-    """Return the input form of a component of the draft."""
+    """Return the input form of a component in the draft."""
     agent = await load_agent(request, caller, agent_id)
     turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
@@ -61,7 +61,7 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
 
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
 async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
-    """Run a single component of the draft, in a run slot, and return its outputs."""
+    """Run a single component from the draft in a run slot, and return its outputs."""
     body = await read_body(request)
     agent = await load_agent(request, caller, agent_id)
     values = _read_values(body)
@@ -79,7 +79,7 @@ def _read_values(body: dict[str, Any]) -> dict[str, Any]:
     """Read ``params``: ``{name: {"value": …}}``.
 
     Raises:
-        RequestError: if they are missing or have another shape.
+        RequestError: if they are missing or malformed.
     """
     if "params" not in body:
         raise RequestError("required argument are missing: params; ", 101)

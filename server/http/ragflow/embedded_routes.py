@@ -24,7 +24,7 @@ Page = Annotated[ApiCaller, Depends(authenticate_beta)]
 
 @router.post("/agentbots/{agent_id}/completions")
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
-    """Run a turn of an embedded agent."""
+    """Run a turn with an embedded agent."""
     body = await read_body(request)
     agent = await _load_agent(request, caller, agent_id)
     fields: dict[str, Any] = {**request.query_params, **body}
@@ -33,7 +33,7 @@ async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Re
 
 @router.get("/agentbots/{agent_id}/inputs")
 async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
-    """Return what a page shows of an agent: its title, form and opening words."""
+    """Return the agent details that a page shows: title, form and greeting."""
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
     plan = (await turns.canvas(await turns.version(agent))).plan

@@ -25,7 +25,7 @@ router = APIRouter(tags=["RAGFlow: files"])
 Authenticated = Annotated[ApiCaller, Depends(authenticate_any)]
 
 MAX_UPLOADS = 20
-"""Most files in one request."""
+"""Maximum number of files in one request."""
 
 _VIEWABLE = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "application/pdf", "application/json")
 _VIEWABLE_KINDS = ("audio/", "video/")
@@ -34,7 +34,7 @@ _TEXTS = ("text/plain", "text/markdown", "text/csv")
 
 @router.post("/api/v1/agents/{agent_id}/upload")
 async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Store files for the ``files`` of a turn. With ``url``, store the page at that address instead."""
+    """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     url = request.query_params.get("url", "")
     uploads = [await _fetch_page(request, url)] if url else await _read_uploads(request)
@@ -63,7 +63,7 @@ async def download(file_id: str, request: Request, caller: Authenticated) -> Res
 
 @router.get("/api/v1/agents/attachments/{file_id}/preview")
 async def preview(file_id: str, request: Request, caller: Authenticated) -> Response:
-    """Return a file for display in a browser, where its type is safe to display."""
+    """Return a file for display in a browser, if its type is safe to display."""
     return await _download(request, caller, file_id, is_preview=True)
 
 
@@ -156,7 +156,7 @@ def _get_media_type(kind: str) -> str:
 
 
 def _format_disposition(name: str, *, is_inline: bool) -> str:
-    """Format `Content-Disposition` by RFC 6266; all but plain characters of the name are quoted."""
+    """Format `Content-Disposition` according to RFC 6266; all but plain characters in the name are quoted."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-()") else "_" for c in name)
     kind = "inline" if is_inline else "attachment"
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

@@ -1,4 +1,4 @@
-"""Frames of RAGFlow's stream, and the single answer of requests without streaming."""
+"""Frames of RAGFlow's stream, and the single answer to a non-streaming request."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 DONE = b"data:[DONE]\n\n"
 
 Forwarding: TypeAlias = Literal["all", "session", "messages"]
-"""The events that a client receives. ``session``: those for sessions with source `agent`.
-``messages``: those that RAGFlow's oldest clients read."""
+"""The events that a client receives. ``session``: the events for sessions with source `agent`.
+``messages``: the events that RAGFlow's oldest clients read."""
 
 
 def write_frame(frame: dict[str, Any], event_id: str = "") -> bytes:
-    """Write a frame as RAGFlow does, without a blank after the colon; with an id if the client requests ids."""
+    """Write a frame as RAGFlow does, without a space after the colon, and with an id if the client requests ids."""
     head = f"id:{event_id}\n".encode() if event_id else b""
     return b"%bdata:%b\n\n" % (head, encode_json(frame))
 
 
 def build_error_frame(message: str) -> dict[str, Any]:
-    """Build the frame for an error of the engine."""
+    """Build the frame for an engine error."""
     return {"code": 500, "message": message, "data": False}
 
 
 class FrameBuilder:
-    """A builder of the frames of one turn for one client."""
+    """A builder for the frames that one client receives in a turn."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
         self.envelope = envelope
@@ -38,14 +38,14 @@ class FrameBuilder:
         self._trace: list[dict[str, Any]] = []
 
     def build(self, event: WireEvent) -> dict[str, Any] | None:
-        """Return the frame of an event, or None if the client does not receive it."""
+        """Return the frame for an event, or None if the client does not receive it."""
         if not self._is_sent(event):
             return None
         frame: dict[str, Any] = self.envelope.wrap(event)
         if self.forwarding == "session" and isinstance(event, WorkflowFinished):
             frame["data"] = {"usage": frame["data"]["usage"]}
         elif self.forwarding == "messages" and isinstance(event, UserInputs):
-            # The oldest clients do not know forms: they show the tips as text.
+            # The oldest clients do not support forms: they show the tips as text.
             frame["data"] = {**frame["data"], "content": event.tips}
         elif isinstance(event, WireNodeFinished) and self._has_trace and self.forwarding != "all":
             self._trace.append({"component_id": event.component_id, "trace": [frame["data"]]})
@@ -64,7 +64,7 @@ class FrameBuilder:
 
 
 class AnswerCollector:
-    """A collector of the events of a turn, for clients that do not stream."""
+    """Collects a turn's events for clients that do not stream."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
         self._envelope = envelope

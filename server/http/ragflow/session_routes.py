@@ -24,7 +24,7 @@ from ragflow_lg.server.observability.audit import audit
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"])
 
 MAX_CANVAS_CHARS = 4 * 1024 * 1024
-"""Most characters of all canvases in one response; larger responses omit them."""
+"""Maximum total length of the canvases in one response, in characters; larger responses omit the canvases."""
 
 
 @router.post("/agents/{agent_id}/sessions")
@@ -113,7 +113,7 @@ async def delete_session(agent_id: str, session_id: str, request: Request, calle
 
 @router.delete("/agents/{agent_id}/sessions")
 async def delete_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Delete sessions by id, or all with ``delete_all``."""
+    """Delete sessions by id, or all sessions with ``delete_all``."""
     await _load_agent(request, caller, agent_id)
     body = await read_body(request)
     ids = _split_ids(body.get("ids") or request.query_params.getlist("ids"))
@@ -147,7 +147,7 @@ async def _fits_response(request: Request, agent: AgentRow, version_ids: Sequenc
 
 
 async def _load_canvases(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> dict[str, Any]:
-    """Load canvases by version id; the canvas of the draft replaces those of deleted versions."""
+    """Load canvases by version id; the draft's canvas replaces the canvases of deleted versions."""
     agents = AgentRepository(get_app_state(request).database, agent.tenant)
     versions = await agents.versions(sorted({*version_ids, agent.version_id}))
     return {id_: orjson.loads(version.dsl) for id_, version in versions.items()}
@@ -175,7 +175,7 @@ def _split_ids(value: Any) -> list[str]:
 
 
 def _parse_date_ms(text: str) -> int:
-    """Parse a date or a time; UTC without a zone. Invalid texts count as missing."""
+    """Parse a date or a time, in UTC if it has no time zone. Invalid text is treated as missing."""
     try:
         date = datetime.fromisoformat(text.strip())
         return int((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000)
@@ -214,5 +214,5 @@ def _parse_chunks(message: MessageRow) -> list[Any]:
 
 
 def _adapt_row(row: dict[str, Any], caller: ApiCaller) -> dict[str, Any]:
-    """Add the messages under the name that older clients read."""
+    """Add the messages under the name that older clients expect."""
     return {**row, "messages": row["message"]} if caller.is_old else row

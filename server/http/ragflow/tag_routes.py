@@ -23,7 +23,7 @@ MAX_TAGS_CHARS = 512
 
 @router.get("/agents/tags")
 async def list_tags(request: Request, caller: Authenticated) -> Response:
-    """List all tags with the number of their agents, most used first."""
+    """List all tags with their agent counts, most used first."""
     category = to_text(request.query_params.get("canvas_category"))
     counts = await AgentTags(get_app_state(request).database, caller.tenant).counts(category)
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -43,10 +43,10 @@ async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Re
 
 
 def _read_tags(value: Any) -> list[str]:
-    """Read tags: a list, or a text separated by commas. Tags that differ only in case count once.
+    """Read tags from a list or a comma-separated string. Tags that differ only in case are counted once.
 
     Raises:
-        RequestError: if they are neither, or too long in total.
+        RequestError: if the value is neither, or the tags are too long in total.
     """
     if value is None or isinstance(value, str):
         parts = to_text(value).split(",")

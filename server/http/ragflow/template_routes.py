@@ -19,13 +19,13 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
 
 @router.get("/agents/templates")
 async def list_templates(request: Request, caller: Authenticated) -> Response:
-    """List the templates of agents."""
+    """List the agent templates."""
     return respond(await asyncio.to_thread(load_templates, get_app_state(request).settings.server.templates))
 
 
 @router.get("/agents/prompts")
 async def get_prompts(caller: Authenticated) -> Response:
-    """Return the default prompts of agents, which a canvas can replace."""
+    """Return the default agent prompts, which a canvas can replace."""
     return respond(
         {
             "task_analysis": PROMPTS["TASK_ANALYSIS"],

@@ -1,4 +1,4 @@
-"""RAGFlow's routes for the traces of agents in a run."""
+"""RAGFlow's routes for agent traces in a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"])
 async def get_trace(
     agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate)]
 ) -> Response:
-    """Return the tool calls of a run, also while it runs; ``{}`` if there are none."""
+    """Return a run's tool calls, even while it is running; ``{}`` if there are no calls."""
     return await _respond_trace(request, caller, agent_id, message_id)
 
 
@@ -29,7 +29,7 @@ async def get_trace(
 async def get_trace_of_page(
     agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate_beta)]
 ) -> Response:
-    """Return the tool calls of a run to an embedded page."""
+    """Return a run's tool calls to an embedded page."""
     return await _respond_trace(request, caller, agent_id, message_id)
 
 

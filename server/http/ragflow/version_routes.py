@@ -65,7 +65,7 @@ async def remove_version(agent_id: str, version_id: str, request: Request, calle
 
 @router.post("/agents/{agent_id}/run")
 async def run_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Run a turn of ``version``, or continue from ``resume_from``. Waits for the end unless a stream is requested."""
+    """Run a turn with ``version``, or continue from ``resume_from``. Waits for the end unless streamed."""
     fields = await _read_fields(request)
     accepts = request.headers.get("accept", "")
     is_streamed = parse_flag(fields.get("stream"), default="text/event-stream" in accepts)
@@ -80,7 +80,7 @@ async def stream_agent(agent_id: str, request: Request, caller: Authenticated) -
 
 @router.post("/agents/{agent_id}/cancel")
 async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Cancel the turn of the session ``session_id``, or ``task_id``, which means the same."""
+    """Cancel the turn in the session ``session_id``; ``task_id`` is an alternative name for it."""
     agent, fields = await load_agent(request, caller, agent_id), await _read_fields(request)
     session_id = to_text(fields.get("session_id")) or to_text(fields.get("task_id"))
     if not session_id:
@@ -120,7 +120,7 @@ def _unwrap(value: Any) -> Any:
 
 
 async def _open_session(request: Request, agent: AgentRow, fields: dict[str, Any], query: Any) -> SessionRow:
-    """Load the session that the request names, or create one with the version that it names."""
+    """Load the session named in the request, or create one with the requested version."""
     if session_id := to_text(fields.get("session_id")):
         return await _load_session(request, agent, session_id)
     version = await find_version(get_app_state(request).database, agent, to_text(fields.get("version")))

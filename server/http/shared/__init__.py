@@ -1,4 +1,4 @@
-"""What the HTTP surfaces share: authentication, request parsing, RAGFlow's envelopes, event streams.
+"""Code shared by the HTTP APIs: authentication, request parsing, RAGFlow's envelopes, event streams.
 
-May import `server.database`, `server.runs`, `server.streaming`, `server.observability` and what lies below them.
+May import `server.database`, `server.runs`, `server.streaming`, `server.observability` and the packages below them.
 """

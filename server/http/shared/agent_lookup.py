@@ -14,10 +14,10 @@ NO_ACCESS = "Make sure you have permission to access the agent."
 
 
 async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
-    """Load an agent of the caller. ``is_owned`` selects RAGFlow's message for operations of owners.
+    """Load one of the caller's agents. ``is_owned`` selects RAGFlow's message for owner-only operations.
 
     Raises:
-        RequestError: if the caller has no such agent; the response does not reveal agents of other tenants.
+        RequestError: if the caller has no such agent; the response does not reveal other tenants' agents.
     """
     agent = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if agent is None:

@@ -1,4 +1,4 @@
-"""Authentication of requests by API keys, and by the beta keys of embedded pages."""
+"""Request authentication with API keys, and with the beta keys of embedded pages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 COMPAT_HEADER = "x-ragflow-compat"
 
 _AUDIT_PREFIX_CHARS = 12
-"""Characters of a refused key in the audit log: enough to identify its owner."""
+"""Number of a refused key's characters in the audit log: enough to identify its owner."""
 _COMPAT_VERSION = "0.24"
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 _BETA_HEADER_MISSING = "Authorization is not valid!"
 _BETA_KEY_INVALID = "Authentication error: API key is invalid! "
-"""With the trailing blank of RAGFlow's text."""
+"""With the trailing space of RAGFlow's text."""
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +74,10 @@ async def authenticate(request: Request) -> ApiCaller:
 
 
 async def authenticate_beta(request: Request) -> ApiCaller:
-    """Authenticate a request from an embedded page by its beta key. Anybody who opens the page can read such a key.
+    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
 
     Raises:
-        RequestError: if the key is missing, invalid or no beta key.
+        RequestError: if the key is missing, invalid or not a beta key.
     """
     key = _read_key(request)
     if not key:

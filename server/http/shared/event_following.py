@@ -1,4 +1,4 @@
-"""Options of a streamed turn: event ids, the position to resume at, and the disconnect policy."""
+"""Options for a streamed turn: event ids, the position to resume at, and the disconnect policy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_position(request: Request) -> StreamPosition:
     """Read ``Last-Event-ID``, ``?run_id=`` with ``?from=``, and `X-RAGFlow-Event-Ids`.
 
     Raises:
-        StreamPositionError: if they name no position in a run.
+        StreamPositionError: if they do not name a position in a run.
     """
     query = request.query_params
     run_id, after = parse_event_position(
@@ -51,10 +51,10 @@ def read_position(request: Request) -> StreamPosition:
 
 
 def read_disconnect_policy(request: Request, field: Any = None) -> DisconnectPolicy | None:
-    """Read the policy for a client that disconnects: from a field of the body, or else from the header.
+    """Read the policy for a client that disconnects: from a body field, or else from the header.
 
     Raises:
-        RequestError: if the value is no policy.
+        RequestError: if the value is not a policy.
     """
     text: Any = request.headers.get(DISCONNECT_HEADER) if field is None else field
     if text is None:
@@ -66,7 +66,7 @@ def read_disconnect_policy(request: Request, field: Any = None) -> DisconnectPol
 
 
 async def await_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Await work for a response, and cancel it if the client disconnects. The request must have been read.
+    """Await work for a response, and cancel it if the client disconnects. The request must already have been read.
 
     Raises:
         ClientDisconnect: if the client has disconnected.

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 FLUSH_INTERVAL_S = 0.005
-"""Frames that arrive within this time after the last write are sent together: writing to the socket costs the most."""
+"""Frames that arrive within this time after the last write are sent together, because socket writes are expensive."""
 MAX_BUFFER_BYTES = 16 * 1024
-"""Buffered bytes at which reading stops until the socket has accepted them."""
+"""Number of buffered bytes at which reading stops until the socket has accepted them."""
 
 
 class EventStream(StreamingResponse):
-    """A response that sends frames as they arrive, several in one write if they come fast."""
+    """A response that sends frames as they arrive, several in one write if they arrive quickly."""
 
     def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float = 0.0) -> None:
         """Create the response.
@@ -59,7 +59,7 @@ class EventStream(StreamingResponse):
             await self._frames.aclose()
 
     async def _wait(self, *tasks: asyncio.Task[None]) -> bool:
-        """Wait until a task is done (True), or until nothing was sent for one heartbeat interval (False)."""
+        """Wait until a task is done (True), or until nothing has been sent for one heartbeat interval (False)."""
         while True:
             sent_before = self._sent
             timeout_s = self._heartbeat_s or None
@@ -106,6 +106,6 @@ class EventStream(StreamingResponse):
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client disconnects. The request must have been read."""
+    """Wait until the client disconnects. The request must already have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -19,7 +19,7 @@ MAX_FIELD_BYTES = 4 * 1024 * 1024
 
 
 class Upload(Struct, frozen=True):
-    """A file in a multipart body. The name and the type are those that the client states."""
+    """A file in a multipart body. The name and the type are as stated by the client."""
 
     name: str
     mime_type: str

@@ -1,4 +1,4 @@
-"""Parsing of requests: bodies, pages, flags, and the turn that a body of RAGFlow's or OpenAI's routes describes."""
+"""Request parsing: bodies, pages, flags, and the turn described in the body of a RAGFlow or OpenAI request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE_SIZE = 30
 MAX_PAGE = 1_000_000
 MAX_FIELDS = 1000
 MAX_DEPTH = 100
-"""Levels of nested lists and objects in a body: no canvas needs more, and values are walked recursively."""
+"""Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -74,19 +74,19 @@ def _list_children(value: Any) -> Iterable[Any]:
 
 
 def to_text(value: Any) -> str:
-    """Return a text without NUL characters, which databases refuse; ``""`` for any other value."""
+    """Return a string without NUL characters, which databases refuse; ``""`` for any other value."""
     return value.replace("\x00", "") if isinstance(value, str) else ""
 
 
 def parse_flag(value: Any, *, default: bool = False) -> bool:
-    """Parse a yes or no as RAGFlow's clients write it."""
+    """Parse a boolean as RAGFlow clients write it."""
     if value is None:
         return default
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
 
 
 def read_page(request: Request) -> tuple[int, int]:
-    """Return the number of the page, from 1, and its size. Invalid values count as missing.
+    """Return the page number, starting at 1, and the page size. Invalid values are treated as missing.
 
     Raises:
         RequestError: if the page size exceeds `MAX_PAGE_SIZE`.
@@ -104,13 +104,13 @@ def _parse_number(value: str | None, default: int) -> int:
 
 
 def read_query(body: dict[str, Any]) -> Any:
-    """Return the query of a turn: a text, or an object of fields."""
+    """Return a turn's query: a string, or an object that maps field names to values."""
     query: Any = body.get("query") or body.get("question") or ""
     return cast("Any", query) if isinstance(query, str | dict) else str(query)
 
 
 def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
-    """Build the request of a turn from a body.
+    """Build a turn request from a body.
 
     Raises:
         RequestError: if a field has the wrong type.

@@ -24,15 +24,15 @@ from ragflow_lg.base.errors import (
 
 JSON = "application/json"
 _SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
-"""Refusals that also set the HTTP status, as failures of the server do. All others answer 200, as RAGFlow does."""
+"""Refusals that also set the HTTP status, as server failures do. All others have status 200, as in RAGFlow."""
 _FAILED = 100
 
 
 def encode_json(value: Any) -> bytes:
-    """Encode a value as JSON in UTF-8. Values that JSON lacks become null, a lone surrogate becomes ``?``."""
+    """Encode a value as JSON in UTF-8. Values that JSON cannot represent become null, lone surrogates ``?``."""
     try:
         return orjson.dumps(value, default=_null, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # numbers beyond 64 bit, lone surrogates
+    except TypeError:  # numbers beyond 64 bits, lone surrogates
         return _to_json_text(value).encode("utf-8", "replace")
 
 
@@ -61,7 +61,7 @@ def respond_plain(data: Any = None) -> Response:
 
 
 def respond_page(rows: list[Any], total: int) -> Response:
-    """Respond with one page of rows, and the number of rows on all pages."""
+    """Respond with one page of rows and the total number of rows across all pages."""
     return _json({"code": 0, "message": "", "data": rows, "total": total})
 
 
@@ -91,7 +91,7 @@ def to_request_error(error: RagflowLgError) -> RequestError:
 
 
 def format_times(create_ms: int, update_ms: int) -> dict[str, Any]:
-    """Return the times of a row under the names of RAGFlow's lists."""
+    """Return a row's times under the names used in RAGFlow's lists."""
     return {
         "create_time": create_ms,
         "create_date": formatdate(create_ms / 1000, usegmt=True),

@@ -1,4 +1,4 @@
 """RAGFlow's webhooks: configuration, authentication and payload of a call, and the turn that it starts.
 
-May import `server.http.shared`, `server.agents`, `server.database`, `server.runs` and what lies below them.
+May import `server.http.shared`, `server.agents`, `server.database`, `server.runs` and the packages below them.
 """

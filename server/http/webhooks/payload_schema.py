@@ -1,4 +1,4 @@
-"""Selection of the declared fields of a webhook payload, converted to their declared types."""
+"""Selecting the declared fields of a webhook payload and converting them to their declared types."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_NUMBER_CHARS = 400
 
 
 def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the fields of ``query``, ``headers`` or ``body`` that the schema declares; missing ones are empty values.
+    """Return the fields of ``query``, ``headers`` or ``body`` declared in the schema. Missing fields get empty values.
 
     Strings are converted to the declared type: ``"3"`` for a number is 3. Header names are case-insensitive.
 
@@ -54,7 +54,7 @@ def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapp
 
 
 def _parse_kind(section: str, name: str, declared: Mapping[str, Any]) -> str:
-    """Return the type of a field; for arrays with the type of the items, such as ``array<number>``."""
+    """Return a field's type; for arrays, it includes the item type, as in ``array<number>``."""
     kind = str(declared.get("type") or "string").lower().replace(" ", "")
     if kind == _ARRAY:
         items = str(_as_mapping(declared.get("items")).get("type") or "").lower()

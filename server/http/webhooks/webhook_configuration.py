@@ -1,4 +1,4 @@
-"""The webhook configuration of a canvas: the parameters of its Begin, parsed and checked."""
+"""A canvas's webhook configuration: the parameters of its Begin component, parsed and checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import RequestError
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
-"""Largest body, and the default."""
+"""Maximum body size, and the default limit."""
 
 _UNITS = {"kb": 1024, "mb": 1024**2}
 _PERIODS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -26,21 +26,21 @@ class Anonymous(Struct, frozen=True):
 
 
 class TokenAuth(Struct, frozen=True):
-    """Authentication by a secret in a header."""
+    """Authentication with a secret in a header."""
 
     header: str
     value: str
 
 
 class BasicAuth(Struct, frozen=True):
-    """Authentication by HTTP's Basic scheme."""
+    """HTTP Basic authentication."""
 
     username: str
     password: str
 
 
 class JwtAuth(Struct, frozen=True):
-    """Authentication by a signed token. ``secret`` is the public key in PEM for asymmetric algorithms."""
+    """Authentication with a signed token. For asymmetric algorithms, ``secret`` is the public key in PEM format."""
 
     secret: str
     algorithm: str
@@ -50,7 +50,7 @@ class JwtAuth(Struct, frozen=True):
 
 
 class RateLimit(Struct, frozen=True):
-    """Most calls in a period."""
+    """Maximum number of calls in a period."""
 
     limit: int
     period_s: int
@@ -62,7 +62,7 @@ class Security(Struct, frozen=True):
     auth: Anonymous | TokenAuth | BasicAuth | JwtAuth
     max_body_bytes: int = MAX_BODY_BYTES
     networks: tuple[Network, ...] | None = None
-    """Addresses that may call; None for all."""
+    """Addresses that are allowed to call; None for all."""
     rate: RateLimit | None = None
 
 
@@ -71,7 +71,7 @@ class WebhookConfiguration(Struct, frozen=True):
 
     security: Security
     methods: frozenset[str]
-    """Empty for all."""
+    """Allowed methods; empty for all."""
     content_type: str
     schema: Mapping[str, Any]
     is_immediate: bool
@@ -80,7 +80,7 @@ class WebhookConfiguration(Struct, frozen=True):
 
 
 def find_webhook_params(dsl: Any) -> Mapping[str, Any]:
-    """Return the parameters of the Begin in webhook mode.
+    """Return the parameters of the Begin component in webhook mode.
 
     Raises:
         RequestError: if the canvas has none.
@@ -99,7 +99,7 @@ def find_webhook_params(dsl: Any) -> Mapping[str, Any]:
 
 
 def read_configuration(params: Mapping[str, Any]) -> WebhookConfiguration:
-    """Parse the parameters of a Begin.
+    """Parse the parameters of a Begin component.
 
     Raises:
         RequestError: if a parameter is missing or invalid; the message names it and never contains a secret.

@@ -1,4 +1,4 @@
-"""Parsing of webhook requests into the payload of a canvas."""
+"""Parsing webhook requests into a canvas payload."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _JSON, _FORM, _PARTS = "application/json", "application/x-www-form-urlencoded", 
 
 
 async def read_payload(request: Request, configuration: WebhookConfiguration) -> dict[str, Any]:
-    """Return the declared fields of ``query``, ``headers`` and ``body``, and the whole request as ``input``.
+    """Return the declared fields of ``query``, ``headers`` and ``body``, and the complete request as ``input``.
 
     Raises:
         RequestError: if the body is malformed, has an unexpected content type, or violates the schema.
@@ -90,7 +90,7 @@ def _was_skipped(request: Request, content_type: str, body: Any) -> bool:
 
 
 async def _read_multipart(request: Request) -> dict[str, Any]:
-    """Read fields and files. A file becomes its text, a picture a ``data:`` URI; files with one name become a list."""
+    """Read fields and files: images as ``data:`` URIs, other files as text. Files that share a name become a list."""
     fields: dict[str, Any] = {}
     files: dict[str, list[str]] = {}
     for name, value in await read_parts(request, MAX_FILES):

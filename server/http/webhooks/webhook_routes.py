@@ -1,4 +1,4 @@
-"""Routes of RAGFlow's webhooks: calls without an API key, tests by the owner, and the log of tests."""
+"""Routes of RAGFlow's webhooks: calls without an API key, tests by the owner, and the test log."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: webhooks"])
 
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
 MAX_EVENTS = 500
-"""Most events in one response of the log."""
+"""Maximum number of events in one response from the log."""
 
 _NO_BODY = frozenset({204, 205, 304})
 _FAILED = "The run failed."
 
 
 async def call_webhook(agent_id: str, request: Request) -> Response:
-    """Run an agent with the payload of a call, if the configuration of its canvas allows the caller."""
+    """Run an agent with a call's payload, if the canvas's configuration allows the caller."""
     try:
         agent = await find_agent(get_app_state(request).database, agent_id)
         if agent is None:
@@ -65,7 +65,7 @@ async def call_webhook(agent_id: str, request: Request) -> Response:
 
 
 async def try_webhook(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Run the webhook as its owner; the log shows the events of the run."""
+    """Run the webhook as its owner; the log shows the run's events."""
     agent = await load_agent(request, caller, agent_id, is_owned=True)
     app_state = get_app_state(request)
     recorder = WebhookTestRecorder(
@@ -89,7 +89,7 @@ for method in METHODS:
 @router.get("/agents/{agent_id}/webhook/logs")
 @router.get("/webhook_trace/{agent_id}")
 async def list_events(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Return the events of a test after a time. Without a time only the current time is returned, to start polling."""
+    """Return a test's events after a given time. Without a time, return only the current time, to start polling."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     tests = WebhookTests(app_state.database, agent.tenant, agent.id)
     query = request.query_params
@@ -113,7 +113,7 @@ async def list_events(agent_id: str, request: Request, caller: Authenticated) ->
 
 
 async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder | None) -> Response:
-    """Check a call, in RAGFlow's order except for the rate, and run its turn.
+    """Check a call and run its turn. The checks follow RAGFlow's order, except for the rate limit.
 
     Raises:
         RagflowLgError: if the call is refused, or the turn cannot start.
@@ -153,7 +153,7 @@ def _list_methods(configuration: WebhookConfiguration) -> str:
 
 
 def _respond_template(configuration: WebhookConfiguration) -> Response:
-    """Respond with the template of the canvas: as JSON if it is JSON, else as plain text."""
+    """Respond with the canvas's response template: as JSON if it is JSON, else as plain text."""
     status, template = configuration.status, configuration.body_template
     if status in _NO_BODY:
         return Response(status_code=status)
@@ -216,7 +216,7 @@ def _parse_time_us(text: str) -> int:
     """Parse epoch seconds into microseconds.
 
     Raises:
-        RequestError: if the text is no time.
+        RequestError: if the text is not a time.
     """
     try:
         seconds = float(text[:40])

@@ -1,4 +1,4 @@
-"""The turn that a webhook call starts: running it, recording tests of it, and deleting its old sessions."""
+"""Turns that webhook calls start: running them, recording tests, and deleting old sessions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 WEBHOOK_SOURCE = "webhook"
 """The source of sessions that webhooks create."""
 TRIM_INTERVAL = 20
-"""Calls of an agent, counted by each process, after which old sessions are deleted."""
+"""Number of calls to an agent, counted by each process, after which old sessions are deleted."""
 MAX_EVENTS = 2000
 MAX_BYTES = 4 * 1024 * 1024
-"""Most bytes of the stored events of a test, without its end."""
+"""Maximum size of a test's stored events in bytes, excluding the end event."""
 WRITE_INTERVAL_US = 300_000
-"""Shortest time between two writes of a test's events."""
+"""Minimum time between two writes of a test's events."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _calls: Counter[str] = Counter()
 
 
 class TurnOutcome(Struct, frozen=True):
-    """The outcome of a turn. ``text`` contains the tags of thinking sections; ``status`` is an HTTP status."""
+    """The outcome of a turn. ``text`` includes the tags around thinking sections; ``status`` is an HTTP status."""
 
     text: str
     status: int
@@ -47,13 +47,13 @@ class TurnOutcome(Struct, frozen=True):
 
 
 async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> Turn:
-    """Start a turn of the draft in a new session.
+    """Start a turn with the draft in a new session.
 
     Raises:
         CompileError: if the canvas has errors.
     """
     version = await turns.version(agent)
-    await turns.canvas(version)  # an invalid canvas creates no session
+    await turns.canvas(version)  # an invalid canvas must not create a session
     session, _ = await turns.open_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
     return await turns.begin(agent, session, {"query": "", "payload": payload, "user_id": agent.tenant}, CONTINUE)
 
@@ -111,7 +111,7 @@ def _build_outcome(text: str, status: int, turn: Turn) -> TurnOutcome:
 
 
 def _parse_status(value: Any, default: int) -> int:
-    """Parse the status of a Message. A value that is no HTTP status of a final response counts as missing."""
+    """Parse a Message's status. A value that is not the HTTP status of a final response is treated as missing."""
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
         value = int(value.strip()[:4])
     return value if isinstance(value, int) and not isinstance(value, bool) and 200 <= value <= 599 else default
@@ -120,7 +120,7 @@ def _parse_status(value: Any, default: int) -> int:
 async def trim_sessions(app_state: AppState, agent: AgentRow, interval: int = TRIM_INTERVAL) -> None:
     """Delete the oldest sessions of an agent's webhook on every ``interval``-th call.
 
-    Every call creates a session that nobody else deletes. Sessions with a run in progress are kept until the next time.
+    Every call creates a session that would otherwise never be deleted. Sessions with a run in progress are skipped.
     """
     limit = app_state.settings.server.webhook_sessions
     _calls[agent.id] += 1
@@ -140,9 +140,9 @@ async def trim_sessions(app_state: AppState, agent: AgentRow, interval: int = TR
 
 
 class WebhookTestRecorder:
-    """A recorder of the events of one test. It drops events beyond its limits, but never the end.
+    """Records the events of one test. Events beyond its limits are dropped, but the end event is always recorded.
 
-    Database errors are logged only.
+    Database errors are only logged.
     """
 
     def __init__(self, app_state: AppState, tests: WebhookTests, test_id: str, max_events: int = MAX_EVENTS) -> None:
@@ -165,7 +165,7 @@ class WebhookTestRecorder:
             logger.warning("cannot store the test of a webhook: %s", error)
 
     async def add(self, event: dict[str, Any]) -> None:
-        """Record an event; it is written soon."""
+        """Record an event, which is written shortly afterwards."""
         text = self._note(event)
         self._count += 1
         self._bytes += len(text)
@@ -175,7 +175,7 @@ class WebhookTestRecorder:
             await self._write()
 
     async def end(self, error: tuple[str, str] | None = None) -> None:
-        """End the test. ``error`` is a message and the type of the error."""
+        """End the test. ``error`` consists of the error's message and type."""
         if error is not None:
             self._note({"event": "error", "message": error[0], "error_type": error[1]})
         elapsed_s = self._clock.monotonic() - self._began
@@ -183,7 +183,7 @@ class WebhookTestRecorder:
         await self._write()
 
     def _note(self, event: dict[str, Any]) -> str:
-        # Clients resume at a time, so every event has a different one.
+        # Clients resume at a given time, so every event needs a different time.
         self._last_us = max(self._last_us + 1, int(self._clock.now() * 1_000_000))
         text = encode_json({"ts": self._last_us / 1_000_000, **event}).decode()
         self._pending.append((self._last_us, text))

@@ -28,9 +28,9 @@ async def check_caller(
     """Check whether a call is allowed.
 
     Args:
-        security: The configuration of the webhook.
+        security: The webhook's security configuration.
         headers: Headers by lower-case name.
-        host: The address of the caller.
+        host: The caller's address.
         take_call: Counts a call and returns the seconds to wait, or 0 if the call is allowed.
         is_owner: Whether the caller has sent an API key in `Authorization`; then no other secret is expected there.
 
@@ -70,7 +70,7 @@ def check_body_size(security: Security, size: int) -> None:
 
 
 def is_secret_header(name: str, security: Security) -> bool:
-    """Return whether a header contains a secret and is hidden from the canvas."""
+    """Return whether a header contains a secret and must be hidden from the canvas."""
     is_token = isinstance(security.auth, TokenAuth) and name.lower() == security.auth.header.lower()
     return is_token or name.lower() in _SECRET_HEADERS
 
@@ -107,10 +107,10 @@ def _check_basic(header: str, auth: BasicAuth) -> bool:
 
 
 def _check_jwt(header: str, auth: JwtAuth) -> bool:
-    """Check a signed token with the algorithm of the canvas; the algorithm in the token is ignored.
+    """Check a signed token with the canvas's algorithm; the algorithm in the token is ignored.
 
     Raises:
-        RequestError: if the token has expired, or the configured key does not fit the algorithm.
+        RequestError: if the token has expired, or the configured key is not suitable for the algorithm.
     """
     import jwt
 
