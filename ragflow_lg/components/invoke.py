@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
 from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, to_text
 from ragflow_lg.component.decorator import component
@@ -137,6 +138,8 @@ async def invoke(ctx: RunContext, params: Params) -> Outputs:
         names = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
         for name in ctx.inputs.keys() - names:
             del ctx.inputs[name]
+    if params.clean_html:
+        require("html", "Invoke with clean_html")  # before anything is sent
     response = await ctx.services.http.send(request)
     result = response.text
     if params.clean_html:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.spec import ComponentParams, OptionalReference
 from ragflow_lg.dsl.variable_references import Template, parse_template
 from ragflow_lg.models.structured_answer import find_schema, find_schema_problem
@@ -139,7 +140,15 @@ def structured_output_names(params: PromptedParams) -> Iterable[str]:
 
 def lint_schema(params: PromptedParams) -> Iterable[Finding]:
     """Check the declared schema itself."""
-    if params.json_schema and (problem := find_schema_problem(params.json_schema)):
+    if not params.json_schema:
+        return
+    try:
+        problem = find_schema_problem(params.json_schema)
+    except SettingsError as error:  # the extra is missing
+        advice = "Install the extra, or remove the schema."
+        yield Finding("params-invalid", "error", ("outputs", "structured"), str(error), advice)
+        return
+    if problem:
         yield Finding(
             "params-invalid",
             "warning",

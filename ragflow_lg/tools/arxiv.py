@@ -53,6 +53,7 @@ class Arguments(BaseModel):
 )
 async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Request all papers at once."""
+    require("html", "ArXiv")
     count = min(params.top_n, MAX_ROWS)
     query = {
         "search_query": arguments.query,
@@ -80,7 +81,6 @@ def _papers(feed: str, count: int) -> list[dict[str, Any]]:
     """
     if len(feed) > MAX_FEED_CHARS:
         raise ServiceError(f"arXiv answered with {len(feed):,} characters; the limit is {MAX_FEED_CHARS:,}.")
-    require("html", "ArXiv")
     etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
     parser = etree.XMLParser(
         encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, remove_comments=True

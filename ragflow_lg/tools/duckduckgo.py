@@ -64,6 +64,7 @@ class Arguments(BaseModel):
 )
 async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search web pages or news. DuckDuckGo has no API, so its web pages are parsed."""
+    require("html", "DuckDuckGo")
     base = ctx.services.tools.endpoint("duckduckgo", "https://duckduckgo.com")
     if arguments.channel == "news":
         results = await _news(ctx, base, arguments.query, params.top_n)
@@ -97,7 +98,6 @@ def _results(page: str) -> list[dict[str, str]]:
     """
     if len(page) > MAX_HTML_CHARS:
         raise ServiceError(f"DuckDuckGo answered with {len(page):,} characters; the limit is {MAX_HTML_CHARS:,}.")
-    require("html", "DuckDuckGo")
     etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
     reader = _ResultReader()
     parser = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)

@@ -76,7 +76,6 @@ class SettingsKnowledge:
 
         Their endpoints may be in the private network, since the settings name them; other addresses stay blocked.
         """
-        require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 
         models = self._settings.embedding_settings()

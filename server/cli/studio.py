@@ -74,9 +74,7 @@ def studio(
     with lock_folder(folder):
         project = find_canvases(place)
         config, _ = write_project(folder, project.canvases, model=model, uses_store=uses_store)
-        for file, reason in project.skipped.items():
-            print_note(f"{file} is skipped: {reason}")
-        print_line(f"{config}: {len(project.canvases)} {'canvas' if len(project.canvases) == 1 else 'canvases'}")
+        _report(project, config)
         if not server:
             print_line(f"Start the server with: cd {shlex.quote(str(folder))} && langgraph dev")
             return
@@ -87,6 +85,12 @@ def studio(
         environment = _environment(url, settings)
         child = DevelopmentServer(config, host, free_port(host, port), environment=environment, is_verbose=verbose)
         _serve(child, _watch_canvases(place, project, write))
+
+
+def _report(project: Project, config: Path) -> None:
+    for file, reason in project.skipped.items():
+        print_note(f"{file} is skipped: {reason}")
+    print_line(f"{config}: {len(project.canvases)} {'canvas' if len(project.canvases) == 1 else 'canvases'}")
 
 
 def _create_folder(folder: Path) -> None:

@@ -115,7 +115,7 @@ class ChatModelSettings:
 
 
 class ConfiguredModels:
-    """A `ragflow_lg.services.services.ChatModels` with models from settings. Close it to close its connections."""
+    """A `ragflow_lg.services.chat.ChatModels` with models from settings. Close it to close its connections."""
 
     def __init__(self, settings: ChatModelSettings) -> None:
         self._settings = settings

@@ -32,7 +32,7 @@ _MAX_CHUNKS = 50
 
 
 class DemoChat:
-    """A `ragflow_lg.services.services.ChatModel` that uses no real model."""
+    """A `ragflow_lg.services.chat.ChatModel` that uses no real model."""
 
     name = "demo"
     context_tokens = 128_000

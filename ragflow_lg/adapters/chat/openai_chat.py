@@ -137,7 +137,7 @@ class Endpoint:
 
 
 class OpenAIChat:
-    """A `ragflow_lg.services.services.ChatModel` that uses LangChain's client, which is imported by the first call."""
+    """A `ragflow_lg.services.chat.ChatModel` that uses LangChain's client, which is imported by the first call."""
 
     requires_finish_reason = True
     """Whether a streamed answer without a finish reason counts as interrupted."""

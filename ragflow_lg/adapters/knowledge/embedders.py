@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from zlib import crc32
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings, EndpointEmbedder
 from ragflow_lg.adapters.knowledge.words import split_words
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Embedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 HASHING_MODEL = "hashing-stand-in"
 """The embedding model id for datasets that were created without a model."""
@@ -36,6 +39,9 @@ class HashingEmbedder:
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text: each distinct word adds 1 or -1 at an index given by its CRC-32."""
+        require("knowledge", "A dataset without an embedding model")
+        import numpy as np
+
         rows = np.zeros((len(texts), DIMS), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             codes = np.fromiter((crc32(word.encode()) for word in set(split_words(text))), dtype=np.int64)

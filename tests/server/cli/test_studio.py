@@ -36,7 +36,10 @@ def test_the_files_are_written_without_a_server(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "langgraph_api" else object())
+    def find_spec(name: str) -> object:
+        return None if name == "langgraph_api" else object()
+
+    monkeypatch.setattr(extras, "find_spec", find_spec)
     result = invoke("studio", EXAMPLES / "loop.json", "-o", tmp_path / "new")
     assert "pip install 'ragflow-lg[studio]'" in str(result.exception)
     assert not (tmp_path / "new").exists()
