@@ -103,7 +103,7 @@ def test_a_cached_canvas_is_compiled_again_under_other_rules() -> None:
     text = json.dumps(canvas({"a": node("Agent", agent)}))
     assert load_canvas(text, Settings()) is load_canvas(text, Settings())
     denied = Settings(agents=AgentsSection(deny_tools=("Wikipedia",)))
-    with pytest.raises(CompileError, match="may not call 'Wikipedia'"):
+    with pytest.raises(CompileError, match="is not allowed to call 'Wikipedia'"):
         load_canvas(text, denied)
 
 
@@ -126,7 +126,7 @@ def test_a_canvas_with_servers_is_cached_by_their_settings(tmp_path: Path) -> No
     assert load_canvas(path, with_server()) is load_canvas(path, with_server())
     with pytest.raises(CompileError, match="no MCP server 's'"):
         load_canvas(path, Settings())
-    with pytest.raises(CompileError, match="may not call 't'"):
+    with pytest.raises(CompileError, match="is not allowed to call 't'"):
         load_canvas(path, with_server(allow=["other"]))
     assert load_canvas(path, Settings(), asks_servers=False).plan.nodes
     with pytest.raises(CompileError, match="no MCP server 's'"):
