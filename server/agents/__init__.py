@@ -1,4 +1,4 @@
-"""Agents as stored things: their versions, templates and files.
+"""Stored agents: their versions, templates and files.
 
-May import ``assembly``, ``database``, ``observability`` and ``settings`` of the server; not ``runs`` or ``http``.
+From the server, may import ``assembly``, ``database``, ``observability`` and ``settings``; not ``runs`` or ``http``.
 """

@@ -1,4 +1,4 @@
-"""Versions of an agent's canvas: the draft, published ones, and resolving a name to one of them."""
+"""Versions of an agent's canvas: the draft and the published ones. Resolves names to versions."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MAX_BYTES = 2 * 1024 * 1024
 
 
 def load_templates(folder: Path | None) -> list[dict[str, Any]]:
-    """Return the templates as RAGFlow's rows. Reads files; call it in a thread.
+    """Return the templates as RAGFlow's rows. This reads files, so call it in a thread.
 
-    A file is a canvas, or an object with ``title``, ``description``, ``canvas_type`` and ``dsl``. Other files are
-    skipped and logged.
+    Each file contains a canvas, or an object with ``title``, ``description``, ``canvas_type`` and ``dsl``. Other files
+    are skipped and logged.
     """
     paths = [path for source in (BUILT_IN, folder) if source is not None for path in canvas_files(source)]
     return [row for path in paths[:MAX_TEMPLATES] for row in _rows(path)]
@@ -69,7 +69,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _in_languages(text: Any) -> dict[str, str]:
-    """Return texts by language, as RAGFlow's page expects them."""
+    """Return texts by language, as RAGFlow's web page expects them."""
     if isinstance(text, dict):
         return {str(language): str(value) for language, value in cast("dict[Any, Any]", text).items()}
     return {"en": str(text)}
@@ -79,10 +79,10 @@ _TURN_DATA = ("history", "retrieval", "memory", "path")
 
 
 def reset_canvas(dsl: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a canvas without what its turns have left in it.
+    """Return a canvas without the data that earlier turns left in it.
 
-    ``history``, ``retrieval``, ``memory`` and ``path`` are emptied, ``sys.*`` get the empty value of their type,
-    ``env.*`` the value declared in ``variables``.
+    ``history``, ``retrieval``, ``memory`` and ``path`` are emptied, ``sys.*`` get their type's empty value, and
+    ``env.*`` get the value declared in ``variables``.
 
     >>> reset_canvas({"path": ["begin"], "globals": {"sys.query": "Hi", "sys.conversation_turns": 3}})["globals"]
     {'sys.query': '', 'sys.conversation_turns': 0}
@@ -124,14 +124,14 @@ _REFUSED = frozenset(
         "id-invalid",
     }
 )
-"""Errors that even a draft may not have; all others are reported when it runs."""
+"""Errors that are not allowed even in a draft. All others are reported when it runs."""
 
 
 async def check_draft(settings: Settings, dsl: Any) -> str:
-    """Return a canvas, given as JSON object or text, in its stored form. It is checked in a thread.
+    """Return a canvas, given as a JSON object or text, in its stored form. It is checked in a thread.
 
     Raises:
-        RequestError: If it cannot be a draft.
+        RequestError: If the canvas cannot be used as a draft.
     """
     return await asyncio.to_thread(_check_draft, settings, dsl)
 
@@ -165,7 +165,7 @@ def _draft_error(text: str) -> RequestError:
 def build_version(
     id_: str, agent_id: str, title: str, dsl: str, now_ms: int, *, is_released: bool, description: str = ""
 ) -> VersionRow:
-    """Build the row of a version."""
+    """Build the row for a version."""
     return VersionRow(
         id=id_,
         agent_id=agent_id,
@@ -179,9 +179,9 @@ def build_version(
 
 
 async def find_version(database: Database, agent: AgentRow, name: str) -> VersionRow:
-    """Return the version named ``draft``, ``published`` (the last one) or by its id.
+    """Return a version: ``draft``, ``published`` (the last one) or the one with the given id.
 
-    ``""`` is the version published last, or the draft if none was.
+    ``""`` means the version published last, or the draft if none has been published.
 
     Raises:
         RequestError: If there is no such version.
@@ -203,7 +203,7 @@ async def publish(
     """Publish the draft as an immutable version. A ``dsl`` becomes the draft first.
 
     Raises:
-        RequestError: If there is nothing to publish, or the canvas is not valid.
+        RequestError: If there is nothing to publish or the canvas is invalid.
     """
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
     draft = await find_version(app_state.database, agent, DRAFT)
@@ -222,11 +222,11 @@ async def delete_version(app_state: AppState, agent: AgentRow, version: VersionR
     """Delete an unused version.
 
     Raises:
-        RequestError: If it is the draft, or sessions use it.
+        RequestError: If it is the draft or is used by sessions.
     """
     problem = ""
     if version.id == agent.version_id:
-        problem = "This is the agent's draft; save another draft first."
+        problem = "This version is the agent's draft; save another draft first."
     elif users := await AgentRepository(app_state.database, agent.tenant).delete_version(agent.id, version.id):
         problem = f"{users} session{' uses' if users == 1 else 's use'} this version: delete them or pin another one."
     if problem:

@@ -1,4 +1,4 @@
-"""Uploaded files: bytes in a folder, metadata in the database."""
+"""Uploaded files, with their contents in a folder and their metadata in the database."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 _ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/\\]")
-"""Characters removed from names, which go into headers and onto screens and are not paths."""
+"""Characters removed from names, which are sent in headers and displayed, and are not paths."""
 
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}", re.ASCII)
 _UNKNOWN_TYPE = "application/octet-stream"
 
 
 class FileStore(Struct, frozen=True):
-    """The files of one tenant. The path of a file depends on its id alone, never on its name."""
+    """One tenant's files. A file's path depends only on its id, never on its name."""
 
     folder: Path
     database: Database
@@ -37,11 +37,11 @@ class FileStore(Struct, frozen=True):
     max_bytes: int
 
     async def save(self, file_id: str, name: str, mime_type: str, content: bytes, now_ms: int, agent: str) -> FileRow:
-        """Store a file of an agent and return its metadata.
+        """Store a file for an agent and return its metadata.
 
         Raises:
             RequestError: If the tenant has too many files or too many bytes.
-            ServiceError: If it cannot be written to the folder.
+            ServiceError: If the file cannot be written to the folder.
         """
         row = FileRow(
             id=file_id,
@@ -64,11 +64,11 @@ class FileStore(Struct, frozen=True):
         return row
 
     async def find(self, file_id: str) -> FileRow | None:
-        """Return the metadata of a file, or None."""
+        """Return a file's metadata, or None."""
         return await self._files.get(file_id) if _ID.fullmatch(file_id) else None
 
     async def content(self, file: FileRow) -> bytes:
-        """Return the bytes of a file.
+        """Return a file's bytes.
 
         Raises:
             RequestError: If they have been deleted.
@@ -82,7 +82,7 @@ class FileStore(Struct, frozen=True):
             raise ServiceError(f"The file {file.name!r} cannot be read: {error.strerror}.") from error
 
     async def delete_of_agent(self, agent_id: str) -> None:
-        """Delete all files of an agent."""
+        """Delete all of an agent's files."""
         for file_id in await self._files.delete_of_agent(agent_id):
             await asyncio.to_thread(_remove, self._path(file_id))
 
@@ -96,7 +96,7 @@ class FileStore(Struct, frozen=True):
 
 
 def safe_file_name(name: str) -> str:
-    r"""Return the last part of a path, without characters that could lead elsewhere or break a header.
+    r"""Return the last part of a path, without characters that could refer to another path or break a header.
 
     >>> safe_file_name("../../etc/pass\r\nwd"), safe_file_name(".."), safe_file_name("C:\\notes.txt")
     ('passwd', 'file', 'notes.txt')
@@ -111,7 +111,7 @@ def safe_file_name(name: str) -> str:
 
 
 def normalize_mime_type(mime_type: str) -> str:
-    r"""Return a content type without parameters; an invalid one becomes that of unknown bytes.
+    r"""Return a content type without parameters. An invalid one becomes the type for arbitrary bytes.
 
     >>> normalize_mime_type("Text/Plain; charset=utf-8"), normalize_mime_type("text/html\r\nX: y")
     ('text/plain', 'application/octet-stream')

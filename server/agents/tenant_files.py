@@ -1,4 +1,4 @@
-"""Uploaded files as runs read them: each tenant's own, named by the objects that an upload returned."""
+"""Uploaded files as runs read them: only the tenant's own, identified by the objects that an upload returned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 MAX_READ_BYTES = 10 * 1024 * 1024
-"""Largest file that is read into a run: its text goes into the session and to the model."""
+"""Maximum size of a file that a run can read, since its text is stored in the session and sent to the model."""
 
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _CONTENT_KEYS = ("content", "text")
@@ -28,13 +28,13 @@ _CONTENT_KEYS = ("content", "text")
 
 
 def file_store(app_state: AppState, tenant: str) -> FileStore:
-    """Return the file store of a tenant."""
+    """Return a tenant's file store."""
     section = app_state.settings.server
     return FileStore(section.files, app_state.database, tenant, section.max_files, section.max_files_bytes)
 
 
 def tenant_services(app_state: AppState, tenant: str) -> Services:
-    """Return the services for the runs of a tenant, with access to its uploads."""
+    """Return the services for a tenant's runs, with access to its uploads."""
     return replace(app_state.services, files=TenantFiles(file_store(app_state, tenant)))
 
 
@@ -44,7 +44,7 @@ class TenantFiles(Struct, frozen=True):
     store: FileStore
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
-        """Return each file's text, or a picture as ``data:`` URI. Objects that contain their content are not looked up.
+        """Return each file's text, or an image as a ``data:`` URI. Objects that contain the content are not looked up.
 
         Raises:
             ServiceError: If a file does not exist, is too large, or has no text.
@@ -58,7 +58,7 @@ class TenantFiles(Struct, frozen=True):
             return (await InlineFiles().read([file], layout_recognize))[0]
         row = await self.store.find(file_id)
         if row is None:
-            raise ServiceError(f"Unknown file {file_id!r:.80}; upload it first.")
+            raise ServiceError(f"There is no file {file_id!r:.80}; upload it first.")
         if row.size_bytes > MAX_READ_BYTES:
             raise ServiceError(
                 f"The file {row.name!r} exceeds the {MAX_READ_BYTES // 1024**2} MiB that a run can read."
@@ -71,9 +71,9 @@ class TenantFiles(Struct, frozen=True):
 
 
 def file_text(name: str, mime_type: str, content: bytes) -> str:
-    """Return the text of a file, or a picture as ``data:`` URI. CPU-bound; call it in a thread.
+    """Return a file's text, or an image as a ``data:`` URI. This is CPU-bound, so call it in a thread.
 
-    Plain text, tables and JSON are returned unchanged; only documents in binary formats and HTML are parsed.
+    Plain text, tables and JSON are returned unchanged. Only HTML and documents in binary formats are parsed.
 
     Raises:
         ServiceError: If no text can be extracted.
@@ -92,5 +92,5 @@ def file_text(name: str, mime_type: str, content: bytes) -> str:
         text = "\0"
     if "\0" in text:
         kinds = ", ".join(sorted(SUFFIXES))
-        raise ServiceError(f"The file {name!r} is neither UTF-8 text, a picture, nor of a supported type: {kinds}.")
+        raise ServiceError(f"The file {name!r} is not UTF-8 text, an image or one of the supported types: {kinds}.")
     return text

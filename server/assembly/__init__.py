@@ -1,5 +1,5 @@
-"""Building what the settings describe: services, stores, canvases and the server's state.
+"""Builds everything that the settings describe: services, stores, canvases and the server's state.
 
-May import every package below ``server``, and of the server ``settings``, ``database``, ``streaming`` and
+May import every package below ``server`` and, from the server, ``settings``, ``database``, ``streaming`` and
 ``observability``.
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AppState(Struct, frozen=True):
-    """What the routes of the server work with."""
+    """The objects that the server's routes work with."""
 
     settings: Settings
     database: Database
@@ -33,7 +33,7 @@ class AppState(Struct, frozen=True):
     callbacks: Sequence[RunCallbacks] = ()
 
     def now_ms(self) -> int:
-        """Return the time in epoch milliseconds."""
+        """Return the current time in epoch milliseconds."""
         return int(self.services.clock.now() * 1000)
 
     def new_id(self) -> str:
@@ -43,13 +43,13 @@ class AppState(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerator[AppState]:
-    """Open what the settings describe. ``model`` answers for every model of all canvases.
+    """Open everything that the settings describe. ``model`` replaces every model in all canvases.
 
     Raises:
         DatabaseError: If the database cannot be opened.
         CheckpointError: If the checkpoint store cannot be opened.
         StreamError: If the event journal cannot be opened.
-        SettingsError: If a setting is wrong.
+        SettingsError: If a setting is invalid.
     """
     url = settings.server.database.get_secret_value()
     clock, prefix = SystemClock(), settings.checkpoint_prefix
@@ -65,7 +65,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
 
 @asynccontextmanager
 async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[RunManager]:
-    """Open the run manager and its journal: in Redis if the checkpoints are, or at the URL of the settings.
+    """Open the run manager and its journal, which is in Redis if the checkpoints are, or at the URL in the settings.
 
     Raises:
         StreamError: If the journal cannot be opened.

@@ -1,4 +1,4 @@
-"""Canvas files, and the other canvases that they may run."""
+"""Canvas files and the other canvases that they can run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ragflow_lg.services.tool_policies import ToolPermits
 
 NO_CANVAS = "langgraph.json"
-"""A JSON file next to canvases that is not one: `ragflow-lg studio` writes it for LangGraph's tools."""
+"""A JSON file that is not a canvas: `ragflow-lg studio` writes it next to canvases for LangGraph's tools."""
 
 
 class CanvasFiles:
-    """The `ragflow_lg.dsl_compiler.deployment.Deployment` of the settings, as a canvas file sees it.
+    """The `ragflow_lg.dsl_compiler.deployment.Deployment` that the settings describe, as seen from a canvas file.
 
-    A canvas can run the canvases named by the settings, and the ``.json`` files in its own folder and below: the author
-    of a canvas must not be able to read other files of the machine.
+    A canvas can run the canvases named in the settings and the ``.json`` files in its own folder and below. Canvas
+    authors must not be able to read any other files on the machine.
     """
 
     def __init__(
@@ -34,31 +34,31 @@ class CanvasFiles:
 
         Args:
             settings: Loads the settings when they are first needed.
-            path: Path of the canvas, if it has one.
-            asks_servers: Whether the canvas will call the MCP servers of the settings, and no others.
+            path: The canvas's path, if it has one.
+            asks_servers: Whether the canvas will call only the MCP servers in the settings.
         """
         self._settings = cache(settings)
         self._path = None if path is None else path.absolute()
         self._asks_servers = asks_servers
         self._rules: dict[str, object] = {}
         self.has_loaded = False
-        """Whether another canvas was requested."""
+        """Whether another canvas has been requested."""
 
     @property
     def key(self) -> str:
-        """The canvas's own path with links resolved."""
+        """The canvas's own path, with symbolic links resolved."""
         return "" if self._path is None else str(self._path.resolve())
 
     @property
     def permits(self) -> ToolPermits:
-        """Which tools agents may call."""
+        """Which tools agents are allowed to call."""
         permits = self._settings().permits
         self._rules["permits"] = permits
         return permits
 
     @property
     def servers(self) -> Mapping[str, tuple[str, ...] | None] | None:
-        """The MCP servers of the settings with the tools that each allows."""
+        """The MCP servers in the settings, with the tools that each of them allows."""
         servers = None
         if self._asks_servers:
             servers = {id_: section.allow for id_, section in self._settings().mcp.items()}
@@ -67,18 +67,18 @@ class CanvasFiles:
 
     @property
     def rules(self) -> Mapping[str, object]:
-        """The settings that were requested, by property name, with their values."""
+        """The values of the settings that have been requested, by property name."""
         return dict(self._rules)
 
     def matches(self, rules: Mapping[str, object]) -> bool:
-        """Check whether the settings have the same values; settings that are not in ``rules`` are ignored."""
+        """Check whether the settings have the same values. Settings that are not in ``rules`` are ignored."""
         return all(getattr(self, name) == value for name, value in rules.items())
 
     def canvas_by_name(self, name: str) -> CanvasSource:
-        """Return a canvas of the settings.
+        """Return a canvas named in the settings.
 
         Raises:
-            SettingsError: If the settings name no such canvas, or it cannot be read.
+            SettingsError: If there is no such canvas in the settings, or it cannot be read.
         """
         self.has_loaded = True
         canvases = self._settings().canvases
@@ -86,14 +86,14 @@ class CanvasFiles:
         if path is None:
             near = get_close_matches(name, canvases, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise SettingsError(f"The settings name no canvas {name!r} under [canvases].{hint}")
+            raise SettingsError(f"There is no canvas {name!r} under [canvases] in the settings.{hint}")
         return self._load(path.absolute().resolve(), name)
 
     def canvas_at_path(self, path: str) -> CanvasSource:
-        """Return a canvas of this one's folder.
+        """Return a canvas from this canvas's folder.
 
         Raises:
-            SettingsError: If it does not exist, or may not be read from here.
+            SettingsError: If it does not exist or must not be read from here.
         """
         self.has_loaded = True
         if self._path is None:
@@ -105,9 +105,9 @@ class CanvasFiles:
         except (ValueError, OSError, RuntimeError):
             raise SettingsError(f"{path!r} is not a valid file path.") from None
         if Path(path).is_absolute() or not file.is_relative_to(folder):
-            raise SettingsError(f"{path!r} is outside the folder of the canvas, the only one it may use.")
+            raise SettingsError(f"{path!r} is outside the canvas's folder, which is the only one it can use.")
         if file.suffix.lower() != ".json":
-            raise SettingsError(f"{path!r} is not a canvas: its file name must end in .json.")
+            raise SettingsError(f"{path!r} is not a canvas: the file name must end in .json.")
         return self._load(file, str(file.relative_to(folder)))
 
     def _load(self, file: Path, label: str) -> CanvasSource:
@@ -119,12 +119,12 @@ class CanvasFiles:
 
 
 def canvas_files(folder: Path) -> list[Path]:
-    """Return the JSON files of a folder that may be canvases."""
+    """Return the JSON files in a folder that may be canvases."""
     return sorted(path for path in folder.glob("*.json") if path.name != NO_CANVAS)
 
 
 def read_canvas(path: Path) -> bytes:
-    """Read a file; of one that is too large only as much as shows that.
+    """Read a file. If it is too large, read only enough of it to show that.
 
     Raises:
         SettingsError: If it cannot be read.
@@ -134,6 +134,6 @@ def read_canvas(path: Path) -> bytes:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-    except ValueError as error:  # a path that no system has
+    except ValueError as error:  # a path that is invalid on every system
         reason = str(error)
     raise SettingsError(f"{str(path)!r} cannot be read: {reason}.")

@@ -1,4 +1,4 @@
-"""The knowledge of a RAGFlow server by URL: its Elasticsearch or its API."""
+"""A RAGFlow server's knowledge, reached by the URL of its Elasticsearch or its API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TokenizerName: TypeAlias = Literal["es-portable", "ragflow-ranking"]
 
 
 class ServerUrl(NamedTuple):
-    """A URL in parts. ``host`` has the form of the HTTP client's allow-list."""
+    """The parts of a URL. ``host`` has the same form as entries in the HTTP client's allow-list."""
 
     kind: Literal["elasticsearch", "ragflow"]
     address: str
@@ -34,9 +34,9 @@ class ServerUrl(NamedTuple):
 
 
 class KnowledgeServer(Struct, frozen=True):
-    """Settings of a knowledge server. ``datasets`` are those that Elasticsearch does not know by name.
+    """Settings for a knowledge server. ``datasets`` contains those that Elasticsearch does not know by name.
 
-    ``ragflow_url`` names a RAGFlow whose API is asked for other datasets.
+    Other datasets are requested from the RAGFlow API at ``ragflow_url``.
     """
 
     url: str
@@ -49,15 +49,15 @@ class KnowledgeServer(Struct, frozen=True):
     ragflow_api_key: str = ""
 
     def __repr__(self) -> str:
-        """Return a text without secrets."""
+        """Return a text with secrets removed."""
         return f"KnowledgeServer({self.url.rpartition('@')[2]!r})"
 
 
 def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | None:
-    """Parse a URL; return None if it is not that of a server.
+    """Parse a URL. Return None if it is not a server URL.
 
     Raises:
-        SettingsError: If it has the scheme of one but no host.
+        SettingsError: If it has a server scheme but no host.
     """
     kind, plus, address = url.strip().partition("+")
     if not plus or kind not in ("elasticsearch", "ragflow"):
@@ -68,7 +68,7 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     if not host or parts.scheme not in ("http", "https"):
-        raise SettingsError(f"{setting} begins with {kind}+ but has no web address: use {KINDS}.")
+        raise SettingsError(f"{setting} begins with {kind}+ but does not contain a web address: use {KINDS}.")
     default_port = {"http": 80, "https": 443}[parts.scheme]
     if kind == "elasticsearch" and port is None:
         address = f"{address.rstrip('/')}:{default_port}" if not parts.path.strip("/") else address
@@ -79,7 +79,7 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
 
 
 def server_settings(settings: Settings) -> KnowledgeServer:
-    """Return the settings of a server from ``[knowledge]`` and ``[datasets]``."""
+    """Return a server's settings, taken from ``[knowledge]`` and ``[datasets]``."""
     section = settings.knowledge
     key = section.key()
     datasets = [
@@ -99,7 +99,7 @@ def server_settings(settings: Settings) -> KnowledgeServer:
 
 
 def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
-    """Return the settings of the rerank models by id."""
+    """Return the settings for the rerank models, by id."""
     from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
 
     rerankers: dict[str, RerankerSettings] = {}
@@ -122,14 +122,14 @@ def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
 def open_knowledge_server(
     settings: KnowledgeServer, http: HttpClient, embedders: Embedders, rerankers: Rerankers
 ) -> Knowledge:
-    """Open the knowledge of a server. The first request is sent by the first search.
+    """Open a server's knowledge. No request is sent before the first search.
 
     Raises:
-        SettingsError: If the URL, the tokenizer or the dictionaries are not usable.
+        SettingsError: If the URL, the tokenizer or the dictionaries cannot be used.
     """
     url = read_server_url(settings.url)
     if url is None:
-        raise SettingsError(f"[knowledge] url names no server: use {KINDS}.")
+        raise SettingsError(f"[knowledge] url is not a server URL: use {KINDS}.")
     if url.kind == "ragflow":
         return _ragflow(url.address, settings.api_key, settings.timeout_s, http)
     require("elasticsearch", "Elasticsearch ([knowledge] url)")
@@ -140,7 +140,7 @@ def open_knowledge_server(
     words = read_dictionaries(settings.dictionaries) if settings.dictionaries is not None else NO_DICTIONARIES
     api = read_server_url(settings.ragflow_url, "[knowledge] ragflow_url")
     if settings.ragflow_url and (api is None or api.kind != "ragflow"):
-        raise SettingsError("[knowledge] ragflow_url names no RAGFlow: use ragflow+https://HOST.")
+        raise SettingsError("[knowledge] ragflow_url is not a RAGFlow URL: use ragflow+https://HOST.")
     directory = _ragflow(api.address, settings.ragflow_api_key, settings.timeout_s, http) if api is not None else None
     return ElasticsearchKnowledge(
         Connection(ElasticsearchSettings(url.address, settings.api_key, settings.timeout_s), http),

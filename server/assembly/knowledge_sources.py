@@ -1,4 +1,4 @@
-"""The knowledge base of the settings, opened at its first use."""
+"""The knowledge base specified in the settings, opened on first use."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
-"""The valid values of ``[knowledge] url``, for error messages."""
+"""Valid values for ``[knowledge] url``, for error messages."""
 
 
 class SettingsKnowledge:
-    """`ragflow_lg.services.knowledge.Knowledge` by ``[knowledge] url``. Runs without a Retrieval open nothing."""
+    """The `ragflow_lg.services.knowledge.Knowledge` at ``[knowledge] url``. It is opened only if a Retrieval runs."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ class SettingsKnowledge:
         return await self._get_knowledge().search(search)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Return the metadata of all documents."""
+        """Return the metadata for all documents."""
         return await self._get_knowledge().metadata(datasets)
 
     async def aclose(self) -> None:
@@ -64,7 +64,7 @@ class SettingsKnowledge:
         """Return the embedded knowledge base, the only one that can be changed here.
 
         Raises:
-            SettingsError: If the settings name a server.
+            SettingsError: If the settings specify a server.
         """
         self._get_knowledge()
         if self._embedded is None:
@@ -72,9 +72,9 @@ class SettingsKnowledge:
         return self._embedded
 
     def embedders(self) -> ConfiguredEmbedders:
-        """Return the embedding models of the settings.
+        """Return the embedding models from the settings.
 
-        Their endpoints may be in the private network, since the settings name them; other addresses stay blocked.
+        Their endpoints may be in the private network, since they are set in the settings; other addresses stay blocked.
         """
         from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 
@@ -87,7 +87,7 @@ class SettingsKnowledge:
         return ConfiguredRerankers(reranker_settings(self._settings), self._client())
 
     def _client(self) -> GuardedHttpClient:
-        """Return the client for the models and servers that the settings name."""
+        """Return the client for the models and servers in the settings."""
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 
         if self._http is None:
@@ -122,14 +122,14 @@ class SettingsKnowledge:
 
 
 def embedded_path(url: str) -> Path:
-    """Return the file that a URL names.
+    """Return the file that a URL refers to.
 
     Raises:
-        SettingsError: If it names none; the text says how to write one.
+        SettingsError: If it does not refer to a file. The message explains how to write such a URL.
     """
     scheme, separator, rest = url.strip().partition("://")
     if scheme != "sqlite" or not separator:
-        raise SettingsError(f"[knowledge] url is {_redact(url)!r}, which is not a knowledge base: use {KINDS}.")
+        raise SettingsError(f"[knowledge] url is {_redact(url)!r}, which is not a knowledge base URL: use {KINDS}.")
     if not rest.startswith("/") or not rest.strip("/"):
         example = rest.strip("/") or "PATH"
         raise SettingsError(
@@ -139,18 +139,18 @@ def embedded_path(url: str) -> Path:
 
 
 def _redact(url: str) -> str:
-    """Return the URL without what may be a password."""
+    """Return the URL without anything that may be a password."""
     return url.rpartition("@")[2][:200]
 
 
 def _host(base_url: str) -> str:
-    """Return an endpoint in the form of the guarded client's allow-list."""
+    """Return an endpoint in the form used by the guarded client's allow-list."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         raise SettingsError("The base_url of a model ([embeddings], [rerankers]) is not a web address.") from None
     if not host:
-        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) names no host.")
+        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) has no host.")
     name = f"[{host}]" if ":" in host else host
     return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"

@@ -1,4 +1,4 @@
-"""The library's entry points: catalog, compiler and services joined by the settings."""
+"""The library's entry points, which combine the catalog, compiler and services according to the settings."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 GUARD_GROUP = "ragflow_lg.tool_guards"
 MAX_CACHED = 64
-"""How many compiled canvases are cached."""
+"""Maximum number of compiled canvases in the cache."""
 
 
 @lru_cache(maxsize=1)
 def catalog() -> Registry:
-    """Return the components of this installation, loaded once."""
+    """Return the components in this installation. They are loaded only once."""
     return load_catalog()
 
 
 def load_canvas(
     source: Path | str | bytes | Mapping[str, Any], settings: Settings | None = None, *, asks_servers: bool = True
 ) -> CompiledCanvas:
-    """Compile a canvas: a file by its path, its text or bytes, or the JSON object itself.
+    """Compile a canvas, given as a file path, as text or bytes, or as a JSON object.
 
-    A text that begins with ``{`` is a document, any other a path. Compiled canvases are cached by content, except those
-    that run others. Without ``settings`` the default ones are loaded as soon as the canvas needs a rule.
-    ``asks_servers`` is false if the canvas will not call the MCP servers of the settings, because it is replayed, only
-    inspected, or run with other services; its servers then need not be in the settings.
+    Text that begins with ``{`` is a document; any other text is a path. Compiled canvases are cached by content, except
+    those that run others. Without ``settings``, the default settings are loaded as soon as the canvas needs a rule.
+    ``asks_servers`` is false if the canvas will not call the MCP servers in the settings because it is replayed, only
+    inspected, or run with other services. In that case, its servers need not be in the settings.
 
     Raises:
         CompileError: If the canvas has errors.
@@ -74,15 +74,16 @@ def load_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
 ) -> CanvasApplication:
-    """Compile a canvas to a LangGraph graph: to run, to draw, or to use as a node of another graph.
+    """Compile a canvas to a LangGraph graph that can be run, drawn, or used as a node in another graph.
 
-    ``source`` is that of `load_canvas`. Input: ``{"query": …, "inputs": …, "files": …}`` or ``{"messages": …}``;
-    output: the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``. Errors of components are
-    data, in ``turn["error"]``. It runs asynchronously (``ainvoke``, ``astream``).
+    ``source`` is the same as for `load_canvas`. The input is ``{"query": …, "inputs": …, "files": …}`` or
+    ``{"messages": …}``. The output is the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``.
+    Component errors are not raised but stored in ``turn["error"]``. The graph runs asynchronously (``ainvoke``,
+    ``astream``).
 
-    ``model`` answers for every model of the canvas (``demo`` needs no key). Models and services are those of the
-    ``settings`` (default: the default ones) and open while anything runs; ``services`` replace them and are not closed.
-    A surrounding graph uses its own ``checkpointer``.
+    ``model`` replaces every model in the canvas (``demo`` needs no key). Models and services are taken from
+    ``settings``, or from the default settings, and stay open while anything is running. ``services`` replaces them and
+    is not closed. A surrounding graph uses its own ``checkpointer``.
 
     Raises:
         CompileError: If the canvas has errors.
@@ -118,9 +119,9 @@ def _is_document(source: Path | str) -> bool:
 def check_file(
     path: Path, settings: Callable[[], Settings] | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
-    """Check a file; return the plan if it can run, all diagnostics, and the text they refer to.
+    """Check a file. Return the plan if it can run, all diagnostics, and the text that they refer to.
 
-    ``settings`` are loaded as soon as the canvas needs a rule.
+    ``settings`` is loaded as soon as the canvas needs a rule.
     """
     content = read_canvas(path)
     plan, diagnostics = check_canvas(content, catalog(), CanvasFiles(settings or _default_settings, path))
@@ -128,16 +129,16 @@ def check_file(
 
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Return a plan of a file for display, if there is one, and all diagnostics."""
+    """Return the plan for a file for display purposes, if there is one, and all diagnostics."""
     return sketch_canvas(read_canvas(path), catalog(), CanvasFiles(_default_settings, path, asks_servers=False))
 
 
 _cache: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = OrderedDict()
-"""Compiled canvases by content, with the rules that they were compiled under."""
+"""Compiled canvases by content, with the rules under which they were compiled."""
 
 
 def cached_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
-    """Return a compiled canvas from the cache if `load_canvas` would return the same now; needs no thread."""
+    """Return a compiled canvas from the cache if `load_canvas` would now return the same one. Needs no thread."""
     return _find_cached(content, CanvasFiles(lambda: settings))
 
 
@@ -145,7 +146,7 @@ def _find_cached(content: bytes, files: CanvasFiles) -> CompiledCanvas | None:
     entry = _cache.get(content)
     if entry is None or not files.matches(entry[1]):
         return None
-    with suppress(KeyError):  # another thread may have removed it meanwhile
+    with suppress(KeyError):  # another thread may have removed it in the meantime
         _cache.move_to_end(content)
     return entry[0]
 
@@ -154,7 +155,7 @@ def _compile(content: bytes, files: CanvasFiles) -> CompiledCanvas:
     if (canvas := _find_cached(content, files)) is not None:
         return canvas
     canvas = compile_canvas(content, catalog(), files)
-    if not files.has_loaded:  # the canvases it runs may change at any time
+    if not files.has_loaded:  # the canvases that it runs may change at any time
         _cache[content] = canvas, files.rules
         if len(_cache) > MAX_CACHED:
             _cache.popitem(last=False)
@@ -168,10 +169,10 @@ def _default_settings() -> Settings:
 
 
 def tool_policies(settings: Settings, clock: Clock) -> ToolPolicies:
-    """Create the policies around tools that the settings describe.
+    """Create the tool policies that the settings describe.
 
     Raises:
-        SettingsError: If a guard is not installed or not valid; nothing runs without a guard that was requested.
+        SettingsError: If a guard is not installed or is invalid. Nothing runs without a guard that was requested.
     """
     agents = settings.agents
     cache = None
@@ -188,15 +189,15 @@ def _guard(name: str) -> ToolGuard:
     matches = [entry_point for entry_point in entry_points(group=GUARD_GROUP) if entry_point.name == name]
     if len(matches) != 1:
         problem = "no installed package provides it" if not matches else "several installed packages provide it"
-        raise SettingsError(f"The guard {name!r} of agents.guards cannot be used: {problem}.")
+        raise SettingsError(f"The guard {name!r} in agents.guards cannot be used: {problem}.")
     guard: Any = load_entry_point(matches[0], "guard")
     if isinstance(guard, type):
         try:
             guard = guard()
-        except Exception as error:  # foreign code may raise anything
+        except Exception as error:  # third-party code may raise anything
             raise SettingsError(f"The guard {name!r} cannot be created: {type(error).__name__}: {error}.") from error
     if not callable(getattr(guard, "before", None)) or not callable(getattr(guard, "after", None)):
-        raise SettingsError(f"The guard {name!r} ({matches[0].value}) has no methods before and after.")
+        raise SettingsError(f"The guard {name!r} ({matches[0].value}) lacks the methods before and after.")
     return guard
 
 
@@ -204,9 +205,9 @@ def _guard(name: str) -> ToolGuard:
 async def open_services(
     settings: Settings, *, model: str = "", recording: Recorder | Player | None = None
 ) -> AsyncGenerator[Services]:
-    """Open the services that the settings describe. ``model`` answers for every other.
+    """Open the services that the settings describe. ``model`` replaces every other model.
 
-    A recording records them or replaces them.
+    A recording records the services or replaces them.
     """
     from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
@@ -257,15 +258,15 @@ async def open_runner(
     replay: Path | str = "",
     callbacks: Sequence[RunCallbacks] = (),
 ) -> AsyncGenerator[Runner]:
-    """Open a runner for a canvas with the models and services of the settings.
+    """Open a runner for a canvas with the models and services from the settings.
 
-    ``model`` answers for every model of the canvas (``demo`` needs no key); ``checkpoint`` is the URL of the session
-    store; ``record`` and ``replay`` name a file that records or replays the answers of models and servers;
-    ``callbacks`` receive every run, in addition to those of the settings.
+    ``model`` replaces every model in the canvas (``demo`` needs no key). ``checkpoint`` is the session store's URL.
+    ``record`` and ``replay`` are files to which answers from models and servers are recorded, or from which they are
+    replayed. ``callbacks`` are called for every run, in addition to those from the settings.
 
     Raises:
         CompileError: If the canvas has errors.
-        SettingsError: If a file or a setting is wrong.
+        SettingsError: If a file or a setting is invalid.
         CheckpointError: If the store cannot be opened.
         CassetteError: If the recording cannot be read or written.
     """

@@ -1,4 +1,4 @@
-"""Opening recordings; secrets are collected before the first request."""
+"""Opens recordings. Secrets are collected before the first request."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def open_recording(
     secrets: Iterable[str] = (),
     sources: Iterable[str | bytes | Mapping[str, Any]] = (),
 ) -> Generator[Recorder | Player | None]:
-    """Open a recorder or player of a run; yield None if neither is requested.
+    """Open a recorder or a player for a run. Yield None if neither is requested.
 
-    ``secrets`` are values; the fields of ``sources`` and of the canvases in ``plan`` may contain more of them. None of
-    them are written to the file.
+    ``secrets`` contains secret values. The fields in ``sources`` and in the canvases in ``plan`` may contain more of
+    them. No secrets are written to the file.
 
     Raises:
         CassetteError: If the file cannot be read or written.
@@ -54,7 +54,7 @@ def open_recording(
 
 
 def _value(source: str | bytes | Mapping[str, Any]) -> Any:
-    """Return a document as JSON value, or as text if it is not JSON."""
+    """Return a document as a JSON value, or as text if it is not JSON."""
     if isinstance(source, Mapping):
         return source
     text = source.decode("utf-8-sig", "replace") if isinstance(source, bytes) else source.lstrip("\ufeff")

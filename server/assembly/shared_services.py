@@ -1,6 +1,6 @@
-"""Services shared by runs: entry for the first run, closed after the last.
+"""Services shared by runs: opened for the first run and closed after the last.
 
-A graph that LangGraph runs has no hooks for its start and end, and clients belong to the event loop that entry them.
+A graph run by LangGraph has no hooks for its start and end, and clients belong to the event loop that opened them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 ServicesFactory: TypeAlias = "Callable[[str], AbstractAsyncContextManager[Services]]"
-"""Opens services in which the named model answers for all, ``""`` for none."""
+"""Opens services in which the given model replaces all others; ``""`` replaces none."""
 
 
 class _OpenServices:
-    """Services of one event loop and model, with the number of runs that use them."""
+    """The services for one event loop and model, with the number of runs that use them."""
 
     def __init__(self, services: Services, stack: AsyncExitStack) -> None:
         self.services = services
@@ -28,10 +28,10 @@ class _OpenServices:
 
 
 class SharedServices:
-    """The `ragflow_lg.dsl_compiler.lower.OpenServices` of a process."""
+    """A process's `ragflow_lg.dsl_compiler.lower.OpenServices`."""
 
     def __init__(self, factory: ServicesFactory, *, model: str = "", stays_open: bool = False) -> None:
-        """Initialize; ``model`` is the default, ``stays_open`` keeps services open as long as their loop."""
+        """Initialize. ``model`` is the default; ``stays_open`` keeps services open as long as their event loop."""
         self._factory = factory
         self._model = model
         self._stays_open = stays_open
@@ -39,7 +39,7 @@ class SharedServices:
 
     @asynccontextmanager
     async def __call__(self, *, model: str) -> AsyncGenerator[Services]:
-        """Yield the services, which stay open during the block."""
+        """Yield the services, which stay open for the duration of the block."""
         name = model or self._model
         by_model = self._entries.setdefault(asyncio.get_running_loop(), {})
         if (entry := by_model.get(name)) is None:

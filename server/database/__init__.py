@@ -1,4 +1,4 @@
 """The server's relational database: tables, migrations, and one repository for each kind of row.
 
-May import ``base``, ``adapters`` and ``services``; of the server nothing but itself.
+May import ``base``, ``adapters`` and ``services``, but nothing else from the server.
 """

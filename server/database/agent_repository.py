@@ -1,4 +1,4 @@
-"""The agents of a tenant and the versions of their canvases."""
+"""A tenant's agents and the versions of their canvases."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class AgentTags:
-    """The tags of one tenant's agents, joined by commas in the column ``tags``."""
+    """The tags on one tenant's agents, joined by commas in the ``tags`` column."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
 
     async def counts(self, category: str = "") -> Counter[str]:
-        """Count the agents by tag, in one category if it is given."""
+        """Count the agents by tag, in one category if a category is given."""
         statement = select(AgentRow.tags).where(AgentRow.tenant == self._tenant, AgentRow.tags != "")
         if category:
             statement = statement.where(AgentRow.canvas_category == category)
@@ -37,14 +37,14 @@ class AgentTags:
             return Counter(tag for tags in await db.scalars(statement) for tag in tags.split(","))
 
     async def set(self, agent_id: str, tags: str) -> None:
-        """Replace the tags of an agent."""
+        """Replace an agent's tags."""
         selection = update(AgentRow).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
         async with self._database.writing() as db:
             await db.execute(selection.values(tags=tags))
 
 
 MAX_DRAFTS = 20
-"""How many versions of an agent are stored that are neither published nor used by a session."""
+"""Maximum number of stored versions per agent that are neither published nor used by a session."""
 
 _AGENT = select(AgentRow.__table__).where(AgentRow.tenant == bindparam("tenant"), AgentRow.id == bindparam("id"))
 _VERSION = select(VersionRow.__table__).where(
@@ -55,7 +55,7 @@ _VERSION = select(VersionRow.__table__).where(
 
 
 class AgentQuery(Struct, frozen=True):
-    """Filter, order and page of a list of agents. ``page`` counts from 1."""
+    """Filter, order and page for a list of agents. ``page`` counts from 1."""
 
     id: str = ""
     title: str = ""
@@ -71,7 +71,7 @@ class AgentQuery(Struct, frozen=True):
 
 
 class AgentRepository:
-    """The agents of one tenant; those of other tenants are invisible."""
+    """One tenant's agents. Those of other tenants are invisible."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
@@ -81,7 +81,7 @@ class AgentRepository:
         """Store a new agent with its first version.
 
         Raises:
-            RequestError: If an agent of this title exists.
+            RequestError: If an agent with this title already exists.
         """
         agent.tenant = version.tenant = self._tenant
         async with self._writing(agent.title) as db:
@@ -94,7 +94,7 @@ class AgentRepository:
         return AgentRow(**values) if values is not None else None
 
     async def find(self, query: AgentQuery) -> tuple[list[AgentRow], int]:
-        """Return a page of agents and the total of all pages."""
+        """Return a page of agents and the total number across all pages."""
         statement = self._agents()
         for condition in _conditions(query):
             statement = statement.where(condition)
@@ -114,7 +114,7 @@ class AgentRepository:
             return {row[0]: row[1] for row in rows}
 
     async def change(self, agent_id: str, values: Mapping[str, Any], version: VersionRow | None) -> None:
-        """Change columns of an agent; a ``version`` becomes its draft.
+        """Change an agent's columns. If a ``version`` is given, it becomes the draft.
 
         Raises:
             RequestError: If another agent has the new title.
@@ -139,7 +139,7 @@ class AgentRepository:
             return list(await db.scalars(selection))
 
     async def delete(self, agent_id: str) -> list[str] | None:
-        """Delete an agent with everything that belongs to it.
+        """Delete an agent and everything that belongs to it.
 
         Returns the ids of its sessions, or None if there is no such agent.
         """
@@ -159,7 +159,7 @@ class AgentRepository:
     # Versions
 
     async def version(self, agent_id: str, version_id: str) -> VersionRow | None:
-        """Return a version of an agent, or None; versions of other agents are not found."""
+        """Return one of an agent's versions, or None. Other agents' versions are not found."""
         key = {"tenant": self._tenant, "agent_id": agent_id, "id": version_id}
         values = await self._database.read(select_first(_VERSION, key))
         return VersionRow(**values) if values is not None else None
@@ -171,7 +171,7 @@ class AgentRepository:
             return {row.id: row for row in await db.scalars(statement)}
 
     async def canvas_sizes(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the sizes of versions' canvases by id without loading them: in characters, on MySQL in bytes."""
+        """Return the sizes of versions' canvases, by id, without loading them: in characters, or on MySQL in bytes."""
         statement = select(VersionRow.id, func.length(VersionRow.dsl)).where(
             VersionRow.tenant == self._tenant, VersionRow.id.in_(ids)
         )
@@ -186,7 +186,7 @@ class AgentRepository:
             return await db.scalar(statement)
 
     async def release_times(self, agent_ids: Sequence[str]) -> dict[str, int]:
-        """Return when agents were last published, in epoch milliseconds by id; agents never published are left out."""
+        """Return when agents were last published, in epoch milliseconds by id. Agents never published are omitted."""
         times = (
             select(VersionRow.agent_id, func.max(VersionRow.update_ms))
             .where(VersionRow.tenant == self._tenant, VersionRow.agent_id.in_(agent_ids), VersionRow.is_released)
@@ -214,7 +214,7 @@ class AgentRepository:
             db.add(version)
 
     async def delete_version(self, agent_id: str, version_id: str) -> int:
-        """Delete a version unless sessions use it; return how many do."""
+        """Delete a version unless sessions use it. Return how many do."""
         users_query = select(func.count()).where(SessionRow.tenant == self._tenant, SessionRow.version_id == version_id)
         async with self._database.writing() as db:
             if users := await db.scalar(users_query):
@@ -229,7 +229,7 @@ class AgentRepository:
 
     @asynccontextmanager
     async def _writing(self, title: str) -> AsyncGenerator[AsyncSession]:
-        """Open a transaction; report a title that another writer took first."""
+        """Open a transaction, and report a title that another writer used first."""
         try:
             async with self._database.writing() as db:
                 yield db

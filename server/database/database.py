@@ -1,4 +1,4 @@
-"""The server's database: opening it by URL, and its transactions."""
+"""The server's database: opens it by URL and runs transactions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _T = TypeVar("_T")
 
 
 class SqliteThreads:
-    """One thread for reading and one for writing: writers of this process do not wait for each other in SQLite."""
+    """One thread for reading and one for writing, so that this process's writers do not block each other in SQLite."""
 
     def __init__(self, engine: Engine) -> None:
-        """Start with an engine, which `close` disposes of."""
+        """Initialize with an engine, which `close` disposes of."""
         self._engine = engine
         self._reading = ThreadPoolExecutor(1, "database-reading")
         self._writing = ThreadPoolExecutor(1, "database-writing")
@@ -45,12 +45,12 @@ class SqliteThreads:
         return await asyncio.get_running_loop().run_in_executor(self._reading, read)
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Run a function in a transaction in the writing thread.
+        """Run a function inside a transaction in the writing thread.
 
-        If the caller is cancelled, the work either has not begun or completes anyway.
+        If the caller is cancelled, the work either never starts or completes anyway.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the database fails; nothing is written then.
+            sqlalchemy.exc.SQLAlchemyError: If the database fails. Nothing is written in that case.
         """
 
         def write() -> _T:
@@ -62,7 +62,7 @@ class SqliteThreads:
         return await asyncio.get_running_loop().run_in_executor(self._writing, write)
 
     async def close(self) -> None:
-        """Wait for work in progress and close the connections."""
+        """Wait for work in progress, then close the connections."""
         for executor in (self._reading, self._writing):
             await asyncio.to_thread(executor.shutdown)
         self._engine.dispose()
@@ -74,7 +74,7 @@ CONNECT_S = 5
 SILENCE_MS = 10_000
 """How long PostgreSQL may leave sent data unacknowledged."""
 POOL_TIMEOUT_S = 120
-"""How long requests may wait for a connection; they are served in order."""
+"""How long requests may wait for a connection. They are served in order."""
 _DRIVERS = {
     "sqlite": ("aiosqlite", "aiosqlite"),
     "postgresql": ("psycopg", "ragflow-lg[postgresql]"),
@@ -82,10 +82,10 @@ _DRIVERS = {
     "mysql": ("asyncmy", "ragflow-lg[mysql]"),
     "mariadb": ("asyncmy", "ragflow-lg[mysql]"),
 }
-"""For each URL scheme the driver's module and the package to install."""
+"""For each URL scheme, the driver's module and the package to install."""
 
 _POOL = {"pool_size": 20, "max_overflow": 20, "pool_timeout": POOL_TIMEOUT_S, "pool_recycle": 1800}
-"""Connection pool of one process; connections older than half an hour are replaced."""
+"""Connection pool settings for one process. Connections older than half an hour are replaced."""
 
 
 logger = logging.getLogger(__name__)
@@ -94,20 +94,20 @@ _KINDS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME, mysql://… or m
 
 
 class Database:
-    """Transactions on the database. Rows loaded in them stay usable afterwards.
+    """Database transactions. Rows loaded in them remain usable afterwards.
 
-    `read` and `write` are the fast path for what every turn does: they run Core statements without the ORM.
+    `read` and `write` are the fast path for the operations in every turn: they run Core statements without the ORM.
     """
 
     def __init__(self, engine: AsyncEngine, threads: SqliteThreads | None = None) -> None:
-        """Wrap an engine; ``threads`` run the work on an SQLite file."""
+        """Wrap an engine. For an SQLite file, ``threads`` runs the work."""
         self._engine = engine
         self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
         self._is_sqlite = engine.dialect.name == "sqlite"
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
-        """Run a read-only function; it may be called in another thread.
+        """Run a read-only function, which may be called in another thread.
 
         Raises:
             DatabaseError: If the database fails.
@@ -121,10 +121,10 @@ class Database:
             raise _to_database_error(error) from error
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Run a function in a transaction; it may be called in another thread.
+        """Run a function, which may be called in another thread, inside a transaction.
 
         Raises:
-            DatabaseError: If the database fails; nothing is written then.
+            DatabaseError: If the database fails. Nothing is written in that case.
         """
         try:
             if self._threads is not None:
@@ -165,10 +165,10 @@ class Database:
 
 
 def database_file(url: str) -> Path | None:
-    """Return the file of an SQLite URL, None for a database server.
+    """Return the file that an SQLite URL refers to, or None for a database server.
 
     Raises:
-        DatabaseError: If the URL names no database, or its driver is missing.
+        DatabaseError: If the URL does not specify a database, or the driver is missing.
     """
     address = _address(url)
     return Path(address.database or "").absolute() if address.get_backend_name() == "sqlite" else None
@@ -176,12 +176,12 @@ def database_file(url: str) -> Path | None:
 
 @asynccontextmanager
 async def open_database(url: str) -> AsyncGenerator[Database]:
-    """Open the database of a URL, migrate its tables, and close it at the end.
+    """Open the database at a URL, migrate its tables, and close it at the end.
 
-    A missing SQLite file is created, readable by its owner only.
+    A missing SQLite file is created. Only its owner can read it.
 
     Raises:
-        DatabaseError: If the URL names no database, its driver is missing, or it cannot be opened.
+        DatabaseError: If the URL does not specify a database, the driver is missing, or it cannot be opened.
     """
     address = _address(url)
     try:
@@ -215,7 +215,7 @@ def _engine(address: URL) -> AsyncEngine:
     limits: dict[str, Any] = {"connect_timeout": CONNECT_S}
     if address.get_driver_name() == "psycopg":
         limits["tcp_user_timeout"] = SILENCE_MS
-    # A transaction sees what others have committed meanwhile, on MySQL as on PostgreSQL.
+    # A transaction sees what others have since committed, on MySQL just as on PostgreSQL.
     return create_async_engine(
         address, isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=limits, **_POOL
     )
@@ -239,16 +239,16 @@ def _address(url: str) -> URL:
         raise DatabaseError(f"[server] database: unknown database {scheme!r}; use {_KINDS}.")
     module, package = _DRIVERS[scheme]
     if find_spec(module) is None:
-        raise DatabaseError(f"A database {scheme}:// needs a driver: pip install '{package}'.")
+        raise DatabaseError(f"A {scheme}:// database needs a driver: pip install '{package}'.")
     if scheme == "sqlite" and (not address.database or address.database == ":memory:"):
-        raise DatabaseError("[server] database names no file; use sqlite:///PATH.")
+        raise DatabaseError("[server] database does not contain a file name; use sqlite:///PATH.")
     name = "postgresql" if scheme == "postgres" else scheme
     address = address.set(drivername=f"{name}+{module}")
     return address.set(database=str(Path(address.database or "").expanduser())) if scheme == "sqlite" else address
 
 
 def _prepare(path: Path) -> None:
-    """Create the file with access for its owner only, if it is missing."""
+    """Create the file if it is missing, with access for its owner only."""
     if path.is_dir():
         raise IsADirectoryError("it is a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -271,7 +271,7 @@ def _redact(address: URL) -> str:
 def _to_database_error(error: SQLAlchemyError) -> DatabaseError:
     cause: Any = getattr(error, "orig", None)
     if isinstance(error, OperationalError) and hasattr(cause, "diag") and not cause.diag.message_primary:
-        # A connection error, not an answer of the server; its text contains addresses.
+        # A connection error, not an answer from the server; its message contains addresses.
         logger.error("the database cannot be reached: %s", str(cause).partition("\n")[0])
         return DatabaseError("The database failed: it cannot be reached.")
     return DatabaseError(f"The database failed: {_reason(error)}.")
@@ -282,8 +282,8 @@ def _reason(error: SQLAlchemyError) -> str:
     cause: Any = getattr(error, "orig", None)
     if cause is None:
         return type(error).__name__
-    if isinstance(error, DBAPIError) and hasattr(cause, "diag"):  # PostgreSQL's details contain values, this does not
+    if isinstance(error, DBAPIError) and hasattr(cause, "diag"):  # unlike PostgreSQL's details, this contains no values
         return cause.diag.message_primary or str(cause).partition("\n")[0]
-    if cause.args and isinstance(cause.args[0], int):  # MySQL's texts contain the statement
+    if cause.args and isinstance(cause.args[0], int):  # MySQL's messages contain the statement
         return f"{type(cause).__name__} {cause.args[0]}"
     return str(cause)

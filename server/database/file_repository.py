@@ -1,4 +1,4 @@
-"""Metadata of a tenant's files."""
+"""Metadata for a tenant's files."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class FileRepository:
-    """The files of one tenant; those of other tenants are invisible."""
+    """One tenant's files. Those of other tenants are invisible."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
 
     async def add(self, file: FileRow) -> None:
-        """Store the metadata of a file."""
+        """Store a file's metadata."""
         file.tenant = self._tenant
         async with self._database.writing() as db:
             db.add(file)
 
     async def add_within(self, file: FileRow, *, max_files: int, max_bytes: int) -> None:
-        """Store the metadata of a file if the tenant then has at most ``max_files`` files and ``max_bytes`` bytes.
+        """Store a file's metadata if the tenant then has at most ``max_files`` files and ``max_bytes`` bytes.
 
         Raises:
             RequestError: If a limit would be exceeded.
@@ -37,26 +37,26 @@ class FileRepository:
         async with self._database.writing() as db:
             count, size = (await db.execute(usage)).one()
             if count >= max_files:
-                raise RequestError(f"The limit of {max_files:,} files is reached; delete agents with files.", 101)
+                raise RequestError(f"The limit of {max_files:,} files is reached; delete agents that have files.", 101)
             if (size or 0) + file.size_bytes > max_bytes:
                 raise RequestError(
-                    f"All files together may not exceed {max_bytes:,} bytes; delete agents with files.",
+                    f"The total size of all files may not exceed {max_bytes:,} bytes; delete agents that have files.",
                     101,
                 )
             db.add(file)
 
     async def get(self, file_id: str) -> FileRow | None:
-        """Return the metadata of a file, or None."""
+        """Return a file's metadata, or None."""
         async with self._database.reading() as db:
             return await db.scalar(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
 
     async def delete(self, file_id: str) -> None:
-        """Delete the metadata of a file."""
+        """Delete a file's metadata."""
         async with self._database.writing() as db:
             await db.execute(delete(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
 
     async def delete_of_agent(self, agent_id: str) -> list[str]:
-        """Delete the metadata of an agent's files; return their ids."""
+        """Delete the metadata for an agent's files and return their ids."""
         of_agent = (FileRow.tenant == self._tenant, FileRow.agent_id == agent_id)
         async with self._database.writing() as db:
             ids = list(await db.scalars(select(FileRow.id).where(*of_agent)))

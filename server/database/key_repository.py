@@ -1,4 +1,4 @@
-"""API keys: created, looked up, listed and revoked. Only a digest is stored, from which the key cannot be derived."""
+"""Creates, looks up, lists and revokes API keys. Only a digest is stored, from which a key cannot be derived."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _KEY_PREFIXES = {"api": "ragflow-", "beta": "beta-"}
 
 
 class KeyRepository:
-    """The keys of all tenants; a key identifies the tenant of a request."""
+    """All tenants' keys. A request's key identifies its tenant."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def create(self, tenant: str, now_ms: int, *, name: str = "", kind: str = "api", compat: str = "") -> str:
-        """Create a key and return it; only its digest is stored.
+        """Create a key and return it. Only its digest is stored.
 
         Raises:
             RequestError: If the tenant or the name is empty or too long.
         """
         if not 0 < len(tenant.strip()) <= TENANT_CHARS:
-            raise RequestError(f"The name of a tenant must have 1 to {TENANT_CHARS} characters.", 101)
+            raise RequestError(f"A tenant name must have 1 to {TENANT_CHARS} characters.", 101)
         if len(name) > TITLE_CHARS:
-            raise RequestError(f"The name of a key may have at most {TITLE_CHARS} characters.", 101)
+            raise RequestError(f"A key name may have at most {TITLE_CHARS} characters.", 101)
         key = _KEY_PREFIXES[kind] + secrets.token_urlsafe(KEY_BYTES)
         row = KeyRow(
             id=RandomIds().run_id(),
@@ -59,27 +59,27 @@ class KeyRepository:
         return key
 
     async def find(self, key: str, kind: str = "api") -> KeyRow | None:
-        """Return the row of a valid key, or None. Comparing digests reveals nothing about keys through timing."""
+        """Return the row for a valid key, or None. Comparing digests reveals nothing about keys through timing."""
         if len(key) > MAX_KEY_CHARS:
             return None
         values = await self._database.read(select_first(_VALID_KEY, {"digest": _digest(key), "kind": kind}))
         return KeyRow(**values) if values is not None else None
 
     async def list(self) -> list[KeyRow]:
-        """Return all keys including revoked ones, oldest first."""
+        """Return all keys, including revoked ones, oldest first."""
         async with self._database.reading() as db:
             return list(await db.scalars(select(KeyRow).order_by(KeyRow.create_ms, KeyRow.id)))
 
     async def count(self) -> int:
-        """Count the keys including revoked ones."""
+        """Count the keys, including revoked ones."""
         async with self._database.reading() as db:
             return await db.scalar(select(func.count()).select_from(KeyRow)) or 0
 
     async def revoke(self, which: str, now_ms: int) -> KeyRow:
-        """Revoke the key named by ``which``: the key itself, its id, its beginning, or its name.
+        """Revoke the key identified by ``which``: the key itself, its id, its beginning, or its name.
 
         Raises:
-            RequestError: If no key matches, or several do.
+            RequestError: If no key matches or several do.
         """
         async with self._database.writing() as db:
             rows = list(await db.scalars(select(KeyRow).where(KeyRow.revoke_ms == 0)))
@@ -89,8 +89,8 @@ class KeyRepository:
 
 
 def _match(rows: Iterable[KeyRow], which: str) -> KeyRow:
-    """Return the one matching key; a matching beginning takes precedence over a name."""
-    label = repr(which[:PREFIX_CHARS])  # it may be a whole key
+    """Return the only matching key. A matching beginning takes precedence over a name."""
+    label = repr(which[:PREFIX_CHARS])  # it may be a complete key
     keys = list(rows)
     by_prefix = [row for row in keys if _is_key(row, which)]
     by_name = [row for row in keys if which and row.name == which]
@@ -98,10 +98,10 @@ def _match(rows: Iterable[KeyRow], which: str) -> KeyRow:
     if len(matches) == 1:
         return matches[0]
     if len(by_prefix) > 1 or (not by_name and which and any(kind.startswith(which) for kind in _KEY_PREFIXES.values())):
-        raise RequestError(f"Several keys begin with {label}; give more characters. `ragflow-lg keys list` shows them.")
+        raise RequestError(f"Several keys begin with {label}; add more characters. `ragflow-lg keys list` shows them.")
     if by_name:
         raise RequestError(
-            f"Several keys have the name {label}; give the beginning of one. `ragflow-lg keys list` shows them."
+            f"Several keys are named {label}; enter the beginning of one. `ragflow-lg keys list` shows them."
         )
     raise RequestError(f"No valid key begins with {label} or has this name; `ragflow-lg keys list` shows all keys.")
 

@@ -1,4 +1,4 @@
-"""Migrating a database to the tables of this version of the server."""
+"""Migrates a database to the tables that this version of the server uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 LOCK_WAIT_S = 120
-"""How long a replica waits for another one that is migrating."""
+"""How long a replica waits while another one is migrating."""
 
 _LOCK = "ragflow-lg tables"
 
@@ -32,7 +32,7 @@ def migrate(connection: Connection) -> None:
     Replicas that start at the same time take turns. MySQL and MariaDB commit each table separately.
 
     Raises:
-        DatabaseError: If a newer server has migrated the database, or another replica's migration does not end.
+        DatabaseError: If a newer server has migrated the database, or another replica's migration does not finish.
     """
     scripts = ScriptDirectory(str(Path(__file__).parent / "migrations"))
 
@@ -68,7 +68,7 @@ def _lock(connection: Connection) -> Generator[None]:
                 raise DatabaseError(f"Another process has been migrating the tables for {LOCK_WAIT_S} s.")
             try:
                 yield
-                # The next replica has to see the recorded version.
+                # The next replica must see the recorded version.
                 connection.exec_driver_sql("COMMIT")
             finally:
                 connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
@@ -76,7 +76,7 @@ def _lock(connection: Connection) -> Generator[None]:
 
 @contextmanager
 def _use_binary_collation(connection: Connection) -> Generator[None]:
-    """Make new tables on MySQL case-sensitive, as on the other databases: tenants are compared by name."""
+    """Make new tables case-sensitive on MySQL, as on the other databases, because tenants are compared by name."""
 
     def collate(table: Table, *_: Any, **__: Any) -> None:
         for kind in ("mysql", "mariadb"):

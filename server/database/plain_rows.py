@@ -1,4 +1,4 @@
-"""Rows without the ORM, whose overhead counts in every turn: prepared selects, and inserts."""
+"""Prepared selects and inserts without the ORM, whose overhead matters in every turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INSERTS: dict[Table, Insert] = {}
 
 
 def select_first(statement: Select[Any], values: Mapping[str, Any]) -> Callable[[Connection], dict[str, Any] | None]:
-    """Return a function for `Database.read` that selects the first row: its values by column, or None."""
+    """Return a function for `Database.read` that selects the first row and returns its values by column, or None."""
 
     def find(connection: Connection) -> dict[str, Any] | None:
         row = connection.execute(statement, values).mappings().first()
@@ -26,7 +26,7 @@ def select_first(statement: Select[Any], values: Mapping[str, Any]) -> Callable[
 
 
 def insert_rows(*rows: Row) -> Callable[[Connection], None]:
-    """Return a function for `Database.write` that inserts rows in this order; unset columns get their defaults now."""
+    """Return a function for `Database.write` that inserts rows in this order, with defaults for unset columns."""
     inserts = [(_insert(cast("Table", row.__table__)), _values(row)) for row in rows]
 
     def add(connection: Connection) -> None:

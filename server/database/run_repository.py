@@ -1,4 +1,4 @@
-"""The runs of a tenant's sessions."""
+"""The runs in a tenant's sessions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class RunRepository:
-    """The runs of one tenant; those of other tenants are invisible."""
+    """One tenant's runs. Those of other tenants are invisible."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
 
     async def add(self, run: RunRow) -> None:
-        """Store a run that begins."""
+        """Store a run that is starting."""
         run.tenant = self._tenant
         await self._database.write(insert_rows(run))
 
@@ -32,9 +32,9 @@ class RunRepository:
             return await db.scalar(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
-        """Return a page of an agent's runs, newest first, and the total of all pages.
+        """Return a page of an agent's runs, newest first, and the total number across all pages.
 
-        ``session_id`` is ``""`` for the runs of all sessions; ``page`` counts from 1.
+        If ``session_id`` is ``""``, the runs in all sessions are returned. ``page`` counts from 1.
         """
         statement = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.agent_id == agent_id)
         if session_id:

@@ -1,4 +1,4 @@
-"""The sessions of a tenant's agents and their messages."""
+"""The sessions with a tenant's agents, and their messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SESSION = select(SessionRow.__table__).where(
 
 
 class SessionQuery(Struct, frozen=True):
-    """Filter, order and page of a list of sessions. Times are epoch milliseconds, 0 for any; ``page`` counts from 1."""
+    """Filter, order and page for a list of sessions. Times are epoch milliseconds, 0 for any. Pages count from 1."""
 
     id: str = ""
     user_id: str = ""
@@ -35,7 +35,7 @@ class SessionQuery(Struct, frozen=True):
 
 
 class SessionRepository:
-    """The sessions of one tenant; those of other tenants are invisible."""
+    """One tenant's sessions. Those of other tenants are invisible."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
@@ -53,7 +53,7 @@ class SessionRepository:
         return SessionRow(**values) if values is not None else None
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
-        """Return a page of an agent's sessions and the total of all pages."""
+        """Return a page of an agent's sessions and the total number across all pages."""
         statement = self._sessions().where(SessionRow.agent_id == agent_id)
         if query.id:
             statement = statement.where(SessionRow.id == query.id)
@@ -78,13 +78,13 @@ class SessionRepository:
             return list(await db.scalars(page)), total or 0
 
     async def ids(self, agent_id: str) -> list[str]:
-        """Return the ids of all sessions of an agent."""
+        """Return the ids of all of an agent's sessions."""
         statement = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
         async with self._database.reading() as db:
             return list(await db.scalars(statement.order_by(SessionRow.id)))
 
     async def older_ids(self, agent_id: str, source: str, newest_count: int, limit: int) -> list[str]:
-        """Return up to ``limit`` ids of sessions of a source that are older than the newest ``newest_count``."""
+        """Return up to ``limit`` ids of sessions from a source, leaving out the newest ``newest_count`` sessions."""
         statement = select(SessionRow.id).where(
             SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id, SessionRow.source == source
         )
@@ -95,7 +95,7 @@ class SessionRepository:
     async def messages(self, session_ids: Sequence[str]) -> dict[str, list[MessageRow]]:
         """Return the messages by session, oldest first.
 
-        They include the questions of runs that are in progress or whose process has died.
+        They include the questions from runs that are in progress or whose process has died.
         """
         statement = (
             select(MessageRow)
@@ -117,7 +117,7 @@ class SessionRepository:
         return messages
 
     def _open_questions(self, session_ids: Sequence[str]) -> Select[str, str, str | None, int]:
-        """Select the questions of runs that have not ended according to the database, in order."""
+        """Select the questions from runs that have not ended according to the database, in order."""
         selection = select(RunRow.session_id, RunRow.id, RunRow.asked, RunRow.start_ms).where(
             RunRow.tenant == self._tenant,
             RunRow.session_id.in_(session_ids),
@@ -133,7 +133,7 @@ class SessionRepository:
             await db.execute(selection.values(version_id=version_id))
 
     async def delete(self, agent_id: str, session_id: str) -> bool:
-        """Delete a session of an agent with its messages; return whether it existed."""
+        """Delete one of an agent's sessions and its messages. Return whether it existed."""
         async with self._database.writing() as db:
             statement = self._sessions().where(SessionRow.agent_id == agent_id, SessionRow.id == session_id)
             session = await db.scalar(statement)

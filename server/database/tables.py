@@ -24,7 +24,7 @@ TITLE_CHARS = 255
 
 
 class LargeText(TypeDecorator[str]):
-    """A text of any length and content: NUL is removed, and an unpaired surrogate becomes ``?``."""
+    """Text of any length and content. NUL is removed, and an unpaired surrogate becomes ``?``."""
 
     impl = Text().with_variant(LONGTEXT(), "mysql", "mariadb")  # MySQL's own TEXT ends at 64 kB
     cache_ok = True
@@ -35,7 +35,7 @@ class LargeText(TypeDecorator[str]):
 
 
 class LineText(TypeDecorator[str]):
-    """A text of limited length and any content: NUL becomes U+FFFD, an unpaired surrogate ``?``.
+    """Text of limited length and any content. NUL becomes U+FFFD, and an unpaired surrogate becomes ``?``.
 
     Different texts stay different, so a lookup by such an id or name matches no other one.
     """
@@ -66,7 +66,7 @@ class Row(DeclarativeBase):
 
 
 class AgentRow(Row):
-    """An agent. Its draft is the version ``version_id``."""
+    """An agent. Its draft is the version with the id ``version_id``."""
 
     __tablename__ = "agents"
     __table_args__ = (UniqueConstraint("tenant", "canvas_category", "title_key"),)
@@ -74,7 +74,7 @@ class AgentRow(Row):
     id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     title: Mapped[str] = mapped_column(LineText(TITLE_CHARS))
     title_key: Mapped[str] = mapped_column(LineText(TITLE_CHARS))
-    """The title as it is compared: unique among the agents of a category."""
+    """The title in the form used for comparisons, unique among the agents in a category."""
     version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     description: Mapped[str] = mapped_column(LARGE, default="")
     avatar: Mapped[str] = mapped_column(LARGE, default="")
@@ -87,7 +87,7 @@ class AgentRow(Row):
 
 
 class VersionRow(Row):
-    """A canvas as an agent had it at some time. The canvas of a version never changes."""
+    """An agent's canvas as it was at some time. A version's canvas never changes."""
 
     __tablename__ = "versions"
     __table_args__ = (Index(None, "tenant", "agent_id", "create_ms"),)
@@ -104,7 +104,7 @@ class VersionRow(Row):
 
 
 class SessionRow(Row):
-    """A conversation. It uses the version that it began with, unless another one is pinned."""
+    """A conversation. It uses the version it began with, unless another one is pinned."""
 
     __tablename__ = "sessions"
     __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"),)
@@ -127,7 +127,7 @@ class SessionRow(Row):
 
 
 class MessageRow(Row):
-    """A message of a session; ``number`` counts from 0."""
+    """A message in a session. ``number`` counts from 0."""
 
     __tablename__ = "messages"
 
@@ -137,7 +137,7 @@ class MessageRow(Row):
     content: Mapped[str] = mapped_column(LARGE, default="")
     run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     reference: Mapped[str] = mapped_column(LARGE, default="")
-    """What an answer cites: a JSON list of chunks, or ``""``."""
+    """The sources that an answer cites: a JSON list of chunks, or ``""``."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
 
 
@@ -149,19 +149,19 @@ class KeyRow(Row):
     id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     digest: Mapped[str] = mapped_column(LineText(64), unique=True)
     prefix: Mapped[str] = mapped_column(LineText(32))
-    """The beginning of the key, to recognise it by."""
+    """The beginning of the key, by which it can be recognised."""
     name: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     kind: Mapped[str] = mapped_column(LineText(8), default="api")
     """``api``, or ``beta`` for embedded pages."""
     compat: Mapped[str] = mapped_column(LineText(16), default="")
-    """Response shapes its clients expect, see the settings; ``""`` for the server's."""
+    """The response shapes that its clients expect (see the settings); ``""`` for the server's default."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
     revoke_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     """0 while the key is valid."""
 
 
 class RunRow(Row):
-    """One run of a session; its id is RAGFlow's ``message_id``."""
+    """One run in a session. Its id is RAGFlow's ``message_id``."""
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -176,17 +176,17 @@ class RunRow(Row):
     status: Mapped[str] = mapped_column(LineText(16), default="running")
     error: Mapped[str] = mapped_column(LARGE, default="")
     asked: Mapped[str | None] = mapped_column(LARGE, default="")
-    """What the user said as readable text, until the end of the run adds it to the messages."""
+    """The user's question as readable text, until it is added to the messages at the end of the run."""
     prompt_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     start_ms: Mapped[int] = mapped_column(BigInteger)
     end_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     lease_token: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
-    """Token of the lease under which the run ended; 0 before."""
+    """Token of the lease under which the run ended; 0 before then."""
 
 
 class FileRow(Row):
-    """A file uploaded for an agent or created by a run. Its bytes are stored elsewhere under its id."""
+    """A file uploaded for an agent or created by a run. Its content is stored elsewhere, under its id."""
 
     __tablename__ = "files"
     __table_args__ = (Index(None, "tenant", "agent_id"),)
@@ -200,7 +200,7 @@ class FileRow(Row):
 
 
 class WebhookBucketRow(Row):
-    """The token bucket that limits calls of an agent's webhook."""
+    """The token bucket that limits calls to an agent's webhook."""
 
     __tablename__ = "webhook_buckets"
 
@@ -211,7 +211,7 @@ class WebhookBucketRow(Row):
 
 
 class WebhookTestRow(Row):
-    """A test call of a webhook that its owner watches."""
+    """A test call to a webhook that its owner is watching."""
 
     __tablename__ = "webhook_tests"
     __table_args__ = (Index(None, "tenant", "agent_id", "start_us"),)
@@ -223,13 +223,13 @@ class WebhookTestRow(Row):
 
 
 class WebhookEventRow(Row):
-    """An event of a webhook test; ``number`` counts from 0."""
+    """An event in a webhook test. ``number`` counts from 0."""
 
     __tablename__ = "webhook_events"
 
     test_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     at_us: Mapped[int] = mapped_column(BigInteger)
-    """Epoch microseconds, each later than the previous one."""
+    """Epoch microseconds, always later than the previous event's."""
     event: Mapped[str] = mapped_column(LARGE)
     """The event as JSON."""

@@ -1,4 +1,4 @@
-"""The end of a turn, stored in one transaction: its run, its messages and its totals in the session."""
+"""Stores the end of a turn in one transaction: its run, its messages and the session's totals."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _REPLACE_ANSWER = update(_MESSAGES).where(*_OF_RUN).values(_ANSWER)
 
 
 class EndedTurn(Struct, frozen=True):
-    """What is stored of a turn. Times are epoch milliseconds."""
+    """The data stored for a turn. Times are epoch milliseconds."""
 
     run_id: str
     session_id: str
@@ -74,22 +74,22 @@ class EndedTurn(Struct, frozen=True):
     start_ms: int
     end_ms: int
     question: str | None
-    """What the user said, None if nothing."""
+    """The user's question, or None if there was none."""
     answer: str
     reference: str = ""
-    """What the answer cites: a JSON list of chunks, or ``""``."""
+    """The sources that the answer cites: a JSON list of chunks, or ``""``."""
     has_begun: bool = True
-    """Whether the run produced events; of a refused run only its end is stored."""
+    """Whether the run produced events. For a refused run, only its end is stored."""
     lease_token: int = 0
-    """Token of the lease under which it was played; 0 if it got none."""
+    """Token of the lease under which the turn ran; 0 if it did not get one."""
     is_taken_over: bool = False
-    """Whether another process began the run and may have stored a part of it."""
+    """Whether another process started the run and may have stored part of it."""
 
 
 async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
-    """Store a turn in one transaction; if its session has been deleted, only the run.
+    """Store a turn in one transaction. If its session has been deleted, store only the run.
 
-    Nothing is stored of a run that has ended under a later lease. The stored part of a run that was taken over is
+    Nothing is stored for a run that has ended under a later lease. If a run was taken over, the part already stored is
     replaced.
 
     Raises:
@@ -113,7 +113,7 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
             return
         if turn.is_taken_over and _replace_answer(connection, tenant, turn, session):
             return
-        # Update the session first: the lock keeps other writers from numbering messages until this one has.
+        # Update the session first: the lock keeps other writers from numbering messages until this one has done so.
         if not connection.execute(_ADD_TURN, session).rowcount:
             return
         last = connection.execute(_LAST, {"at_tenant": tenant, "at_id": turn.session_id}).scalar()
@@ -123,7 +123,7 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
 
 
 def _replace_answer(connection: Connection, tenant: str, turn: EndedTurn, session: dict[str, Any]) -> bool:
-    """Replace the stored part of the answer; return whether there was one."""
+    """Replace the part of the answer already stored. Return whether there was one."""
     place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.run_id}
     stored_ms = connection.execute(_STORED_AT, place).scalar()
     if stored_ms is None:
@@ -136,7 +136,7 @@ def _replace_answer(connection: Connection, tenant: str, turn: EndedTurn, sessio
 
 
 def _message_rows(tenant: str, turn: EndedTurn, number: int) -> list[dict[str, Any]]:
-    """Return the rows of the turn's messages, the first one with ``number``."""
+    """Return the rows for the turn's messages, numbered from ``number``."""
     rows = [{"role": "assistant", "content": turn.answer, "reference": turn.reference, "create_ms": turn.end_ms}]
     if turn.question is not None:
         rows.insert(0, {"role": "user", "content": turn.question, "reference": "", "create_ms": turn.start_ms})

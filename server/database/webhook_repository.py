@@ -1,4 +1,4 @@
-"""Webhook calls: finding the agent, limiting the rate, and the events of tests."""
+"""Webhook calls: finds the agent, limits the rate, and stores test events."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 _TOKEN = 1_000_000
 TEST_TTL_MS = 600_000
-"""How long the events of a test are stored."""
+"""How long a test's events are stored."""
 
 
 async def find_agent(database: Database, agent_id: str) -> AgentRow | None:
-    """Return an agent of any tenant: callers of webhooks have no key that identifies one."""
+    """Return an agent that belongs to any tenant, since webhook callers have no key that identifies a tenant."""
     async with database.reading() as db:
         return await db.scalar(select(AgentRow).where(AgentRow.id == agent_id))
 
 
 class WebhookRepository:
-    """The rate limit of one agent's webhook, shared by all servers of a database."""
+    """The rate limit for one agent's webhook, shared by all servers that use the database."""
 
     def __init__(self, database: Database, tenant: str, agent_id: str) -> None:
         self._database = database
@@ -34,9 +34,9 @@ class WebhookRepository:
         self._agent_id = agent_id
 
     async def take(self, limit: int, period_s: int, now_ms: int) -> float:
-        """Take a token from a bucket of ``limit`` tokens that refills in ``period_s`` seconds.
+        """Take a token from a bucket that contains ``limit`` tokens and refills in ``period_s`` seconds.
 
-        Returns 0 if there was one, else the seconds until there is.
+        Returns 0 if a token was available, or else the number of seconds until one will be.
         """
         try:
             return await self._take(limit, period_s, now_ms)
@@ -62,14 +62,14 @@ class WebhookRepository:
 
 
 class WebhookTests(Struct, frozen=True):
-    """The tests of one agent's webhook. Times are epoch microseconds, which clients use as cursors."""
+    """The tests for one agent's webhook. Times are epoch microseconds, which clients use as cursors."""
 
     database: Database
     tenant: str
     agent_id: str
 
     async def begin(self, test_id: str, start_us: int) -> None:
-        """Begin a test and delete expired ones."""
+        """Begin a test, and delete expired ones."""
         old = select(WebhookTestRow.id).where(*self._tests(), WebhookTestRow.start_us < start_us - TEST_TTL_MS * 1000)
         async with self.database.writing() as db:
             expired = list(await db.scalars(old))
@@ -78,7 +78,7 @@ class WebhookTests(Struct, frozen=True):
             db.add(WebhookTestRow(id=test_id, tenant=self.tenant, agent_id=self.agent_id, start_us=start_us))
 
     async def add(self, test_id: str, events: Sequence[tuple[int, str]]) -> None:
-        """Store events: their times and their JSON, in order."""
+        """Store events, given as times and JSON, in order."""
         async with self.database.writing() as db:
             statement = (WebhookEventRow.tenant == self.tenant, WebhookEventRow.test_id == test_id)
             last = await db.scalar(select(func.max(WebhookEventRow.number)).where(*statement))
@@ -90,7 +90,7 @@ class WebhookTests(Struct, frozen=True):
                 db.add(row)
 
     async def next(self, since_us: int) -> WebhookTestRow | None:
-        """Return the first test that began after ``since_us``, or None."""
+        """Return the first test that started after ``since_us``, or None."""
         statement = select(WebhookTestRow).where(*self._tests(), WebhookTestRow.start_us > since_us)
         async with self.database.reading() as db:
             return await db.scalar(statement.order_by(WebhookTestRow.start_us, WebhookTestRow.id).limit(1))
@@ -101,7 +101,7 @@ class WebhookTests(Struct, frozen=True):
             return await db.scalar(select(WebhookTestRow).where(*self._tests(), WebhookTestRow.id == test_id))
 
     async def events(self, test_id: str, since_us: int, limit: int) -> list[WebhookEventRow]:
-        """Return the events of a test after a time, oldest first."""
+        """Return a test's events after a given time, oldest first."""
         statement = (
             select(WebhookEventRow)
             .where(
@@ -116,7 +116,7 @@ class WebhookTests(Struct, frozen=True):
             return list(await db.scalars(statement))
 
     async def delete_all(self) -> None:
-        """Delete the agent's tests and its rate limit."""
+        """Delete the agent's tests and rate limit."""
         ids = select(WebhookTestRow.id).where(*self._tests())
         of_bucket = (WebhookBucketRow.tenant == self.tenant, WebhookBucketRow.agent_id == self.agent_id)
         async with self.database.writing() as db:

@@ -1,6 +1,6 @@
-"""Drawings of a plan as SVG, PNG, Mermaid and text, without a network and without LangGraph.
+"""Draws a plan as SVG, PNG, Mermaid or text, without network access and without LangGraph.
 
-May import the plan, the ids and errors of the base, and the colours of Studio's graphs.
+May import the plan, ids and errors from the base, and the colours of Studio's graphs.
 """
 
 from ragflow_lg.server.drawing.mermaid import to_mermaid

@@ -1,7 +1,8 @@
-"""Layout of a plan in columns from left to right, after Sugiyama.
+"""Lays out a plan in columns from left to right, using Sugiyama's method.
 
-The longest path gives the column of a node, the mean position of the neighbours its order in the column. Rows are then
-as straight as the order allows. An edge that spans several columns has a slot in each of them, so it crosses no node.
+A node's column is determined by the longest path to it, and its order in the column by the mean position of its
+neighbours. Rows are then as straight as the order allows. An edge that spans several columns has a slot in each of
+them, so it does not cross any nodes.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan, PlanNode
 
 SWEEPS = 8
-"""Number of passes that improve order and rows."""
+"""Number of passes that improve the order and the rows."""
 
 MAX_BENDS = 5_000
-"""Maximum number of slots for long edges; a drawing that needs more draws them straight."""
+"""Maximum number of slots for long edges. If a drawing needs more, long edges are drawn straight."""
 
 NODE_ROWS, BEND_ROWS = 1.0, 0.4
-"""Height in rows of a node and of a passing edge."""
+"""Height of a node and of a passing edge, in rows."""
 
 
 class Box(Struct, frozen=True):
-    """A position: column from the left and row from the top, both from 0."""
+    """A position: the column from the left and the row from the top, both counted from 0."""
 
     column: int
     row: float
@@ -40,7 +41,7 @@ class Layout(Struct, frozen=True):
     columns: int
     rows: float
     back: tuple[tuple[NodeId, NodeId], ...]
-    """Edges against the direction of the flow."""
+    """Edges that run against the direction of the flow."""
 
 
 def visible_nodes(plan: Plan) -> list[PlanNode]:
@@ -64,12 +65,12 @@ def visible_edges(plan: Plan) -> list[Edge]:
 
 
 def label_of(node: PlanNode) -> str:
-    """Return the title of a node, or its id."""
+    """Return a node's title, or its id if it has none."""
     return node.title or node.id
 
 
 def lay_out(plan: Plan) -> Layout:
-    """Return the layout of all reachable nodes."""
+    """Return the layout for all reachable nodes."""
     nodes = [node.id for node in visible_nodes(plan)]
     edges = [(e.source, e.target) for e in visible_edges(plan)]
     back = _back_edges(nodes, edges)
@@ -93,7 +94,7 @@ def lay_out(plan: Plan) -> Layout:
 
 
 def _back_edges(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) -> set[tuple[NodeId, NodeId]]:
-    """Return the edges to a node that a depth-first search is still visiting."""
+    """Return the edges to nodes that a depth-first search is still visiting."""
     successors: dict[NodeId, list[NodeId]] = {node: [] for node in nodes}
     for source, target in edges:
         successors[source].append(target)
@@ -119,7 +120,7 @@ def _back_edges(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]])
 
 
 def _columns(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) -> dict[NodeId, int]:
-    """Return the column of each node: one to the right of its rightmost predecessor."""
+    """Return each node's column, which is one to the right of its rightmost predecessor."""
     waiting = dict.fromkeys(nodes, 0)
     following: dict[NodeId, list[NodeId]] = {node: [] for node in nodes}
     for source, target in edges:
@@ -178,13 +179,13 @@ class _Grid:
                 mean = {p: _mean([position[n] for n in neighbours[p]], position[p]) for p in members}
                 if sweep:
                     members.sort(key=mean.__getitem__)
-                else:  # first in the order of the canvas
+                else:  # initially in the canvas's order
                     members.sort(key=lambda p: (mean[p], p))
                 for index, slot in enumerate(members):
                     position[slot] = index - (len(members) - 1) / 2
 
     def rows(self) -> list[float]:
-        """Return the row of every slot: as close to its neighbours as order and space allow."""
+        """Return every slot's row, which is as close to its neighbours as order and space allow."""
         rows = [0.0] * len(self.columns)
         for sweep in range(SWEEPS):
             is_forward = sweep % 2 == 0
@@ -205,7 +206,7 @@ def _mean(values: Sequence[float], default: float) -> float:
 
 
 def _spread(targets: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Return the rows closest to the targets (least squares) that keep the order and do not overlap."""
+    """Return the rows closest to the targets (least squares) that preserve the order and do not overlap."""
     offsets = [0.0]
     for above, below in pairwise(heights):
         offsets.append(offsets[-1] + (above + below) / 2)

@@ -1,4 +1,4 @@
-"""Drawing a plan as a Mermaid flowchart."""
+"""Draws a plan as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SHAPES = {"entry": ("([", "])"), "route": ("{{", "}}"), "message": ("[/", "/]")
 
 
 def to_mermaid(plan: Plan) -> str:
-    """Return a flowchart from left to right with dashed conditional edges; boxes contain the bodies of regions."""
+    """Return a flowchart from left to right, with conditional edges dashed and the bodies of regions in boxes."""
     names = {node.id: f"n{index}" for index, node in enumerate(visible_nodes(plan))}
     lines = ["flowchart LR"]
     for node in visible_nodes(plan):
@@ -32,6 +32,6 @@ def to_mermaid(plan: Plan) -> str:
 
 
 def _escape(text: str) -> str:
-    """Encode characters that have a meaning in Mermaid or HTML; replace invisible ones by spaces."""
+    """Encode characters that have a meaning in Mermaid or HTML, and replace invisible ones with spaces."""
     visible = (c if c.isprintable() else " " for c in text[:80])
     return "".join(c if c.isalnum() or c in " .,:_-" else f"#{ord(c)};" for c in visible)

@@ -1,4 +1,4 @@
-"""Drawing a plan as SVG, and as PNG rendered from it."""
+"""Draws a plan as SVG, or as PNG rendered from that."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ragflow_lg.server.drawing.drawing_layout import Box, Layout, label_of, lay_
 
 WIDTH, HEIGHT = 216, 56
 ROW = 88
-"""Distance of two rows, in pixels as all sizes here."""
+"""Distance between two rows. All sizes here are in pixels."""
 MIN_GAP, MAX_GAP = 64, 170
-"""Limits of the gap between two columns, which fits the longest label."""
+"""Limits for the gap between two columns, which is wide enough for the longest label."""
 MARGIN = 28
 LANE = 18
-"""Distance of two back edges, which run below the nodes."""
+"""Distance between two back edges, which run below the nodes."""
 TITLE_SIZE, KIND_SIZE, LABEL_SIZE = 13.5, 11, 10.5
 MAX_PNG_EDGES = 2_000
 MAX_PNG_PIXELS = 12_000_000
@@ -65,7 +65,7 @@ class _Geometry(Struct, frozen=True):
 
 
 def to_svg(plan: Plan) -> str:
-    """Return an SVG from left to right: titles, component names, dashed conditional edges, boxes around regions."""
+    """Return an SVG from left to right, with titles, component names, dashed conditional edges and region boxes."""
     edges = visible_edges(plan)
     longest = max((_width(_shorten(edge.label, MAX_GAP - 30, LABEL_SIZE), LABEL_SIZE) for edge in edges), default=0)
     geometry = _Geometry(lay_out(plan), min(MAX_GAP, max(MIN_GAP, longest + 34)))
@@ -87,16 +87,16 @@ def to_svg(plan: Plan) -> str:
 
 
 def to_png(plan: Plan) -> bytes:
-    """Return a PNG of twice the size of the SVG, or of at most `MAX_PNG_PIXELS`.
+    """Return a PNG that is twice as large as the SVG, with at most `MAX_PNG_PIXELS`.
 
-    The extra installs a font; scripts that it lacks use a font of the system.
+    The extra installs a font. For scripts that it lacks, a system font is used.
 
     Raises:
-        SettingsError: If the packages of the extra are not installed, or the canvas has more than `MAX_PNG_EDGES`.
+        SettingsError: If the extra is not installed, or the canvas has more than `MAX_PNG_EDGES` edges.
     """
     if (edges := sum(len(node.edges) for node in plan.nodes.values())) > MAX_PNG_EDGES:
         raise SettingsError(
-            f"A PNG of {edges:,} edges would take minutes; at most {MAX_PNG_EDGES:,} are allowed. Use SVG."
+            f"A PNG with {edges:,} edges would take minutes; at most {MAX_PNG_EDGES:,} are allowed. Use SVG."
         )
     require("png", "A drawing as PNG")
     import font_roboto
@@ -129,7 +129,7 @@ def _node(node: PlanNode, geometry: _Geometry) -> str:
 
 
 def _edge(edge: Edge, geometry: _Geometry, labels: list[str]) -> str:
-    """Return an edge and append its label to ``labels``, which are drawn above all edges."""
+    """Return an edge and append its label to ``labels``, which are drawn on top of all edges."""
     ends = (edge.source, edge.target)
     path, (x, y) = _back_path(ends, geometry) if ends in geometry.layout.back else _path(ends, geometry)
     if edge.label:
@@ -145,7 +145,7 @@ def _edge(edge: Edge, geometry: _Geometry, labels: list[str]) -> str:
 
 
 def _path(ends: tuple[NodeId, NodeId], geometry: _Geometry) -> tuple[str, tuple[float, float]]:
-    """Return the path of an edge, horizontal where it passes a column, and the position of its label."""
+    """Return an edge's path, which is horizontal where it passes a column, and its label's position."""
     source, target = (geometry.layout.boxes[end] for end in ends)
     x, y = geometry.left(source) + WIDTH, geometry.middle(source)
     path, label = f"M{x:.1f},{y:.1f}", None
@@ -163,7 +163,7 @@ def _path(ends: tuple[NodeId, NodeId], geometry: _Geometry) -> tuple[str, tuple[
 
 
 def _back_path(ends: tuple[NodeId, NodeId], geometry: _Geometry) -> tuple[str, tuple[float, float]]:
-    """Return the path of a back edge, which runs below all nodes, and the position of its label."""
+    """Return a back edge's path, which runs below all nodes, and its label's position."""
     source, target = (geometry.layout.boxes[end] for end in ends)
     floor = geometry.floor + 14 + LANE * geometry.layout.back.index(ends)
     x, y = geometry.left(source) + WIDTH, geometry.middle(source)
@@ -200,7 +200,7 @@ def _width(text: str, size: float) -> float:
 
 
 def _shorten(text: str, room: float, size: float) -> str:
-    """Cut a text to ``room`` pixels on one line, without invisible characters such as those that change direction."""
+    """Cut a text to ``room`` pixels on one line, removing invisible characters such as those that change direction."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[:200]).split())
     if _width(line, size) <= room:
         return line
@@ -210,5 +210,5 @@ def _shorten(text: str, room: float, size: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape a text for XML, without characters that XML does not allow."""
+    """Escape a text for XML, removing characters that XML does not allow."""
     return escape(_NOT_XML.sub(" ", text))

@@ -1,4 +1,4 @@
-"""Drawing a plan as a tree of text lines, for terminals."""
+"""Draws a plan as a tree of text lines, for terminals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_LINES = 2_000
 
 
 def to_text_drawing(plan: Plan) -> str:
-    """Return a tree with each node below its first predecessor; ``⋯`` marks conditional edges.
+    """Return a tree with each node below its first predecessor, in which ``⋯`` marks conditional edges.
 
     ``↪`` marks further edges to a node that is already in the tree.
     """
@@ -47,5 +47,5 @@ def _describe(plan: Plan, id_: NodeId) -> str:
 
 
 def _clean(text: str) -> str:
-    """Replace control characters, which a terminal would execute, by spaces."""
+    """Replace control characters, which a terminal would execute, with spaces."""
     return "".join(c if c.isprintable() else " " for c in text)[:80]

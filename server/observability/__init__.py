@@ -1,4 +1,4 @@
-"""Logs, audit log, metrics and spans, and the limits of requests and runs.
+"""Logs, audit log, metrics and spans, and limits on requests and runs.
 
-May import ``settings`` of the server and the packages below it.
+May import the server's ``settings`` and the packages below it.
 """

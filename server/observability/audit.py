@@ -23,7 +23,7 @@ logger = logging.getLogger(LOGGER)
 
 
 def audit(event: str, **fields: str) -> None:
-    """Record an event of the current request, ``key.created`` for example. ``fields`` name what it was about."""
+    """Record an event in the current request, such as ``key.created``. ``fields`` describe what it was about."""
     notes = current_notes()
     about = {"tenant": notes.tenant, "key": notes.key, "address": notes.address, "request": notes.request_id, **fields}
     entry = {"event": event, **{name: value[:MAX_CHARS] for name, value in about.items() if value}}
@@ -38,7 +38,7 @@ class _JsonLines(logging.Formatter):
 
 @contextmanager
 def open_audit(file: Path | None) -> Generator[None]:
-    """Append events to a file that only its owner may read; without a file they go to the log at level ``info``.
+    """Append events to a file that only its owner can read. Without a file, they are logged at level ``info``.
 
     Raises:
         SettingsError: If the file cannot be written.

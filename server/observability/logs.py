@@ -1,6 +1,6 @@
-"""The server's log: lines of text or JSON with the request, run, session and tenant they belong to.
+"""The server's log: lines of text or JSON, each with the request, run, session and tenant it belongs to.
 
-Control characters of logged texts are escaped, so that every event is one line. Secrets are removed.
+Control characters in logged texts are escaped, so that every event is one line. Secrets are removed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import ServerSection
 
 MAX_CHARS = 8_000
-"""Limit of each text in a line."""
+"""Maximum length of each text in a line."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _KEYS = re.compile(r"\b(?:ragflow|beta)-[A-Za-z0-9_-]{12,}|(?i:bearer)\s+[^\s\"',;]{8,}")
 
 
 class RequestNotes(Struct):
-    """What is known of the current request; its run keeps them after the request has ended."""
+    """Facts about the current request, which its run keeps after the request has ended."""
 
     request_id: str = ""
     address: str = ""
@@ -46,13 +46,13 @@ _NOTES: ContextVar[RequestNotes | None] = ContextVar("request_notes", default=No
 
 
 def current_notes() -> RequestNotes:
-    """Return the notes of the current request; outside of requests, new empty ones that nobody reads."""
+    """Return the current request's notes. Outside of requests, return new empty notes that are never read."""
     return _NOTES.get() or RequestNotes()
 
 
 @contextmanager
 def use_notes(notes: RequestNotes) -> Generator[None]:
-    """Attribute log lines in the block to a request."""
+    """Attribute all log lines in the block to a request."""
     token = _NOTES.set(notes)
     try:
         yield
@@ -78,7 +78,7 @@ class LogFormatter(logging.Formatter):
         self._redactor = Redactor(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return the line for a record."""
         message = record.getMessage()
         context = {name: value for name, value in _context().items() if value}
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -110,7 +110,7 @@ def _context() -> dict[str, str]:
 
 @contextmanager
 def open_logs(section: ServerSection, secrets: Sequence[str] = (), stream: TextIO | None = None) -> Generator[None]:
-    """Write the log to standard error as the settings say."""
+    """Write the log to standard error in the way the settings specify."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LogFormatter(is_json=section.log_format == "json", secrets=secrets))
     root = logging.getLogger()

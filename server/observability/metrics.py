@@ -1,4 +1,4 @@
-"""Prometheus metrics of one process. No label contains a value that a tenant can choose."""
+"""Prometheus metrics for one process. No label contains a value that a tenant can choose."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Metrics:
-    """Counts what the server does."""
+    """Counts the server's operations."""
 
     def __init__(self, slots: RunSlots) -> None:
         self._registry = CollectorRegistry()
@@ -40,25 +40,25 @@ class Metrics:
         self._runs = self._counter("runs", "Runs that ended; waiting: paused for an answer.", "status")
         self._run_s = self._histogram("run_seconds", "Duration of runs.", _RUN_S, "status")
         self._tokens = self._counter("tokens", "Tokens sent to and received from models.", "kind")
-        self._lag = self._histogram("event_loop_lag_seconds", "Delay of timers on the event loop.", _LAG_S)
+        self._lag = self._histogram("event_loop_lag_seconds", "Timer delay on the event loop.", _LAG_S)
         self._gauge("runs_running", "Runs in progress.", lambda: slots.in_use)
         self._gauge("runs_queued", "Runs waiting for a slot.", lambda: slots.queue_length)
 
     def text(self) -> bytes:
-        """Return all metrics in Prometheus's text format."""
+        """Return all metrics in Prometheus text format."""
         return generate_latest(self._registry)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a completed request. ``route`` is a path template, ``other`` if none matches."""
+        """Count a completed request. ``route`` is a path template, or ``other`` if none matches."""
         self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_refusal(self, reason: str) -> None:
-        """Count a refused request; ``reason`` is one of ours, never a text of a client."""
+        """Count a refused request. ``reason`` is always one of ours, never text from a client."""
         self._refused.labels(reason).inc()
 
     def begin_stream(self, seconds: float) -> None:
-        """Count the start of a stream and how long its first event took."""
+        """Count the start of a stream, and record how long its first event took."""
         self._first.observe(seconds)
         self._streams.inc()
 
@@ -67,7 +67,7 @@ class Metrics:
         self._streams.dec()
 
     def count_run(self, summary: RunSummary) -> None:
-        """Count a run that is over."""
+        """Count a run that has ended."""
         status = summary.status if summary.status in _STATUSES else "other"
         self._runs.labels(status).inc()
         self._run_s.labels(status).observe(summary.elapsed_s)
@@ -76,7 +76,7 @@ class Metrics:
 
     @asynccontextmanager
     async def measure_loop_lag(self) -> AsyncGenerator[None]:
-        """Measure the delay of the event loop during the block."""
+        """Measure the event loop's delay during the block."""
         task = asyncio.create_task(self._measure())
         try:
             yield
@@ -111,4 +111,4 @@ class RunMetrics(RunCallbacks):
     async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
         """Count a run."""
         self._metrics.count_run(summary)
-        logger.info("run %s of session %s: %s in %.3f s", run.run_id, run.session, summary.status, summary.elapsed_s)
+        logger.info("run %s in session %s: %s in %.3f s", run.run_id, run.session, summary.status, summary.elapsed_s)

@@ -1,4 +1,4 @@
-"""Limits, metrics and spans of one process."""
+"""Limits, metrics and spans for one process."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import ServerSection
 
 MAX_CLIENTS = 10_000
-"""How many clients are remembered; the least recent one is dropped and restarts with a full bucket."""
+"""How many clients are remembered. The least recent one is dropped and starts again with a full bucket."""
 
 
 class RateLimiter:
-    """Counts the requests of each client."""
+    """Counts each client's requests."""
 
     def __init__(self, per_minute: int, now: Callable[[], float], max_clients: int = MAX_CLIENTS) -> None:
-        """Initialize; ``now`` returns monotonic seconds, ``per_minute`` 0 disables the limit."""
+        """Initialize. ``now`` returns monotonic seconds; a ``per_minute`` of 0 disables the limit."""
         self._per_minute = per_minute
         self._now = now
         self._max_clients = max_clients
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, client: str) -> float:
-        """Count a request; return 0 if it is allowed, else how many seconds it is too early."""
+        """Count a request. Return 0 if it is allowed, or else how many seconds too early it is."""
         if not self._per_minute:
             return 0.0
         now, rate = self._now(), self._per_minute / 60
@@ -46,7 +46,7 @@ class RateLimiter:
 
 
 class Operations:
-    """The limits, metrics and spans of one process."""
+    """The limits, metrics and spans for one process."""
 
     def __init__(self, section: ServerSection, callbacks: Sequence[RunCallbacks] = ()) -> None:
         self.slots = RunSlots(

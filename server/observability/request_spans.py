@@ -1,4 +1,4 @@
-"""Spans of requests: they continue the client's trace and are the parents of run spans."""
+"""Request spans, which continue the client's trace and are the parents of run spans."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 
 class RequestSpan:
-    """The span of one request, or nothing if tracing is off."""
+    """The span for one request, or nothing if tracing is off."""
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
     def end(self, method: str, route: str, status: int) -> None:
-        """Record the result. ``route`` is the path template."""
+        """Record the request's result. ``route`` is the path template."""
         if self._span is None:
             return
         self._span.update_name(f"{method} {route}")
@@ -35,7 +35,7 @@ class RequestSpan:
 
 
 class RequestSpans:
-    """Creates request spans with the tracer of the callbacks, if one of them has a tracer."""
+    """Creates request spans with the callbacks' tracer, if any callback has one."""
 
     def __init__(self, callbacks: Sequence[RunCallbacks]) -> None:
         tracers = (getattr(callback, "tracer", None) for callback in callbacks)
@@ -43,7 +43,7 @@ class RequestSpans:
 
     @contextmanager
     def span(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[RequestSpan]:
-        """Open a span that continues the trace in ``headers``; what happens in the block belongs to it."""
+        """Open a span that continues the trace in ``headers``. Everything in the block belongs to the span."""
         if self._tracer is None:
             yield RequestSpan()
             return

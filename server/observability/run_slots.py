@@ -1,4 +1,4 @@
-"""Limits of concurrent runs, for all tenants together and for each one. Later runs wait in order."""
+"""Limits on concurrent runs, for all tenants together and for each tenant. Runs above the limits wait in order."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class _Waiting(Struct):
 
 
 class RunSlots:
-    """The slots for runs of one process."""
+    """The run slots in one process."""
 
     def __init__(self, slots: int, *, tenant_slots: int = 0, max_waiting: int = 0, wait_s: float = 0.0) -> None:
         """Initialize.
 
         Args:
-            slots: How many runs are played concurrently.
-            tenant_slots: How many of them one tenant may have, 0 for all.
+            slots: Maximum number of concurrent runs.
+            tenant_slots: How many of them one tenant may have; 0 for all.
             max_waiting: How many runs may wait.
             wait_s: How long a run waits before it is refused.
         """
@@ -42,14 +42,14 @@ class RunSlots:
 
     @property
     def queue_length(self) -> int:
-        """Number of runs that wait for a slot."""
+        """Number of runs waiting for a slot."""
         return len(self._waiting)
 
     async def acquire(self, tenant: str) -> Callable[[], None]:
-        """Acquire a slot as soon as one is free; return a function that releases it and may be called repeatedly.
+        """Acquire a slot as soon as one is free. Return a function that releases it and can be called repeatedly.
 
         Raises:
-            BusyError: If too many runs wait, or it takes too long.
+            BusyError: If too many runs are waiting or the wait takes too long.
         """
         if not self._is_free(tenant):
             if len(self._waiting) >= self._max_waiting or not self._wait_s:
@@ -81,7 +81,7 @@ class RunSlots:
                 await waiting.slot
         except BaseException as error:
             if waiting.slot.done() and not waiting.slot.cancelled():
-                self._release(tenant)  # the slot was granted while the wait ended
+                self._release(tenant)  # the slot was granted just as the wait ended
             elif waiting in self._waiting:
                 self._waiting.remove(waiting)
             if isinstance(error, TimeoutError):
@@ -104,5 +104,5 @@ class RunSlots:
     def _busy(self, tenant: str) -> BusyError:
         whose = "tenant" if self._in_use[tenant] >= self._tenant_slots else "server"
         return BusyError(
-            f"The {whose} has reached its limit of concurrent runs. Try again later.", max(1.0, self._wait_s / 2)
+            f"The {whose} has reached its limit on concurrent runs. Try again later.", max(1.0, self._wait_s / 2)
         )

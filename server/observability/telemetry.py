@@ -22,10 +22,12 @@ FLUSH_S = 5.0
 
 @asynccontextmanager
 async def open_callbacks(settings: Settings) -> AsyncGenerator[Sequence[RunCallbacks]]:
-    """Create the callbacks of the settings and shut them down at the end. OpenTelemetry is imported only if enabled.
+    """Create the callbacks that the settings enable, and shut them down at the end.
+
+    OpenTelemetry is imported only if it is enabled.
 
     Raises:
-        SettingsError: If it is enabled but not installed, or its exporter does not exist.
+        SettingsError: If OpenTelemetry is enabled but not installed, or its exporter does not exist.
     """
     otel = settings.otel
     if not otel.enabled:
@@ -61,7 +63,7 @@ def _exporter(name: str) -> Any:
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleSpanExporter(out=sys.stderr)  # stdout belongs to the answer
+        return ConsoleSpanExporter(out=sys.stderr)  # stdout is reserved for the answer
     exporters = entry_points(group="opentelemetry_traces_exporter")
     if name not in exporters.names:
         names = ", ".join(sorted(exporters.names))
@@ -74,7 +76,7 @@ def _exporter(name: str) -> Any:
 
 
 async def _shut_down(provider: Any) -> None:
-    """Send the remaining spans without waiting for a collector that does not answer."""
+    """Send the remaining spans without waiting for a collector that does not respond."""
     loop, end = asyncio.get_running_loop(), asyncio.Event()
 
     def notify() -> None:
@@ -87,7 +89,7 @@ async def _shut_down(provider: Any) -> None:
         finally:
             notify()
 
-    # A thread of the loop's executor would delay the end of the program.
+    # A thread from the loop's executor would delay the end of the program.
     threading.Thread(target=work, daemon=True, name="otel-shutdown").start()
     try:
         await asyncio.wait_for(end.wait(), FLUSH_S)

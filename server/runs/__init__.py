@@ -1,4 +1,4 @@
-"""Runs of agents: started, stored in the database, taken over from dead replicas, and controlled.
+"""Agent runs: starts and controls them, stores them in the database, and takes them over from dead replicas.
 
-May import ``agents``, ``assembly``, ``database``, ``observability`` and ``streaming`` of the server; not ``http``.
+From the server, may import ``agents``, ``assembly``, ``database``, ``observability`` and ``streaming``; not ``http``.
 """

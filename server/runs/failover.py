@@ -1,4 +1,4 @@
-"""Continuing runs whose process has stopped, for the followers they still have."""
+"""Continues runs whose process has stopped, for the followers they still have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services.chat import Usage
 
 FREE_S = 60.0
-"""How long to wait for the session of a stopped process; longer than its lease."""
+"""How long to wait for a stopped process's session; longer than its lease."""
 
 PAUSE_S = 0.2
 
@@ -33,21 +33,21 @@ logger = logging.getLogger(__name__)
 
 
 class TurnPlayer(Protocol):
-    """What starts turns in this process: `ragflow_lg.server.runs.turns.Turns`."""
+    """The object that starts turns in this process: `ragflow_lg.server.runs.turns.Turns`."""
 
     async def runner(self, agent: AgentRow, session: SessionRow) -> Runner:
-        """Return the runner for the turns of a session."""
+        """Return the runner for a session's turns."""
         ...
 
     async def start_run(
         self, run: ContinuedRun, tenant: str, question: str | None, start_ms: int, *, previous: str
     ) -> None:
-        """Start a run that is stored in the database; ``previous`` is the player that has stopped."""
+        """Start a run that is stored in the database. ``previous`` is the run manager that has stopped."""
         ...
 
 
 class Failover:
-    """Takes over interrupted runs, each once, however many followers it has here and elsewhere."""
+    """Takes over interrupted runs, each only once, no matter how many followers it has here and elsewhere."""
 
     def __init__(self, app_state: AppState, turns: TurnPlayer) -> None:
         self._app_state = app_state
@@ -55,7 +55,7 @@ class Failover:
         self._taking: dict[str, asyncio.Task[bool]] = {}
 
     async def take(self, run_id: str) -> bool:
-        """Continue a run; return whether it continues, here or elsewhere."""
+        """Continue a run. Return whether it is continued, here or elsewhere."""
         if self._app_state.run_manager.is_draining:
             return False
         if (taking := self._taking.get(run_id)) is None:
@@ -102,7 +102,7 @@ class Failover:
             return []
 
     async def _is_free(self, session_id: str) -> bool:
-        """Wait until nobody holds the session; return False if it is still held after `FREE_S`."""
+        """Wait until the session is free. Return False if it is still held after `FREE_S`."""
         until = time.monotonic() + FREE_S
         while await self._app_state.store.leases.holder(session_id):
             if time.monotonic() > until:
@@ -112,7 +112,7 @@ class Failover:
 
 
 class ContinuedRun:
-    """The continuation of a run for followers who know how it began."""
+    """The continuation of a run, for followers that already know its beginning."""
 
     def __init__(self, run: Run, replay_filter: ReplayFilter, state: dict[str, Any]) -> None:
         self._run = run
@@ -122,7 +122,7 @@ class ContinuedRun:
 
     @property
     def envelope(self) -> Envelope:
-        """The fields shared by all frames of the run."""
+        """The fields shared by all of the run's frames."""
         return self._run.envelope
 
     @property
@@ -137,7 +137,7 @@ class ContinuedRun:
 
     @property
     def error(self) -> str | None:
-        """What stopped the turn, or None."""
+        """The error that stopped the turn, or None."""
         return None if self._is_complete else self._run.error
 
     @property
@@ -147,7 +147,7 @@ class ContinuedRun:
 
     @property
     def lease_token(self) -> int:
-        """The token of the continuation's lease."""
+        """The continuation's lease token."""
         return self._run.lease_token
 
     def cancel(self) -> None:
@@ -155,11 +155,11 @@ class ContinuedRun:
         self._run.cancel()
 
     def drain(self) -> None:
-        """Stop where the turn can be continued elsewhere."""
+        """Stop at a point where the turn can be continued elsewhere."""
         self._run.drain()
 
     async def with_records(self) -> AsyncGenerator[StreamEvent]:
-        """Play the rest of the turn and yield only events that followers have not received yet."""
+        """Run the rest of the turn and yield only events that followers have not received yet."""
         replay_filter, turn = self._filter, self._state.get("turn", {})
         if replay_filter.has_begun:
             for event in replay_filter.finish(self._state.get("outputs", {})):
@@ -172,6 +172,6 @@ class ContinuedRun:
         except ConflictError as error:
             if not replay_filter.has_begun or turn.get("status") != "succeeded":
                 raise CheckpointError(f"The run was interrupted and cannot be continued: {error}") from error
-            self._is_complete = True  # everything was done, but not all events were sent
+            self._is_complete = True  # all work was done, but not all events were sent
             history: list[Any] = self._state.get("history") or [["assistant", {}]]
             yield WorkflowFinished(turn.get("inputs") or {}, history[-1][1], 0.0, float(self.envelope.created_at))

@@ -1,4 +1,4 @@
-"""A run that is stored in the database before its followers see its end."""
+"""A run that is stored in the database before its followers see that it has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Persistable(Playable, Protocol):
-    """A run that reports at its end how it went."""
+    """A run that reports its outcome when it ends."""
 
     @property
     def answer(self) -> str:
@@ -33,22 +33,22 @@ class Persistable(Playable, Protocol):
 
     @property
     def error(self) -> str | None:
-        """What stopped the turn, or None."""
+        """The error that stopped the turn, or None."""
         ...
 
     @property
     def usage(self) -> Usage:
-        """Model usage of the turn."""
+        """The turn's model usage."""
         ...
 
     @property
     def lease_token(self) -> int:
-        """The token of the run's lease; 0 if it got none."""
+        """The run's lease token; 0 if it did not get a lease."""
         ...
 
 
 class PersistedRun:
-    """Plays a run for the run manager, and stores its question, answer and status when it is over, however it ended.
+    """Executes a run for the run manager, and stores its question, answer and status when it ends, however it ends.
 
     It reads the run, not the journal, so it does not count as a follower and does not keep an abandoned run alive.
     """
@@ -68,14 +68,14 @@ class PersistedRun:
         """Wrap a run.
 
         Args:
-            run: The run to play.
+            run: The run to execute.
             app_state: The server's parts.
-            tenant: Owner of the run.
-            question: What the user said, as readable text; None if nothing.
+            tenant: The run's owner.
+            question: The user's question as readable text, or None if there is none.
             start_ms: Start of the run in epoch milliseconds.
-            pending_writes: Contains the task that stores the end while it runs.
+            pending_writes: Contains the task that stores the end for as long as it is running.
             on_end: Called when the end has been stored.
-            is_taken_over: Whether another process began the run and may have stored a part of it.
+            is_taken_over: Whether another process started the run and may have stored part of it.
         """
         self._on_end = on_end
         self._is_taken_over = is_taken_over
@@ -91,7 +91,7 @@ class PersistedRun:
 
     @property
     def envelope(self) -> Envelope:
-        """The fields shared by all frames of the run."""
+        """The fields shared by all of the run's frames."""
         return self._run.envelope
 
     @property
@@ -104,11 +104,11 @@ class PersistedRun:
         self._run.cancel()
 
     def drain(self) -> None:
-        """Stop at the end of the running superstep."""
+        """Stop at the end of the current superstep."""
         self._run.drain()
 
     async def with_records(self) -> AsyncGenerator[StreamEvent]:
-        """Play the turn; returns after its end has been stored."""
+        """Run the turn. Returns after its end has been stored."""
         try:
             async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records())) as events:
                 async for event in events:
@@ -127,7 +127,7 @@ class PersistedRun:
             await asyncio.shield(write)
 
     async def _write(self) -> None:
-        """Store the end of the run with question and answer. A failing database does not fail the run."""
+        """Store the end of the run with its question and answer. The run does not fail if the database does."""
         run, envelope = self._run, self._run.envelope
         turn = EndedTurn(
             envelope.message_id,
@@ -151,7 +151,7 @@ class PersistedRun:
 
 
 def reference_chunks(reference: Any) -> list[Any]:
-    """Return the chunks of a ``reference`` of ``message_end``, each with its number as ``citation_id``."""
+    """Return the chunks from the ``reference`` in a ``message_end``, each with its number as ``citation_id``."""
     chunks: Any = cast("Mapping[str, Any]", reference).get("chunks") if isinstance(reference, dict) else None
     if not isinstance(chunks, dict):
         return []

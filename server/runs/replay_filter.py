@@ -1,4 +1,4 @@
-"""Joining the events of an interrupted run to those of its continuation."""
+"""Joins an interrupted run's events with those from its continuation."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class ReplayFilter:
-    """Passes on those events of a continuation that followers have not received yet.
+    """Passes on only those events in a continuation that followers have not received yet.
 
-    A continuation plays unfinished nodes again. Text that such a node sent before is dropped when it is repeated. If a
-    Message turns out differently, as models may answer, the first one is ended where it stopped and the new one sent in
-    full.
+    A continuation runs unfinished nodes again. If such a node repeats text it sent before, that text is dropped. If a
+    Message turns out differently, because the model answered differently, the first one is ended where it stopped and
+    the new one is sent in full.
     """
 
     def __init__(self, events: Sequence[StreamEvent]) -> None:
         """Initialize the filter with the events that followers have received, from the beginning of the run."""
         self._open: Counter[str] = Counter()
-        """Nodes reported as started and not yet as finished."""
+        """Nodes reported as started but not yet as finished."""
         self._kinds: dict[str, str] = {}
         self.has_begun = False
         """Whether any node had started."""
         self.ended_text = ""
-        """The text of the Messages that had ended, including what `finish` has added to others."""
+        """The text of the Messages that had ended, including text that `finish` has added to others."""
         self._message = ""
-        """The Message that is sending, or sent last."""
+        """The Message that is sending text, or was the last to do so."""
         self._unrepeated = ""
-        """The part of its text that the continuation has not repeated yet, without thinking."""
+        """The part of its text that the continuation has not yet repeated, without thinking."""
         self._repeated_text = ""
         self._is_repeating = False
         self._is_thinking = False
@@ -59,15 +59,15 @@ class ReplayFilter:
             self._unrepeated = ""
 
     def _visible_text(self, event: Message) -> str:
-        """Return the text of a piece; ``""`` while the model thinks."""
+        """Return the text in a piece; ``""`` while the model is thinking."""
         is_thought = self._is_thinking or event.start_to_think
         self._is_thinking = is_thought and not event.end_to_think
         return "" if is_thought else event.content
 
     def finish(self, outputs: Mapping[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the missing events of a Message that had ended before its followers saw it end.
+        """Yield the missing events for a Message that ended before its followers saw its end.
 
-        Its text is taken from the stored ``outputs``.
+        The text is taken from the stored ``outputs``.
         """
         node, self._message = self._message, ""
         node_outputs: Any = outputs.get(node)
@@ -86,7 +86,7 @@ class ReplayFilter:
             self._unrepeated, self._is_repeating = "", False
 
     def feed(self, event: StreamEvent) -> Iterable[StreamEvent]:
-        """Return the events to send for an event of the continuation."""
+        """Return the events to send for an event from the continuation."""
         if isinstance(event, WorkflowStarted):
             return () if self.has_begun else (event,)
         if isinstance(event, WireNodeStarted) and self._open[event.component_id] > 0:
@@ -97,7 +97,7 @@ class ReplayFilter:
         return self._skip_repetition(event)
 
     def _skip_repetition(self, event: StreamEvent) -> Iterable[StreamEvent]:
-        """Drop the text of a Message that has been sent already."""
+        """Drop the part of a Message's text that has already been sent."""
         if isinstance(event, MessageEnd):
             self._is_repeating = False
             return (event,)

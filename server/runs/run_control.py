@@ -1,4 +1,4 @@
-"""Operations on the runs of an agent: begin, answer, continue, rerun, fork, stop.
+"""Operations on an agent's runs: begin, answer, continue, rerun, fork, stop.
 
 Each operation is separate: a new turn is never mistaken for an answer.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class RunControl:
-    """The runs of one agent. ``policy`` is the disconnect policy of the runs started here."""
+    """One agent's runs. ``policy`` is the disconnect policy for runs started here."""
 
     def __init__(
         self, app_state: AppState, turns: Turns, agent: AgentRow, policy: DisconnectPolicy | None = None
@@ -49,7 +49,7 @@ class RunControl:
         self._runs = RunRepository(app_state.database, agent.tenant)
 
     async def session(self, session_id: str) -> SessionRow:
-        """Return a session of the agent.
+        """Return one of the agent's sessions.
 
         Raises:
             RequestError: If the agent has no such session.
@@ -60,7 +60,7 @@ class RunControl:
         return session
 
     async def run(self, run_id: str) -> RunRow:
-        """Return a run of the agent.
+        """Return one of the agent's runs.
 
         Raises:
             RequestError: If the agent has no such run.
@@ -71,25 +71,25 @@ class RunControl:
         return run
 
     async def record(self, run: RunRow) -> RunRecord | None:
-        """Return the session store's record of a run; None if it never began or has been deleted."""
+        """Return the session store's record of a run, or None if the run never began or has been deleted."""
         return await self._app_state.store.runs.get(run.id)
 
     async def runs(self, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
-        """Return a page of runs, newest first, and their total; of one session, or of all for ``""``."""
+        """Return a page of runs, newest first, and their total number, in one session or, for ``""``, in all."""
         return await self._runs.find(self._agent.id, session_id, page, page_size)
 
     async def outcome(self, run: RunRow) -> tuple[list[MessageRow], list[Pause]]:
-        """Return the messages of a run's session, and the pauses it waits for."""
+        """Return the messages in a run's session and the pauses that the session is waiting at."""
         session = await self.session(run.session_id)
         messages = (await self._sessions.messages([session.id]))[session.id]
         return messages, await self.pauses(session) if run.status == "waiting" else []
 
     async def pauses(self, session: SessionRow) -> list[Pause]:
-        """Return the pauses a session waits for."""
+        """Return the pauses that a session is waiting at."""
         return await (await self._turns.runner(self._agent, session)).pauses(session.id)
 
     async def is_busy(self, session_id: str) -> bool:
-        """Check whether a run of a session is in progress anywhere."""
+        """Check whether any run in a session is in progress, here or elsewhere."""
         return bool(await self._app_state.store.leases.holder(session_id))
 
     async def state(self, run: RunRow) -> str:
@@ -106,21 +106,21 @@ class RunControl:
             return "running"
         fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
         if fresh is not None and fresh.status != run.status:
-            return await self.state(fresh)  # it ended meanwhile
+            return await self.state(fresh)  # it has ended in the meantime
         return "interrupted"
 
     async def start(self, session: SessionRow, request: TurnRequest) -> Turn:
         """Begin a new turn.
 
         Raises:
-            RequestError: If the session is busy, or waits for an answer.
+            RequestError: If the session is busy or is waiting for an answer.
         """
         runner = await self._turns.runner(self._agent, session)
         await self._refuse_busy(session.id)
         if pauses := await runner.pauses(session.id):
             forms = " and ".join(pause.node for pause in pauses)
             raise RequestError(
-                f"The session waits for an answer to {forms}: resume its last run, cancel it, or fork it.",
+                f"The session is waiting for an answer to {forms}: resume its last run, cancel it, or fork it.",
                 103,
                 status=409,
                 reason="session-waiting",
@@ -128,19 +128,19 @@ class RunControl:
         return await self._play(session, runner.start(session.id, request), question_text(request))
 
     async def resume(self, run: RunRow, answers: Mapping[str, Any]) -> Turn:
-        """Answer what a run waits for, with plain values: fields by name, or a map of fields for each pause id.
+        """Answer a waiting run with plain values: fields by name, or a map of fields for each pause id.
 
         Raises:
-            RequestError: If the run does not wait, or is not the last of its session.
-            AnswerError: If an answer is not valid, or an id names no pause; the run still waits.
-            CanvasChangedError: If the session's version has changed to one without the form.
+            RequestError: If the run is not waiting, or is not the last one in its session.
+            AnswerError: If an answer is invalid, or an id has no pending pause. The run is then still waiting.
+            CanvasChangedError: If the session has been switched to a version without the form.
         """
         session = await self.session(run.session_id)
         runner = await self._last(run, session)
         pauses = await runner.pauses(session.id)
         if not pauses and await self.state(run) == "waiting":
             raise CanvasChangedError(
-                "The session's version of the canvas does not contain the form: pin the previous version."
+                "The session's canvas version does not contain the form: pin the previous version."
             )
         if not pauses:
             raise RequestError("The run is not waiting for an answer.", 103, status=409, reason="run-not-waiting")
@@ -153,10 +153,10 @@ class RunControl:
         return await self._play(session, runner.resume(session.id, form_answers), question, parent=run.id)
 
     async def continue_(self, run: RunRow) -> Turn:
-        """Continue a run that a crash, a stop or a cancellation has interrupted; only unfinished nodes run.
+        """Continue a run that was interrupted by a crash, a stop or a cancellation. Only unfinished nodes run.
 
         Raises:
-            RequestError: If it is not the last run of its session.
+            RequestError: If it is not the last run in its session.
             ConflictError: If nothing is unfinished.
         """
         session = await self.session(run.session_id)
@@ -172,10 +172,11 @@ class RunControl:
         changes: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> Turn:
-        """Run the turn of a run again from a node, with some values changed, in a new session.
+        """Run a run's turn again from a given node, with some values changed, in a new session.
 
         Raises:
-            RequestError: If it is not the last run of its session, the node did not run, or a change names nothing.
+            RequestError: If it is not the last run in its session, the node did not run, or a change refers to
+                something that does not exist.
         """
         session = await self.session(run.session_id)
         runner = await self._last(run, session)
@@ -189,10 +190,10 @@ class RunControl:
         return await self._play(copy, rerun, None, parent=run.id)
 
     async def fork(self, run: RunRow, checkpoint: str = "", name: str = "") -> RunRow:
-        """Create a session that begins at a checkpoint, or where a run ended; return the run that represents it.
+        """Create a session that begins at a checkpoint or where a run ended. Return the run that represents it.
 
         Raises:
-            RequestError: If the checkpoint does not exist, or the session is busy.
+            RequestError: If the checkpoint does not exist or the session is busy.
         """
         session, app_state = await self.session(run.session_id), self._app_state
         await self._refuse_busy(session.id)
@@ -230,9 +231,10 @@ class RunControl:
         return row
 
     async def resume_from(self, run: RunRow, request: TurnRequest, answers: Mapping[str, Any]) -> Turn:
-        """Continue from a run according to its state; if later runs follow it, it is forked first.
+        """Continue from a run according to its state. If it is followed by later runs, it is forked first.
 
-        ``answers`` are those of `resume`, for a waiting run; ``request`` opens a new turn after one that succeeded.
+        ``answers`` is the same as for `resume` and is used for a waiting run. ``request`` opens a new turn after a
+        run that succeeded.
 
         Raises:
             RequestError: If the run cannot be continued.
@@ -256,7 +258,7 @@ class RunControl:
         return await self._play(session, runner.start(session.id, request), question_text(request), parent=run.id)
 
     async def cancel(self, run: RunRow) -> None:
-        """Stop a run, wherever it is played. A waiting run is abandoned; a finished one is left unchanged."""
+        """Stop a run, wherever it is running. A waiting run is abandoned, and a finished one is left unchanged."""
         state = await self.state(run)
         if state == "running":
             if not await self._app_state.run_manager.cancel(run.id):
@@ -277,7 +279,7 @@ class RunControl:
         audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
 
     async def delete_session(self, session: SessionRow) -> None:
-        """Delete a session with everything stored of it.
+        """Delete a session and everything stored for it.
 
         Raises:
             RequestError: If the session is busy.
@@ -290,13 +292,13 @@ class RunControl:
         audit("session.deleted", agent=self._agent.id, session=session.id)
 
     async def _last(self, run: RunRow, session: SessionRow) -> Runner:
-        """Return the runner of a session after checking that this is its last run."""
+        """Return the runner for a session after checking that this is its last run."""
         await self._refuse_busy(session.id)
         newest = await newest_run(self._app_state.store, session.id)
         if newest is None or newest.run_id != run.id:
-            hint = f"that is {newest.run_id}. To continue from this one, fork it." if newest else "none is stored."
+            hint = f"the last one is {newest.run_id}. To continue here, fork this run." if newest else "none is stored."
             raise RequestError(
-                f"This is not the last run of its session: {hint}", 103, status=409, reason="run-not-last"
+                f"This is not the last run in its session: {hint}", 103, status=409, reason="run-not-last"
             )
         return await self._turns.runner(self._agent, session)
 
@@ -304,7 +306,7 @@ class RunControl:
         until = time.monotonic() + self._app_state.settings.server.busy_s
         while await self._app_state.store.leases.holder(session_id):
             if time.monotonic() >= until:
-                raise _busy("The session is busy: wait for the end of its run, or cancel it.")
+                raise _busy("The session is busy: wait until its run ends, or cancel it.")
             await asyncio.sleep(BUSY_POLL_S)
 
     async def _play(self, session: SessionRow, run: Run, question: str | None, *, parent: str = "") -> Turn:
@@ -317,7 +319,7 @@ class RunControl:
             newest = await newest_run(self._app_state.store, run.session_id)
             if newest is None or newest.run_id != run.id:
                 raise RequestError(
-                    "The checkpoint at which the run ended is unknown; name one from the session's history.",
+                    "The checkpoint at which the run ended is unknown; specify one from the session's history.",
                     status=422,
                     reason="place-unknown",
                 )
@@ -325,7 +327,7 @@ class RunControl:
         return record.checkpoint
 
     async def _continue_to_form(self, run: RunRow) -> RunRow:
-        """Continue a fork up to the form at which the original run waited."""
+        """Continue a fork up to the form at which the original run was waiting."""
         turn = await self.continue_(run)
         async with aclosing(turn.numbered_events()) as events:
             async for _ in events:
@@ -333,7 +335,7 @@ class RunControl:
         return await self.run(turn.run.envelope.message_id)
 
     async def _find_unstored_question(self, runner: Runner, session: SessionRow) -> str | None:
-        """Return the question of a turn whose process died before it was stored; None if it has been stored."""
+        """Return the question from a turn whose process died before storing it, or None if it has been stored."""
         history: Sequence[Any] = (await runner.state(session.id)).get("history") or []
         questions = [payload for role, payload in history if role == "user"]
         messages = (await self._sessions.messages([session.id]))[session.id]
@@ -343,7 +345,7 @@ class RunControl:
     async def _copy(
         self, session: SessionRow, target: str, name: str, state: Mapping[str, Any], *, is_open: bool
     ) -> SessionRow:
-        """Create a copy of a session with the messages up to the given state."""
+        """Create a copy of a session, with the messages up to the given state."""
         now = self._app_state.now_ms()
         copy = SessionRow(
             id=target,
@@ -375,7 +377,7 @@ class RunControl:
 
 
 def wrap_answers(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Wrap plain values as ``{"value": …}``; a map with a key ``value`` is a plain value as well."""
+    """Wrap plain values as ``{"value": …}``. A map with the key ``value`` is also a plain value."""
     ids = {pause.id for pause in pauses}
     is_by_pause = any(key in ids for key in answers)
     if is_by_pause:
@@ -390,7 +392,7 @@ def _fields(answer: Any) -> Any:
 
 
 def messages_before(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
-    """Return the messages up to the user's ``users``-th one; of an open turn without its answer."""
+    """Return the messages up to the user's ``users``-th one, without the answer if that turn is still open."""
     rows: list[MessageRow] = []
     for row in messages:
         if row.role == "user":
@@ -404,7 +406,7 @@ def messages_before(messages: Sequence[MessageRow], users: int, *, is_open: bool
 
 
 def _place_error(error: CheckpointError) -> Exception:
-    """Distinguish a wrong checkpoint or node named by the client from a failure of the store."""
+    """Distinguish an invalid checkpoint or node specified by the client from a store failure."""
     if isinstance(error, ConflictError) or error.__cause__ is not None:
         return error
     text = str(error).partition(". List them with: ragflow-lg")[0]

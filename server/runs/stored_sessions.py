@@ -1,4 +1,4 @@
-"""Operations on stored sessions, for the command and the server: inspect, fork, abandon, delete."""
+"""Operations on stored sessions for the command and the server: inspect, fork, abandon, delete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE_S = 10.0
 
 
 async def cancel_and_delete(store: Store, session: str, patience_s: float = PATIENCE_S) -> None:
-    """Delete everything stored of a session; a run in progress is cancelled first.
+    """Delete everything stored for a session. A run in progress is cancelled first.
 
     Raises:
         CheckpointError: If the store fails.
@@ -43,14 +43,14 @@ async def cancel_and_delete(store: Store, session: str, patience_s: float = PATI
 
 
 async def newest_run(store: Store, session: str) -> RunRecord | None:
-    """Return the record of the last run of a session, if the store has one."""
+    """Return the record of the last run in a session, if the store has one."""
     async for record in store.runs.of_session(session):
         return record
     return None
 
 
 async def has_session(store: Store, session: str) -> bool:
-    """Check whether the store knows a session."""
+    """Check whether the store contains a session."""
     if await newest_run(store, session) is not None:
         return True
     place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
@@ -58,7 +58,7 @@ async def has_session(store: Store, session: str) -> bool:
 
 
 async def is_interrupted(store: Store, record: RunRecord) -> bool:
-    """Check whether a run was left unfinished by its process; no record says that a process has died."""
+    """Check whether a run was left unfinished by its process. Records do not show that a process has died."""
     return record.status == "running" and not await store.leases.holder(record.session)
 
 
@@ -74,13 +74,13 @@ async def fork_session(
     ids: Ids,
     parent_run: str = "",
 ) -> RunRecord:
-    """Create a session from another one, as it was at a checkpoint or is now.
+    """Create a session from another one, either as it was at a checkpoint or as it is now.
 
     Returns the record of a run that represents the new session.
 
     Raises:
         CheckpointError: If the session or the checkpoint does not exist.
-        ConflictError: If the new session exists already.
+        ConflictError: If the new session already exists.
     """
     canvas = canvas.with_saver(store.saver)
     await fork(canvas, store.saver, session, target, checkpoint, leases=store.leases)
@@ -109,9 +109,9 @@ async def fork_session(
 
 
 async def abandon_turn(store: Store, canvas: CompiledCanvas, session: str, clock: Clock) -> None:
-    """Abandon the turn a session waits in; its next run begins a new turn.
+    """Abandon the turn in which a session is waiting. Its next run begins a new turn.
 
     Raises:
-        ConflictError: If the session does not wait, or is running.
+        ConflictError: If the session is not waiting or is running.
     """
     await abandon(canvas.with_saver(store.saver), session, store, clock)

@@ -1,4 +1,4 @@
-"""Sessions of agents and their turns: started, followed and stored in the database."""
+"""Agent sessions and their turns: starts, follows and stores them in the database."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ COMPILES = 4
 """How many canvases are compiled concurrently, so that a large one does not block the others."""
 
 NAME_CHARS = 250
-"""How much of its first question becomes the name of a session."""
+"""How much of the first question is used as a session's name."""
 
 
 class Turn:
-    """A started run. Its events can be followed; it continues and is stored whether or not they are."""
+    """A run that has been started. Its events can be followed, but it continues and is stored even if they are not."""
 
     def __init__(self, run: Run, turns: Turns) -> None:
         self.run = run
         self._turns = turns
 
     async def events(self) -> AsyncGenerator[WireEvent]:
-        """Yield the events; at their end the turn is stored in the database.
+        """Yield the events. After the last one, the turn is stored in the database.
 
-        Use `contextlib.aclosing` so that a follower that leaves is unregistered immediately.
+        Use `contextlib.aclosing`, so that a follower that leaves is unregistered immediately.
 
         Raises:
             RagflowLgError: If the run was refused or the engine failed.
@@ -61,15 +61,15 @@ class Turn:
                 yield event
 
     def numbered_events(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Yield the events after number ``after``, each with its number; agent records take numbers as well."""
+        """Yield the events after number ``after``, each with its number. Agent records are numbered as well."""
         return self._turns.wire_events(self.run.envelope.message_id, after)
 
 
 class Turns:
-    """The turns of one process, of all tenants."""
+    """All tenants' turns in one process."""
 
     def __init__(self, app_state: AppState, slots: RunSlots | None = None) -> None:
-        """Initialize; every run takes one of the ``slots``. Runs taken over from a dead replica do not wait for one."""
+        """Initialize. Every run uses one of the ``slots``, but runs taken over from a dead replica do not wait."""
         self._app_state = app_state
         self._slots = slots or RunSlots(sys.maxsize)
         self._compiling = asyncio.Semaphore(COMPILES)
@@ -78,7 +78,7 @@ class Turns:
         self._pending_writes: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
-        """Compile a canvas in a thread, so that other requests continue; a cached one is returned at once.
+        """Compile a canvas in a thread, so that other requests can proceed. A cached one is returned immediately.
 
         Raises:
             CompileError: If the canvas has errors.
@@ -90,7 +90,7 @@ class Turns:
             return await asyncio.to_thread(load_canvas, content, settings)
 
     async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:
-        """Return a version of an agent; its draft if no id is given or the version has been deleted.
+        """Return one of an agent's versions, or its draft if no id is given or the version has been deleted.
 
         Raises:
             RequestError: If ``is_released`` is set and no version has been published.
@@ -118,9 +118,9 @@ class Turns:
         exp_user_id: str = "",
         earlier: Sequence[Sequence[str]] = (),
     ) -> tuple[SessionRow, list[MessageRow]]:
-        """Create a session that begins with the ``earlier`` messages, or with the canvas's prologue if it has one.
+        """Create a session that begins with the ``earlier`` messages or with the canvas's prologue, if it has one.
 
-        ``earlier`` are pairs of role and text for display; the request of the first turn passes them to the canvas.
+        ``earlier`` contains pairs of role and text for display. The first turn's request passes them to the canvas.
         """
         now = self._app_state.now_ms()
         session = SessionRow(
@@ -150,7 +150,7 @@ class Turns:
         policy: DisconnectPolicy | None = None,
         version: VersionRow | None = None,
     ) -> Turn:
-        """Begin a turn, or answer what the session waits for. ``version`` is the session's, if already loaded.
+        """Begin a turn, or answer the form the session is waiting at. ``version`` is the session's, if already loaded.
 
         Raises:
             CompileError: If the canvas has errors.
@@ -159,7 +159,7 @@ class Turns:
         return await self.play(agent, session, runner.start(session.id, request), question_text(request), policy)
 
     async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
-        """Return the runner for turns of a session; ``version`` is the session's, if already loaded.
+        """Return the runner for a session's turns. ``version`` is the session's, if already loaded.
 
         Raises:
             CompileError: If the canvas has errors.
@@ -183,9 +183,9 @@ class Turns:
         question: str | None,
         policy: DisconnectPolicy | None = None,
     ) -> Turn:
-        """Play a run of a session. ``question`` is what the user said as readable text, None if nothing.
+        """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
-        ``policy`` defaults to that of the settings.
+        ``policy`` defaults to the one in the settings.
 
         Raises:
             BusyError: If no slot becomes free.
@@ -231,7 +231,7 @@ class Turns:
         previous: str = "",
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start a run that is stored in the database; ``previous`` is that of `RunManager.start`.
+        """Start a run that is stored in the database. ``previous`` is the same as for `RunManager.start`.
 
         Raises:
             StreamError: If the journal refuses the run, or the server is shutting down.
@@ -249,7 +249,7 @@ class Turns:
         await self._app_state.run_manager.start(persisted, policy or self._policy, owner=tenant, previous=previous)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
-        """Return the head of a run of a tenant, wherever it is played; runs of other tenants are unknown.
+        """Return the head of one of a tenant's runs, wherever it is running. Other tenants' runs are unknown.
 
         Raises:
             RunUnknownError: If the tenant has no such run.
@@ -260,7 +260,7 @@ class Turns:
         return head
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
-        """Yield the events of a run after number ``after``, each with its number; see `RunManager.follow`.
+        """Yield a run's events after number ``after``, each with its number; see `RunManager.follow`.
 
         An interrupted run is taken over without its followers noticing.
         """
@@ -276,19 +276,19 @@ class Turns:
                     raise
 
     async def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Yield the events of a run for RAGFlow's clients, as `follow` does but without agent records."""
+        """Yield a run's events for RAGFlow's clients, like `follow` but without agent records."""
         async with aclosing(self.follow(run_id, after)) as events:
             async for number, event in events:
                 if not isinstance(event, AgentRecord):
                     yield number, event
 
     async def cancel(self, session_id: str) -> None:
-        """Stop the turn of a session, wherever it runs."""
+        """Stop a session's turn, wherever it is running."""
         if not self._app_state.run_manager.cancel_session(session_id):
             await self._app_state.store.cancels.request(session_id)
 
     async def drain(self) -> None:
-        """Stop every turn where it can be continued, and wait until all are stored."""
+        """Stop every turn at a point where it can be continued, and wait until all have been stored."""
         await self._app_state.run_manager.drain()
         await asyncio.gather(*self._pending_writes, return_exceptions=True)
 
@@ -300,14 +300,14 @@ class Turns:
 
 
 def opening_message(plan: Plan) -> str:
-    """Return the opening message of a conversational canvas; ``""`` if there is none."""
+    """Return a conversational canvas's opening message, or ``""`` if there is none."""
     params = plan.nodes[plan.entry].params
     prologue = getattr(params, "prologue", None)
     return prologue if isinstance(prologue, str) and getattr(params, "mode", "") == "conversational" else ""
 
 
 def question_text(request: TurnRequest) -> str:
-    """Return what a user said as readable text: the query, or else one line for each field of a form."""
+    """Return the user's input as readable text: the query, or else one line for each field in a form."""
     query = request.get("query")
     if query:
         return to_text(query)

@@ -1,4 +1,4 @@
-"""Settings in the environment: ``RAGFLOW_LG_NAME``, or ``RAGFLOW_LG_SECTION__NAME``, in any case."""
+"""Settings from the environment: ``RAGFLOW_LG_NAME`` or ``RAGFLOW_LG_SECTION__NAME``, case-insensitive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 PREFIX = "RAGFLOW_LG_"
 FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
-"""Names the settings file."""
+"""The variable that contains the path of the settings file."""
 
 MAX_NAME = 80
 
@@ -23,13 +23,13 @@ def unknown_variables(settings: Iterable[str]) -> list[str]:
             continue
         near = get_close_matches((PREFIX + first)[:MAX_NAME], names, n=1, cutoff=0.8)
         rest = variable[len(PREFIX) + len(first) :]
-        hint = f" Did you mean {near[0]}{rest}?" if near else " Unset it, or correct its name."
+        hint = f" Did you mean {near[0]}{rest}?" if near else " Unset it or correct its name."
         problems.append(f"  {variable}: unknown setting.{hint}")
     return problems
 
 
 def variable_name(place: Sequence[str | int]) -> str:
-    """Return the variable that sets a place in the settings or a table around it; ``""`` if none does."""
+    """Return the variable that sets a given setting or an enclosing table, or ``""`` if none does."""
     variables = {name.upper(): name for name in os.environ}
     names = ("__".join([PREFIX + str(place[0]), *map(str, place[1:end])]) for end in range(len(place), 0, -1))
     return next((variables[name.upper()] for name in names if name.upper() in variables), "")

@@ -1,4 +1,4 @@
-"""Base classes and validators of all sections."""
+"""Base classes and validators for all sections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 
 
 class Section(BaseModel):
-    """Refuses unknown settings; its errors show no values."""
+    """Refuses unknown settings. Its errors do not contain values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -29,7 +29,7 @@ class KeySection(Section):
 
 
 def web_address(value: str) -> str:
-    """Return an address without surrounding blanks.
+    """Return an address without surrounding spaces.
 
     Raises:
         ValueError: If it does not begin with ``http://`` or ``https://``.

@@ -1,4 +1,4 @@
-"""The section of the HTTP server."""
+"""The section for the HTTP server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragflow_lg.server.settings.section import Section
 
 
 class OtelSection(Section):
-    """``[otel]``: OpenTelemetry spans, for the command and ``open_runner``. Needs ``ragflow-lg[otel]``."""
+    """``[otel]``: OpenTelemetry spans for the command and ``open_runner``. Requires ``ragflow-lg[otel]``."""
 
     enabled: bool = False
     exporter: str = "otlp_proto_http"
@@ -23,92 +23,92 @@ class OtelSection(Section):
 
 
 class RunSection(Section):
-    """``[run]``: limits of a run."""
+    """``[run]``: limits for a run."""
 
     event_limit: Annotated[int, Field(gt=0)] = 256
-    """How many events may wait for the reader before the nodes have to wait."""
+    """How many events may wait for the reader before nodes have to wait."""
 
 
 class ServerSection(Section):
     """``[server]``: the HTTP server of ``ragflow-lg serve``."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; other addresses than the default may open the server to the network."""
+    """Address to listen on. Addresses other than the default may expose the server to the network."""
     port: Annotated[int, Field(ge=0, le=65535)] = 9380
     """0 uses a free port."""
     database: SecretStr = SecretStr("sqlite:///ragflow-lg-server.db")
     """URL of the database of agents, sessions and keys: ``sqlite:///PATH``, ``postgresql://…``, ``mysql://…`` or
     ``mariadb://…``."""
     compat: Literal["current", "0.24"] = "current"
-    """Response shapes: those of the current RAGFlow, or those up to 0.25.0. A key or the header ``X-RAGFlow-Compat``
-    can override it."""
+    """Response shapes: as in the current RAGFlow, or as in versions up to 0.25.0. A key or the header
+    ``X-RAGFlow-Compat`` can override this."""
     max_body_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
     """Largest request body."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
     files: Path = Path("ragflow-lg-files")
-    """Folder of uploaded files; servers of one database share it."""
+    """Folder for uploaded files, shared by all servers that use the same database."""
     max_files: Annotated[int, Field(ge=0)] = 10_000
-    """How many files a tenant may have."""
+    """Maximum number of files per tenant."""
     max_files_bytes: Annotated[int, Field(ge=0)] = 1024**3
-    """Total size of a tenant's files."""
+    """Maximum total size of a tenant's files."""
     templates: Path | None = None
     """Folder of canvases (``*.json``) offered as templates in addition to the built-in ones."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
-    """How long, at shutdown, runs may take to their next step and responses to be sent."""
+    """How long, at shutdown, to wait for runs to reach their next step and for responses to be sent."""
     journal: SecretStr = SecretStr("")
     """URL of the event journal, from which clients can resume: ``redis://…`` for all replicas, ``memory://`` for this
-    process. Default: the Redis of the checkpoints, or memory if they are not in Redis."""
+    process. Default: the Redis server used for checkpoints, or memory if they are not in Redis."""
     events_kept_s: Annotated[float, Field(gt=0, le=86400)] = 300.0
-    """How long the events of a finished run are stored."""
+    """How long a finished run's events are stored."""
     on_disconnect: Annotated[str, Field(pattern=r"^(continue|cancel|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$")] = "continue"
     """What happens to a run without followers: ``continue``, ``cancel`` or ``grace:SECONDS``. Requests can override it.
     """
     busy_s: Annotated[float, Field(ge=0, le=60)] = 2.0
-    """How long a turn waits for the previous one of its session: some clients send the next request slightly too early.
+    """How long a turn waits for the previous one in its session, since some clients send the next request too early.
     """
     heartbeat_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
-    """After this time without an event a stream gets a comment, for proxies; 0 for none."""
+    """After this time without an event, a comment is sent so that proxies do not close the stream; 0 for never."""
     replica_silence_s: Annotated[float, Field(ge=0.3, le=3600)] = 15.0
-    """A replica silent for this long counts as dead, and others continue its runs."""
+    """A replica that has been silent for this long is considered dead, and others continue its runs."""
     header_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """How long a client may take to send the request headers."""
     body_timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
-    """How long it may take to send the body."""
+    """How long a client may take to send the body."""
     max_header_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = 32 * 1024
-    """Largest size of all request headers."""
+    """Maximum total size of the request headers."""
     webhook_sessions: Annotated[int, Field(ge=0)] = 10_000
-    """About how many sessions of webhook calls an agent keeps; the oldest are deleted. 0 keeps all."""
+    """About how many webhook call sessions are kept per agent; the oldest are deleted. 0 keeps all."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose ``X-Forwarded-For`` names the client; ``*`` for all."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0
-    """How many requests per minute a key may make; 0 for no limit."""
+    """Maximum number of requests per minute for each key; 0 for no limit."""
     requests_per_minute_address: Annotated[int, Field(ge=0)] = 0
-    """The same limit for an address, whatever its keys."""
+    """The same limit for each IP address, regardless of keys."""
     max_runs: Annotated[int, Field(gt=0)] = 1000
-    """How many runs this process plays concurrently."""
+    """Maximum number of concurrent runs in this process."""
     max_runs_tenant: Annotated[int, Field(ge=0)] = 0
-    """How many of them may belong to one tenant; 0 for all."""
+    """How many of them may belong to the same tenant; 0 for all."""
     max_waiting_runs: Annotated[int, Field(ge=0)] = 1000
     """How many more runs may wait for a slot."""
     run_wait_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """How long a run waits for a slot before it is refused."""
     metrics: Literal["off", "key", "port"] = "off"
-    """Who may read ``/metrics``: nobody, clients with ``metrics_key``, or clients that reach ``metrics_port``."""
+    """Who can read ``/metrics``: nobody, clients with ``metrics_key``, or clients that can reach ``metrics_port``."""
     metrics_key: SecretStr = SecretStr("")
-    """The bearer token of the collector."""
+    """The collector's bearer token."""
     metrics_host: str = "127.0.0.1"
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9390
-    """Where metrics are read without a key; 0 uses a free port."""
+    """The port on which metrics can be read without a key; 0 uses a free port."""
     log_format: Literal["text", "json"] = "text"
-    """Format of the log on standard error."""
+    """Format of the log written to standard error."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """Lowest level that is logged; ``info`` logs every request."""
     audit: Path | None = None
-    """File of the audit log, as JSON Lines: who created, changed and deleted what, and who was refused."""
+    """File for the audit log, in JSON Lines format: who created, changed and deleted what, and who was refused."""
 
     @model_validator(mode="after")
     def _has_a_key(self) -> ServerSection:
         if self.metrics == "key" and len(self.metrics_key.get_secret_value()) < 16:
-            raise ValueError('metrics = "key" needs a metrics_key of 16 characters or more')
+            raise ValueError('metrics = "key" requires a metrics_key of at least 16 characters')
         return self

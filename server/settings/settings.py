@@ -1,4 +1,4 @@
-"""All settings, and their conversion to the settings of other packages."""
+"""All settings, and their conversion to other packages' settings."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from ragflow_lg.services.tool_server import ToolSettings
 
 
 class Settings(BaseSettings):
-    """All settings. Keys are `SecretStr`: neither ``repr`` nor an error shows them."""
+    """All settings. Keys are `SecretStr`, so that neither ``repr`` nor errors show them."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
     )
 
     default_model: str = "demo"
-    """``llm_id`` for nodes that name no model; ``demo`` is a scripted model that needs no key."""
+    """``llm_id`` for nodes that do not specify a model. ``demo`` is a scripted model that needs no key."""
     checkpoints: str = "sqlite:///ragflow-lg.db"
     """URL of the session store: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
     checkpoint_prefix: str = ""
-    """Prefix of this deployment's keys, if several share a Redis server."""
+    """Prefix for this deployment's keys, if several deployments share a Redis server."""
     checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
-    """How long Redis stores an unused session; must exceed the longest wait for an answer."""
+    """How long Redis keeps an unused session. Must exceed the longest wait for an answer."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
@@ -50,7 +50,7 @@ class Settings(BaseSettings):
     run: RunSection = RunSection()
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
-    """Canvases that others may run, by name. Paths in a file are relative to its folder."""
+    """Canvases that others can run, by name. Paths in a file are relative to its folder."""
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
 
@@ -63,18 +63,18 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment override the file, whose content is passed as arguments."""
+        """Let the environment override the file, whose contents are passed as arguments."""
         return env_settings, init_settings
 
     @property
     def http_settings(self) -> HttpSettings:
-        """The settings of the HTTP client."""
+        """The settings for the HTTP client."""
         http = self.http
         return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes, http.concurrency)
 
     @property
     def tool_settings(self) -> ToolSettings:
-        """The settings of the tools."""
+        """The settings for the tools."""
         keys = {name.lower(): section.key() for name, section in self.tools.items()}
         return ToolSettings(
             {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
@@ -83,12 +83,12 @@ class Settings(BaseSettings):
 
     @property
     def permits(self) -> ToolPermits:
-        """Which tools agents may call."""
+        """Which tools agents are allowed to call."""
         return ToolPermits(self.agents.allow_tools, self.agents.deny_tools)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All keys and passwords, to be redacted from anything that is written."""
+        """All keys and passwords, which are redacted from all output."""
         models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
         keys = (section.key() for section in (*models, *self.tools.values(), self.knowledge))
         secrets = [key.get_secret_value() for key in keys if key is not None]
@@ -99,12 +99,12 @@ class Settings(BaseSettings):
 
     @property
     def default_embedding(self) -> str:
-        """The ID of the embedding model for new datasets, ``""`` for the stand-in."""
+        """The ID of the embedding model for new datasets, or ``""`` for the stand-in."""
         only = next(iter(self.embeddings)) if len(self.embeddings) == 1 else ""
         return self.knowledge.embedding or only
 
     def embedding_settings(self) -> dict[str, EmbeddingSettings]:
-        """Return the settings of the embedding models by id."""
+        """Return the settings for the embedding models, by id."""
         settings: dict[str, EmbeddingSettings] = {}
         for id_, section in self.embeddings.items():
             key = section.key()
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
         return settings
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:
-        """Return the settings of the MCP servers by id."""
+        """Return the settings for the MCP servers, by id."""
         settings: dict[str, McpServerSettings] = {}
         for id_, section in self.mcp.items():
             variables = {name: os.environ.get(variable, "") for name, variable in section.variables_env.items()}
@@ -141,7 +141,7 @@ class Settings(BaseSettings):
         return settings
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
-        """Return the settings of the chat models; ``override_model`` replaces every model of a canvas."""
+        """Return the settings for the chat models. ``override_model`` replaces every model in a canvas."""
         return ChatModelSettings(
             default_model=self.default_model,
             override_model=override_model,

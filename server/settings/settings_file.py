@@ -1,4 +1,4 @@
-"""Loading the settings from file and environment, and reporting what is wrong in them."""
+"""Loads the settings from a file and the environment, and reports any problems in them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def load_settings(path: Path | None = None) -> Settings:
     """Load the settings.
 
     Raises:
-        SettingsError: If the file is missing or is not TOML (names file and line), or if a setting is unknown or has a
-            wrong value (names the setting, never the value).
+        SettingsError: If the file is missing or is not TOML (the message gives the file and line), or if a setting is
+            unknown or invalid (the message gives the setting, but never its value).
     """
     file = _find(path)
     values = _read(file) if file is not None else {}
@@ -51,7 +51,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def _from_folder(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make the paths of canvases relative to the folder of the file that names them."""
+    """Make canvas paths relative to the folder of the file that contains them."""
     canvases = values.get("canvases")
     if not isinstance(canvases, dict):
         return {}
@@ -75,7 +75,7 @@ def _find(path: Path | None) -> Path | None:
 
 
 def _home(path: Path) -> Path:
-    """Expand ``~``; if the user has no home, return the path unchanged."""
+    """Expand ``~``. If the user has no home directory, return the path unchanged."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -98,7 +98,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _unreadable(error: pydantic_settings.SettingsError) -> str:
-    """Name the variable that should contain a list or table as JSON, without its value."""
+    """Report which variable should contain a list or table as JSON, without showing its value."""
     field = _FIELD.search(str(error))
     variable = variable_name([field[1]]) if field else ""
     return f"{variable} is not valid JSON, which lists and tables require." if variable else f"{error}."
@@ -114,7 +114,7 @@ def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
 
 
 def _valid_names(place: tuple[int | str, ...]) -> list[str]:
-    """Return the valid names in the section of an unknown setting."""
+    """Return the valid names in an unknown setting's section."""
     sections: dict[int | str, type[BaseModel]] = {
         "providers": ProviderSection,
         "models": ModelSection,

@@ -1,6 +1,6 @@
-"""Runs that outlive their connections: journals of events, and streams that clients can leave and resume.
+"""Runs that outlive their connections: event journals, and streams that clients can leave and resume.
 
-May import ``checkpoints``, ``base``, ``component``, ``services`` and ``wire``; nothing else of the server.
+May import ``checkpoints``, ``base``, ``component``, ``services`` and ``wire``, but nothing else from the server.
 """
 
 from ragflow_lg.server.streaming.disconnect_policy import (

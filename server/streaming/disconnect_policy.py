@@ -1,4 +1,4 @@
-"""What happens to a run when its last follower leaves."""
+"""Disconnect policies, which determine what happens to a run when its last follower leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 class DisconnectPolicy(Struct, frozen=True):
     """How long a run continues without followers before it is cancelled.
 
-    ``grace_s`` is 0 to cancel at once and infinite to run to the end.
+    A ``grace_s`` of 0 cancels the run immediately; an infinite one lets it run to the end.
     """
 
     grace_s: float
@@ -29,7 +29,7 @@ class DisconnectPolicy(Struct, frozen=True):
 CANCEL = DisconnectPolicy(0.0)
 CONTINUE = DisconnectPolicy(math.inf)
 DEFAULT_POLICY = DisconnectPolicy(30.0)
-"""Long enough for a browser or a proxy to reconnect, short enough not to pay long for answers that nobody reads."""
+"""Long enough for browsers and proxies to reconnect, but short enough not to waste money on unread answers."""
 
 
 def parse_policy(text: str) -> DisconnectPolicy:

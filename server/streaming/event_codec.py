@@ -1,4 +1,4 @@
-"""Run events as JSON and back: ``[name, fields]``."""
+"""Converts run events to JSON, ``[name, fields]``, and back."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ragflow_lg.wire.wire_events import (
 )
 
 _FIELDS = frozenset({"first", "is_retryable", "limit_s", "node", "problems", "retry_after_s", "target"})
-"""The error attributes that are stored; all are plain JSON."""
+"""The error attributes that are stored. All are plain JSON."""
 
 
 class StoredError(Struct, frozen=True):
-    """An error: the ``code`` of its class, its text and its attributes."""
+    """An error: its class's ``code``, its text and its attributes."""
 
     code: str
     text: str
@@ -41,9 +41,9 @@ def store_error(error: RagflowLgError) -> StoredError:
 
 
 def revive_error(stored: StoredError) -> RagflowLgError:
-    """Rebuild the error with its class, text and attributes; an unknown code becomes a RunError."""
+    """Rebuild the error with its class, text and attributes. An unknown code becomes a RunError."""
     kind = next((kind for kind in _iter_subclasses(RagflowLgError) if kind.code == stored.code), RunError)
-    # Bypass __init__, as pickling does: constructors take other arguments than the text.
+    # Bypass __init__, as pickling does, because constructors accept arguments other than the text.
     error: Any = kind.__new__(kind, stored.text)
     Exception.__init__(error, stored.text)
     fields = {key: value for key, value in stored.fields.items() if key in _FIELDS}
@@ -58,23 +58,23 @@ def _iter_subclasses(base: type[RagflowLgError]) -> Iterator[type[RagflowLgError
 
 
 StreamEvent: TypeAlias = WireEvent | AgentRecord
-"""What followers of a run receive."""
+"""The items that a run's followers receive."""
 
 
 class RunEnd(Struct, frozen=True):
-    """The last entry of a run: how it ended. ``status`` is that of `ragflow_lg.runs.run.Run`.
+    """A run's last entry, which says how it ended. ``status`` is the same as in `ragflow_lg.runs.run.Run`.
 
-    After the end of an interrupted run more entries may follow, written by the run manager that continues the run.
+    If the run was interrupted, more entries may follow, written by the run manager that continues it.
     """
 
     status: str
     error: StoredError | None = None
     player: str = ""
-    """The run manager that played the run up to this entry."""
+    """The run manager that executed the run up to this entry."""
 
     @property
     def is_interruption(self) -> bool:
-        """Whether another run manager may continue the run."""
+        """Whether another run manager can continue the run."""
         return self.error is not None and self.error.code == RunInterruptedError.code
 
     event = "end"
@@ -104,10 +104,10 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_null)
 
 
 def to_json_bytes(value: Any) -> bytes:
-    """Encode as one line of UTF-8 JSON; values without a JSON form become null.
+    """Encode a value as one line of UTF-8 JSON. Values without a JSON form become null.
 
-    A text with an unpaired surrogate is written with escapes: a model's answer may be cut inside an emoji, and a client
-    that joins the pieces restores it.
+    Text with an unpaired surrogate is written with escapes: a model's answer may be split inside an emoji, and clients
+    that join the pieces restore it.
     """
     try:
         return _ENCODER.encode(value)
@@ -116,7 +116,7 @@ def to_json_bytes(value: Any) -> bytes:
 
 
 def encode_entry(entry: StreamEvent | RunEnd) -> bytes:
-    """Encode an event or the end of a run."""
+    """Encode an event or a run's end."""
     return to_json_bytes((entry.event, entry))
 
 
@@ -124,7 +124,7 @@ def decode_entry(data: bytes) -> StreamEvent | RunEnd:
     """Decode what `encode_entry` wrote into equal values; no other types are created.
 
     Raises:
-        StreamError: If the data has another form.
+        StreamError: If the data has a different form.
     """
     try:
         return _decode(data)

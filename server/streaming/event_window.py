@@ -1,4 +1,4 @@
-"""Bounded windows of consecutive entries: the newest ones of a stream."""
+"""Bounded windows of consecutive entries, which contain a stream's newest ones."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from msgspec import Struct
 
 
 class Entry(NamedTuple):
-    """One entry of a journal. ``id`` counts from 1 in each run."""
+    """One entry in a journal. ``id`` counts from 1 in each run."""
 
     id: int
     data: bytes
 
 
 class Bounds(Struct, frozen=True):
-    """Upper limits of a window, which always keeps at least one entry."""
+    """Upper limits for a window, which always keeps at least one entry."""
 
     entries: int
     bytes: int
 
 
 PAGE = Bounds(64, 64 * 1024)
-"""Largest page a follower receives, and therefore all that a slow follower holds."""
+"""Maximum page size for followers, and therefore also the most that a slow follower keeps in memory."""
 
 
 class Extent:
-    """Which entries of a stream fit its bounds, when the entries themselves are stored elsewhere."""
+    """Determines which entries in a stream are within its bounds when the entries themselves are stored elsewhere."""
 
     def __init__(self, bounds: Bounds, last: int = 0, count: int = 0) -> None:
-        """Start with ``count`` stored entries up to ``last``. Their sizes are unknown and count as 0."""
+        """Start with ``count`` stored entries up to ``last``. Their sizes are unknown and counted as 0."""
         self._bounds = bounds
         self._sizes: deque[int] = deque([0] * count)
         self._bytes = 0
         self.last = last
-        """Id of the newest entry."""
+        """The newest entry's id."""
 
     @property
     def first(self) -> int:
-        """Id of the oldest entry that fits; the newest always fits."""
+        """Id of the oldest entry within the bounds. The newest one always is."""
         return self.last - len(self._sizes) + 1
 
     def add(self, size: int) -> None:
@@ -54,24 +54,24 @@ class Extent:
 
 
 class Window:
-    """The newest entries of a stream within the bounds."""
+    """A stream's newest entries within the bounds."""
 
     def __init__(self, bounds: Bounds, last: int = 0) -> None:
-        """Start empty; ``last`` is the id of the newest entry before the window."""
+        """Start empty. ``last`` is the id of the newest entry before the window."""
         self._bounds = bounds
         self._entries: deque[Entry] = deque()
         self.last: int = last
-        """Id of the newest entry."""
+        """The newest entry's id."""
         self.bytes = 0
-        """Size of all data in the window."""
+        """Total size of the data in the window."""
 
     @property
     def first(self) -> int:
-        """Id of the oldest entry in the window; ``last + 1`` if it is empty."""
+        """Id of the oldest entry in the window, or ``last + 1`` if it is empty."""
         return self._entries[0].id if self._entries else self.last + 1
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Add newer entries. Known ids are skipped; a gap in the ids drops everything older."""
+        """Add newer entries. Known ids are skipped. If there is a gap in the ids, everything older is dropped."""
         for entry in entries:
             if entry.id <= self.last:
                 continue
@@ -86,7 +86,7 @@ class Window:
                 return
 
     def drop(self) -> int:
-        """Drop the oldest entry unless it is the only one; return its size, or 0."""
+        """Drop the oldest entry unless it is the only one. Return its size, or 0."""
         if len(self._entries) < 2:
             return 0
         size = len(self._entries.popleft().data)
@@ -94,7 +94,7 @@ class Window:
         return size
 
     def page(self, after: int) -> list[Entry] | None:
-        """Return up to one `PAGE` of the entries after ``after``; None if some of them have been dropped."""
+        """Return up to one `PAGE` of entries after ``after``, or None if some of them have been dropped."""
         if after >= self.last:
             return []
         if after + 1 < self.first:
@@ -103,7 +103,7 @@ class Window:
 
 
 def first_page(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the first entries up to one `PAGE`, but at least one if there is any."""
+    """Return the first entries, up to one `PAGE`, but at least one if there are any."""
     page: list[Entry] = []
     size = 0
     for entry in entries:

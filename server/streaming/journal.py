@@ -1,4 +1,4 @@
-"""Journals: where the events of runs are stored so that they can be read again, in this process and in others."""
+"""Journals, which store run events so that they can be read again, in this process and in others."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ragflow_lg.wire.wire_events import Envelope
 
 
 class Bell(asyncio.Event):
-    """A notification that fires once, for all who wait for it."""
+    """A notification that fires once, for everything waiting for it."""
 
     is_news = False
-    """Whether it fired because of new entries, and not because of a quiet period."""
+    """Whether it fired because of new entries rather than a quiet period."""
 
 
 class Feed:
-    """A window with a bell that rings after every addition, or after ``quiet_s`` without one.
+    """A window with a bell that rings after every addition, or after ``quiet_s`` without any.
 
     All readers share one timer, since there may be many.
     """
@@ -31,16 +31,16 @@ class Feed:
         self.readers = 0
         self.is_dropped = False
         self.bell = Bell()
-        """The bell that rings next; fetch it before looking at the window."""
+        """The bell that rings next. Get it before looking at the window."""
         self._quiet_s = quiet_s
         self._timer: asyncio.TimerHandle | None = None
 
     def ring(self) -> None:
-        """Wake all waiting readers: there are new entries."""
+        """Wake all waiting readers because there are new entries."""
         self._ring(True)
 
     async def wait_for(self, bell: Bell) -> bool:
-        """Wait for a bell; return whether there are new entries. Without any it rings within ``quiet_s``."""
+        """Wait for a bell. Return whether there are new entries; if there are none, it rings within ``quiet_s``."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self._ring_quietly)
         await bell.wait()
@@ -57,23 +57,23 @@ class Feed:
 
 
 MAX_RUN = Bounds(20_000, 16 * 1024 * 1024)
-"""Limits of one run, far above what a turn usually produces."""
+"""Limits for one run, far above what a turn usually produces."""
 
 RETENTION_S = 300.0
-"""How long the events of a finished run are stored."""
+"""How long a finished run's events are stored."""
 
 QUIET_S = 5.0
 """How long a reader waits before it receives an empty page."""
 
 
 class RunHead(Struct, frozen=True):
-    """What is known of a run before its first event."""
+    """The data known about a run before its first event."""
 
     envelope: Envelope
     player: str
-    """Id of the run manager that plays it."""
+    """Id of the run manager executing the run."""
     owner: str = ""
-    """Who may follow the run, as passed to `RunManager.start`; stored, not interpreted."""
+    """Who can follow the run, as passed to `RunManager.start`. Stored without being interpreted."""
 
     @property
     def run_id(self) -> str:
@@ -82,9 +82,9 @@ class RunHead(Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """Events of runs, each stored as one entry of bytes and numbered from 1 in each run.
+    """Run events, each stored as a bytes entry. Entries are numbered from 1 in each run.
 
-    One run manager writes the entries of a run, in order. A journal is bounded: the oldest entries of a long run are
+    A run's entries are written in order by one run manager. A journal is bounded: a long run's oldest entries are
     dropped, and a finished run is removed after `retention_s`. All methods raise StreamError if the journal fails.
     """
 
@@ -94,43 +94,43 @@ class Journal(Protocol):
         ...
 
     async def begin(self, head: RunHead) -> None:
-        """Create the stream of a run."""
+        """Create a run's stream."""
         ...
 
     async def claim(self, head: RunHead, previous: str) -> bool:
-        """Make ``head.player`` the player of a run whose player ``previous`` has stopped, after its newest entry.
+        """Make ``head.player`` the run manager for a run, after its newest entry, because ``previous`` has stopped.
 
         Returns False if another run manager claimed it first.
         """
         ...
 
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
-        """Add entries; ``is_last`` closes the run. Returns once every reader can see them."""
+        """Add entries. ``is_last`` closes the run. Returns once every reader can see them."""
         ...
 
     async def head(self, run_id: str) -> RunHead | None:
-        """Return the head of a run, or None if it is unknown."""
+        """Return a run's head, or None if the run is unknown."""
         ...
 
     async def tail(self, run_id: str) -> Entry | None:
-        """Return the newest entry of a run, or None if it has none."""
+        """Return a run's newest entry, or None if it has no entries."""
         ...
 
     def read(self, run_id: str, after: int) -> AsyncGenerator[Sequence[Entry]]:
-        """Yield the entries after ``after`` page by page and wait for more; an empty page reports a quiet period.
+        """Yield the entries after ``after`` page by page and wait for more. An empty page means a quiet period.
 
-        It does not end by itself.
+        The iterator never ends by itself.
 
         Raises:
             StreamGapError: If entries after ``after`` have been dropped.
-            RunUnknownError: If the run has been removed meanwhile.
+            RunUnknownError: If the run has been removed in the meantime.
         """
         ...
 
     async def heartbeat(self, player: str, own_runs: Collection[str], followed_runs: Collection[str]) -> None:
-        """Report that a run manager is alive, which runs it plays, and which runs of others it has followers of.
+        """Report that a run manager is alive, which runs it is executing, and which others' runs it has followers for.
 
-        A report is valid for `alive_s`; repeat it well within that time.
+        A report is valid for `alive_s`. Repeat it well within that time.
         """
         ...
 
@@ -139,11 +139,11 @@ class Journal(Protocol):
         ...
 
     async def is_followed(self, run_id: str) -> bool:
-        """Check whether a run manager other than the run's player has, or recently had, followers of it."""
+        """Check whether a run manager other than the run's own has, or recently had, followers for the run."""
         ...
 
     async def aclose(self) -> None:
-        """Release all resources; nothing can be read afterwards."""
+        """Release all resources. Nothing can be read afterwards."""
         ...
 
 
@@ -157,8 +157,8 @@ def gap_error(run_id: str, after: int, first: int) -> StreamGapError:
 
 
 def unknown_run(run_id: str, retention_s: float) -> RunUnknownError:
-    """Build the error for a run without events."""
+    """Build the error for a run that has no events."""
     return RunUnknownError(
-        f"There are no events of a run {run_id[:64]!r}: the id is wrong, or the run ended more than "
+        f"There are no events for run {run_id[:64]!r}: the id is wrong, or the run ended more than "
         f"{retention_s:g} s ago and its events have been deleted."
     )

@@ -17,13 +17,13 @@ class _Run(Feed):
         super().__init__(Window(bounds), quiet_s)
         self.head = head
         self.end_s = 0.0
-        """When it ended, by the clock; 0 while it runs."""
+        """When the run ended, by the clock; 0 while it is running."""
 
 
 class MemoryJournal:
-    """Journal of a single process, lost when it ends. All runs together hold no more than ``max_bytes`` of data.
+    """A journal for a single process, lost when the process ends. It contains at most ``max_bytes`` of data in total.
 
-    Above that limit the runs that finished first are removed first, then the oldest events of the run that writes.
+    Above that limit, the runs that finished first are removed first, followed by the writing run's oldest events.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class MemoryJournal:
         quiet_s: float = QUIET_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Initialize an empty journal; ``quiet_s`` is how long a reader waits before it receives an empty page."""
+        """Initialize an empty journal. ``quiet_s`` is how long a reader waits before it receives an empty page."""
         self._max_run = max_run
         self._max_bytes = max_bytes
         self._retention_s = retention_s
@@ -45,7 +45,7 @@ class MemoryJournal:
         self._finished_runs: dict[str, _Run] = {}
         """The finished runs, in the order in which they ended."""
         self.bytes = 0
-        """Size of all stored data."""
+        """Total size of the stored data."""
 
     @property
     def retention_s(self) -> float:
@@ -53,13 +53,13 @@ class MemoryJournal:
         return self._retention_s
 
     async def begin(self, head: RunHead) -> None:
-        """Create the stream of a run."""
+        """Create a run's stream."""
         if head.run_id in self._runs:
-            raise StreamError(f"Run {head.run_id} exists already.")
+            raise StreamError(f"Run {head.run_id} already exists.")
         self._runs[head.run_id] = _Run(head, self._max_run, self._quiet_s)
 
     async def claim(self, head: RunHead, previous: str) -> bool:
-        """Return False: no other process can have started a run."""
+        """Return False, since no other process can have started a run."""
         return False
 
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
@@ -76,7 +76,7 @@ class MemoryJournal:
         run.ring()
 
     async def head(self, run_id: str) -> RunHead | None:
-        """Return the head of a run."""
+        """Return a run's head."""
         run = self._runs.get(run_id)
         return run.head if run is not None else None
 
@@ -111,11 +111,11 @@ class MemoryJournal:
             self._forget(run_id)
 
     async def is_alive(self, player: str) -> bool:
-        """Return False: no other process writes here."""
+        """Return False, since no other process writes here."""
         return False
 
     async def is_followed(self, run_id: str) -> bool:
-        """Return False: no other process reads here."""
+        """Return False, since no other process reads here."""
         return False
 
     async def aclose(self) -> None:

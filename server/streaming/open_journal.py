@@ -1,4 +1,4 @@
-"""Opening the journal that a URL names."""
+"""Opens the journal at a URL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragflow_lg.server.streaming.journal import MAX_RUN, RETENTION_S, Journal
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 
 TIMEOUT_S = 3.0
-"""Timeout of one Redis command; longer than the journal's own blocking reads."""
+"""Timeout for one Redis command; longer than the journal's own blocking reads."""
 ALIVE_S = 15.0
 
 
@@ -21,18 +21,18 @@ ALIVE_S = 15.0
 async def open_journal(
     url: str, *, prefix: str = "", max_run: Bounds = MAX_RUN, retention_s: float = RETENTION_S, alive_s: float = ALIVE_S
 ) -> AsyncGenerator[Journal]:
-    """Open a journal: in Redis for a Redis URL, shared by all replicas; otherwise in this process's memory.
+    """Open a journal: for a Redis URL in Redis, shared by all replicas; otherwise in this process's memory.
 
     Args:
-        url: URL of the session store, or of the journal.
-        prefix: Prefix of all keys, to separate deployments on one Redis.
-        max_run: Limits of what is stored of one run.
-        retention_s: How long the events of a finished run are stored.
-        alive_s: How long a replica counts as alive after its last report.
+        url: URL of the session store or the journal.
+        prefix: Prefix for all keys, to separate deployments on one Redis server.
+        max_run: Limits on the data stored for one run.
+        retention_s: How long a finished run's events are stored.
+        alive_s: How long a replica is considered alive after its last report.
 
     Raises:
-        CheckpointError: If the URL names no store.
-        StreamError: If the extra for Redis is not installed.
+        CheckpointError: If the URL is not a store URL.
+        StreamError: If the Redis extra is not installed.
     """
     if store_kind(url) != "redis":
         journal: Journal = MemoryJournal(max_run, retention_s=retention_s, quiet_s=alive_s / 3)
@@ -50,7 +50,7 @@ async def open_journal(
     from ragflow_lg.checkpoints.redis.redis_url import create_client
     from ragflow_lg.server.streaming.redis_journal import RedisJournal
 
-    # The journal retries itself: it waits longer and knows which commands may be repeated.
+    # The journal itself retries: it waits longer and knows which commands may be repeated.
     retry = Retry(NoBackoff(), 0)
     client = create_client(
         url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry

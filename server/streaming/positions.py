@@ -1,4 +1,4 @@
-"""Positions in event streams: from where a client wants to continue."""
+"""Positions in event streams from which clients want to continue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ MAX_DIGITS = 15
 
 
 def parse_event_number(last_event_id: str | None = None, first_event: str | None = None) -> int:
-    """Return the number of the event after which to read, 0 for all.
+    """Return the number of the event after which to read, or 0 to read all events.
 
     ``last_event_id`` is the header ``Last-Event-ID``, the last event received; ``first_event`` is ``?from=``, the first
     one wanted. A browser that reconnects repeats the URL and adds the header, so the header takes precedence.
 
     Raises:
-        StreamPositionError: If it is not a whole number.
+        StreamPositionError: If a value is not a whole number.
 
     >>> parse_event_number("7"), parse_event_number(None, "7"), parse_event_number("9", "1"), parse_event_number("")
     (7, 6, 9, 0)
@@ -27,7 +27,7 @@ def parse_event_number(last_event_id: str | None = None, first_event: str | None
 
 
 def event_id(run_id: str, number: int) -> str:
-    """Return an event id that names the run as well, so that a client can resume with the id alone.
+    """Return an event id that also contains the run, so that a client can resume with only the id.
 
     >>> event_id("5f0c", 7)
     '5f0c:7'
@@ -38,12 +38,12 @@ def event_id(run_id: str, number: int) -> str:
 def parse_event_position(
     last_event_id: str | None, first_event: str | None = None, run_id: str = ""
 ) -> tuple[str, int]:
-    """Return the run and the number of the event after which to read; the run is empty if none is named.
+    """Return the run and the number of the event after which to read. The run is empty if none is specified.
 
-    A ``Last-Event-ID`` may contain run and number, as `event_id` formats them; a plain number refers to ``run_id``.
+    A ``Last-Event-ID`` may contain a run and a number, as formatted by `event_id`. A plain number refers to ``run_id``.
 
     Raises:
-        StreamPositionError: If it is not a position, or a number comes without a run.
+        StreamPositionError: If it is not a position, or a number is given without a run.
 
     >>> parse_event_position("5f0c:7"), parse_event_position(None, "3", "5f0c"), parse_event_position(None)
     (('5f0c', 7), ('5f0c', 2), ('', 0))

@@ -1,7 +1,7 @@
 """A journal in Redis Streams, readable by every replica.
 
 An entry's id in its stream is ``NUMBER-0``. Redis therefore refuses an entry that is sent again because the reply was
-lost, and a reader that returns continues after the last number it has seen: nothing is lost and nothing repeated.
+lost, and a returning reader continues after the last number it has seen, so that nothing is lost or repeated.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ragflow_lg.server.streaming.journal import MAX_RUN, QUIET_S, RETENTION_S, F
 from ragflow_lg.server.streaming.redis_tail import RedisTail, parse_entry
 
 RECENT = Bounds(512, 256 * 1024)
-"""What a process caches of each run that it plays or has followers of; slower readers read from Redis."""
+"""The entries that a process caches for each run it executes or has followers for. Slower readers use Redis."""
 
 ALIVE_S = 15.0
 PATIENCE_S = 5.0
-"""How long new events wait for a Redis that does not answer."""
+"""How long new events wait for a Redis server that does not respond."""
 ASK_S = 3.0
-"""How long all other commands wait: a client is waiting for the reply."""
+"""How long all other commands wait, since a client is waiting for the reply."""
 MAX_CONNECTIONS = 16
 _PASSING = (RedisConnectionError, RedisTimeoutError, OSError)
 _SEND = """
@@ -47,7 +47,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
 return 1
 """
-"""Add entries atomically unless another run manager plays the run by now. Entries that Redis has already are skipped.
+"""Adds entries atomically, unless another run manager has taken over the run. Entries already in Redis are skipped.
 """
 
 _HEAD = msgspec.json.Decoder(RunHead)
@@ -56,9 +56,9 @@ logger = logging.getLogger(__name__)
 
 
 class RedisJournal:
-    """Journal with one stream per run, ``{prefix}agent:events:{run}``, and keys for its head, player and followers.
+    """A journal with one stream per run, ``{prefix}agent:events:{run}``, and keys for its head, player and followers.
 
-    While Redis does not answer, new events wait up to ``patience_s`` and other commands up to ``ask_s``, then fail.
+    While Redis does not respond, new events wait up to ``patience_s`` and other commands up to ``ask_s``, then fail.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class RedisJournal:
         """Initialize the journal.
 
         Args:
-            client: Returns bytes; the caller closes it.
-            prefix: Prefix of all keys.
-            max_run: Limits of what is stored of one run.
-            retention_s: How long the events of a finished run are stored.
-            alive_s: How long a run manager counts as alive after a report.
+            client: A client that returns bytes. The caller closes it.
+            prefix: Prefix for all keys.
+            max_run: Limits on the data stored for one run.
+            retention_s: How long a finished run's events are stored.
+            alive_s: How long a run manager is considered alive after a report.
             patience_s: How long new events wait for Redis.
             ask_s: How long other commands wait for Redis.
             quiet_s: How long a reader waits before it receives an empty page.
@@ -96,9 +96,9 @@ class RedisJournal:
         self._quiet_s = quiet_s
         self._feeds: dict[str, Feed] = {}
         self._writing: dict[str, Extent] = {}
-        """The extent of the streams of our own runs."""
+        """The extents of our own runs' streams."""
         self._players: dict[str, str] = {}
-        """The run managers that play our own runs, by run."""
+        """The run managers executing our own runs, by run."""
         self._at_once = asyncio.Semaphore(MAX_CONNECTIONS)
         self._tail = RedisTail(client, self._stream_key)
 
@@ -108,8 +108,8 @@ class RedisJournal:
         return self._retention_s
 
     async def begin(self, head: RunHead) -> None:
-        """Create the stream of a run."""
-        # No NX: if the reply is lost, the same command is sent again.
+        """Create a run's stream."""
+        # NX is not used because the same command is sent again if the reply is lost.
         await self._ask(
             lambda: self._client.set(self._head_key(head.run_id), msgspec.json.encode(head), px=self._ttl_ms)
         )
@@ -122,7 +122,7 @@ class RedisJournal:
         await self._ask(lambda: self._client.set(key, head.player, nx=True, px=self._ttl_ms))
         if await self._ask(lambda: self._client.get(key)) != head.player.encode():
             return False
-        # Write the head first: from now on the previous player, should it resume, can add nothing.
+        # Write the head first, so that from now on the previous run manager cannot add entries if it resumes.
         await self._ask(lambda: self._client.set(self._head_key(run_id), msgspec.json.encode(head), px=self._ttl_ms))
         last, count = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream_key(run_id)))
         number = last.id if last is not None else 0
@@ -136,11 +136,11 @@ class RedisJournal:
         extent, feed = self._writing[run_id], self._feeds[run_id]
         entries = [Entry(number, each) for number, each in enumerate(data, extent.last + 1)]
         for each in data:
-            # Count it even if sending fails: a number is never reused for another entry.
+            # Count it even if sending fails, because numbers are never reused for other entries.
             extent.add(len(each))
         try:
             if not await self._ask(lambda: self._send(run_id, entries, extent.first), self._patience_s):
-                raise StreamError(f"Another server has taken over run {run_id}; this one stops playing it.")
+                raise StreamError(f"Another server has taken over run {run_id}; this one is no longer running it.")
             feed.window.add(entries)
             feed.ring()
         finally:
@@ -150,21 +150,21 @@ class RedisJournal:
                     del self._feeds[run_id]
 
     async def _send(self, run_id: str, entries: Sequence[Entry], first: int) -> bool:
-        """Add entries; return False if another run manager has claimed the run."""
+        """Add entries. Return False if another run manager has claimed the run."""
         keys = (self._stream_key(run_id), self._head_key(run_id))
         begin = entries[0].id if entries else 0
         data = [entry.data for entry in entries]
         return bool(await self._client.eval(_SEND, 2, *keys, self._players[run_id], self._ttl_ms, first, begin, *data))
 
     async def head(self, run_id: str) -> RunHead | None:
-        """Return the head of a run."""
+        """Return a run's head."""
         data = await self._ask(lambda: self._client.get(self._head_key(run_id)))
         if data is None:
             return None
         try:
             return _HEAD.decode(data)
         except msgspec.MsgspecError as error:
-            raise StreamError(f"The stored head of run {run_id} cannot be read: {error}.") from error
+            raise StreamError(f"The stored head for run {run_id} cannot be read: {error}.") from error
 
     async def tail(self, run_id: str) -> Entry | None:
         """Return the newest entry."""
@@ -190,7 +190,7 @@ class RedisJournal:
                     after = page[-1].id
                     yield page
                 elif not await feed.wait_for(bell):
-                    # Report a quiet period only if Redis has nothing new either.
+                    # Report a quiet period only if Redis has no new entries either.
                     if page := await self._read_news(run_id, after):
                         after = page[-1].id
                     yield page
@@ -203,7 +203,7 @@ class RedisJournal:
     async def _open_feed(self, run_id: str) -> Feed:
         if run_id not in self._feeds:
             tail = await self.tail(run_id)
-            if run_id not in self._feeds:  # no other reader was quicker
+            if run_id not in self._feeds:  # no other reader was faster
                 # Start a page before the end, so that the tail also delivers the newest stored entries.
                 last = max(tail.id - PAGE.entries, 0) if tail is not None else 0
                 feed = self._feeds[run_id] = Feed(Window(self._recent, last), self._quiet_s)
@@ -211,7 +211,7 @@ class RedisJournal:
         return self._feeds[run_id]
 
     async def _read_news(self, run_id: str, after: int) -> list[Entry]:
-        """Read entries of other processes' runs from Redis; our own runs are known completely."""
+        """Read entries for other processes' runs from Redis. Our own runs are fully known."""
         return [] if run_id in self._writing else await self._read_page(run_id, after)
 
     async def _read_page(self, run_id: str, after: int) -> list[Entry]:
@@ -225,7 +225,7 @@ class RedisJournal:
         return first_page(entries)
 
     async def heartbeat(self, player: str, own_runs: Collection[str], followed_runs: Collection[str]) -> None:
-        """Report that a run manager is alive, what it plays and what it has followers of."""
+        """Report that a run manager is alive, which runs it is executing and which it has followers for."""
         alive_ms = int(self._alive_s * 1000)
 
         async def send() -> None:
@@ -253,11 +253,11 @@ class RedisJournal:
         await self._tail.aclose()
 
     async def _ask(self, call: Callable[[], Awaitable[Any]], patience_s: float = 0.0) -> Any:
-        """Run a command and retry while Redis does not answer; only a few commands run concurrently."""
+        """Run a command and retry while Redis does not respond. Only a few commands run concurrently."""
         until = time.monotonic() + (patience_s or self._ask_s)
         pause_s = 0.02
         try:
-            # Only the wait has this timeout: the client may swallow a cancellation, and has a timeout of its own.
+            # This timeout applies only to the wait: the client may swallow a cancellation and has its own timeout.
             async with asyncio.timeout(until - time.monotonic()):
                 await self._at_once.acquire()
         except TimeoutError as error:

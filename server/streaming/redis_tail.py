@@ -1,4 +1,4 @@
-"""New entries of runs that other processes play: one task and one connection for all of them."""
+"""Reads new entries for runs in other processes, using one task and one connection for all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragflow_lg.server.streaming.journal import Feed
 from ragflow_lg.server.streaming.task_cancellation import end_task
 
 BLOCK_MS = 100
-"""How long one read blocks; the entries of a run that joins arrive at most this much later."""
+"""How long one read blocks. Entries for a newly added run are delayed by at most this long."""
 
 PAUSE_S = 0.1
 
@@ -65,7 +65,7 @@ class RedisTail:
 
 
 def _pairs(answer: Any) -> list[tuple[bytes, list[Any]]]:
-    """Return key and entries of each stream; over RESP3 the reply is a map with the entries one level deeper."""
+    """Return each stream's key and entries. With RESP3, the reply is a map with the entries one level deeper."""
     if isinstance(answer, dict):
         streams = cast("dict[bytes, list[list[Any]]]", answer)
         return [(key, [entry for part in parts for entry in part]) for key, parts in streams.items()]

@@ -1,4 +1,4 @@
-"""The runs of one process, and following runs wherever they are played."""
+"""Executes one process's runs, and lets clients follow runs in any process."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ ARRIVAL_S = 30.0
 HEARTBEAT_S = 5.0
 DRAIN_S = 30.0
 MISSED_LOOKS = 2
-"""How many consecutive checks must find a player silent: after an outage Redis briefly does not know live players."""
+"""How many consecutive checks must fail: after an outage, Redis briefly does not know which processes are alive."""
 
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 class RunManager:
-    """Plays runs, each in its own tasks, for any number of followers.
+    """Executes runs, each in its own tasks, for any number of followers.
 
-    Followers read from the journal at their own pace. They never delay a run, and each of them holds at most one page
-    of entries. A follower that falls behind by more than the journal stores gets a StreamGapError.
+    Followers read from the journal at their own pace. They never delay a run, and each keeps at most one page of
+    entries in memory. A follower that falls behind by more than the journal stores gets a StreamGapError.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class RunManager:
 
         Args:
             journal: Where events are stored.
-            cancels: The cancel requests of the session store, used to cancel runs of other processes.
-            arrival_s: How long the first follower of a run may take.
+            cancels: The session store's cancel requests, used to cancel runs in other processes.
+            arrival_s: How long a run's first follower may take to arrive.
             heartbeat_s: Interval between reports to the journal; at most a third of the journal's `alive_s`.
         """
         self._journal = journal
@@ -56,7 +56,7 @@ class RunManager:
         self._player = secrets.token_hex(8)
         self._tasks: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
-        """Number of followers by run, for runs that other processes play."""
+        """Number of followers by run, for runs in other processes."""
         self._heartbeat: asyncio.Task[None] | None = None
         self._is_draining = False
 
@@ -67,7 +67,7 @@ class RunManager:
 
     @property
     def running_count(self) -> int:
-        """Number of runs that this process plays."""
+        """Number of runs in this process."""
         return len(self._tasks)
 
     @property
@@ -78,17 +78,17 @@ class RunManager:
     async def start(
         self, run: Playable, policy: DisconnectPolicy = DEFAULT_POLICY, *, owner: str = "", previous: str = ""
     ) -> str:
-        """Start a run and return its id, RAGFlow's ``message_id``. Its followers receive its events and its end.
+        """Start a run and return its id, RAGFlow's ``message_id``. Followers receive its events and its end.
 
-        ``owner`` is stored in the run's `head`. ``previous`` is the player of an interrupted run that is taken over:
-        the events continue after the stored ones.
+        ``owner`` is stored in the run's `head`. If an interrupted run is taken over, ``previous`` is its previous run
+        manager, and its events continue after the stored ones.
 
         Raises:
-            StreamError: If the journal refuses the run, or the manager is draining. The run has not begun then.
+            StreamError: If the journal refuses the run or the manager is draining. The run has then not begun.
         """
         run_id = run.envelope.message_id
         if self._is_draining:
-            raise StreamError("This server is shutting down and starts no new runs. Send the request again.")
+            raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
@@ -101,7 +101,7 @@ class RunManager:
         return run_id
 
     async def head(self, run_id: str) -> RunHead:
-        """Return the head of a run, wherever it is played.
+        """Return a run's head, wherever it is running.
 
         Raises:
             RunUnknownError: If the run is unknown.
@@ -125,7 +125,7 @@ class RunManager:
         return last if isinstance(last, RunEnd) else None
 
     async def is_played(self, run_id: str) -> bool:
-        """Check whether any process appears to be playing a run."""
+        """Check whether any process appears to be executing a run."""
         try:
             head = await self.head(run_id)
             if await self.read_end(run_id) is not None:
@@ -135,7 +135,7 @@ class RunManager:
         return not await self._is_silent(head, self._tasks.get(run_id))
 
     async def events_so_far(self, run_id: str) -> list[StreamEvent]:
-        """Return all events of a run up to now.
+        """Return all of a run's events so far.
 
         Raises:
             StreamGapError: If the first ones have been dropped.
@@ -153,7 +153,7 @@ class RunManager:
         return events
 
     async def wait_until_begun(self, run_id: str, patience_s: float) -> None:
-        """Wait up to ``patience_s`` seconds for the first event of a run, without counting as a follower.
+        """Wait up to ``patience_s`` seconds for a run's first event, without counting as a follower.
 
         Raises:
             RagflowLgError: If the run was refused before its first event.
@@ -168,16 +168,16 @@ class RunManager:
                         return
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
-        """Yield the events of a run after number ``after``, each with its number; end with the run.
+        """Yield a run's events after number ``after``, each with its number, until the run ends.
 
         Use `contextlib.aclosing` so that the follower is unregistered immediately.
 
         Raises:
             RunUnknownError: If the run is unknown, or its events have been deleted.
-            StreamPositionError: If the run has had no event ``after`` yet.
+            StreamPositionError: If the run has not yet had an event with the number ``after``.
             StreamGapError: If the next events have been dropped.
-            RunInterruptedError: If the process that played the run has stopped; the session can be continued.
-            RagflowLgError: The error of the run itself.
+            RunInterruptedError: If the process executing the run has stopped. The session can be continued.
+            RagflowLgError: If the run itself failed.
         """
         head = await self.head(run_id)
         task = self._tasks.get(run_id)
@@ -198,7 +198,7 @@ class RunManager:
                         continue
                     missed = 0
                     for entry in page:
-                        event = decode_entry(entry.data)  # one at a time: a slow reader holds bytes, not objects
+                        event = decode_entry(entry.data)  # one at a time: slow readers keep only bytes in memory
                         if isinstance(event, RunEnd):
                             if event.is_interruption and (await self.head(run_id)).player != event.player:
                                 continue  # another process continues the run
@@ -210,9 +210,9 @@ class RunManager:
             self._leave(run_id, task)
 
     async def cancel(self, run_id: str) -> bool:
-        """Cancel a run, wherever it is played; return whether there was one to cancel.
+        """Cancel a run, wherever it is running. Return whether there was one to cancel.
 
-        Followers receive the events that result, as with `ragflow_lg.runs.run.Run.cancel`.
+        Followers receive the resulting events, as with `ragflow_lg.runs.run.Run.cancel`.
         """
         if (task := self._tasks.get(run_id)) is not None and not task.is_over:
             task.run.cancel()
@@ -229,16 +229,16 @@ class RunManager:
         return True
 
     def cancel_session(self, session_id: str) -> bool:
-        """Cancel the runs of a session in this process; return whether any had begun, and thus held the session."""
+        """Cancel a session's runs in this process. Return whether any had begun and thus occupied the session."""
         tasks = [task for task in self._tasks.values() if task.head.envelope.session_id == session_id]
         for task in tasks:
             task.run.cancel()
         return any(task.has_begun and not task.is_over for task in tasks)
 
     async def drain(self, patience_s: float = DRAIN_S) -> None:
-        """Refuse new runs and stop every run at the end of its superstep, so that it can be continued elsewhere.
+        """Refuse new runs, and stop every run at the end of its superstep so that it can be continued elsewhere.
 
-        Runs that have not stopped within ``patience_s`` seconds are stopped at once and can be continued as well.
+        Runs that have not stopped within ``patience_s`` seconds are stopped immediately and can also be continued.
         Followers get a RunInterruptedError.
         """
         self._is_draining = True
@@ -252,7 +252,7 @@ class RunManager:
             await asyncio.wait(tasks)
 
     async def aclose(self) -> None:
-        """Stop all runs at once; the journal stays open."""
+        """Stop all runs immediately. The journal stays open."""
         await self.drain(0)
         if self._heartbeat is not None:
             await end_task(self._heartbeat)
@@ -273,7 +273,7 @@ class RunManager:
             del self._away[run_id]
 
     async def _is_silent(self, head: RunHead, task: RunTask | None) -> bool:
-        """Check whether nobody appears to be playing the run."""
+        """Check whether no process appears to be executing the run."""
         if head.player == self._player:
             return task is None or task.task.done()
         return not await self._journal.is_alive(head.player)
@@ -290,7 +290,7 @@ class RunManager:
             )
 
     async def _live(self, *, is_news: bool = False) -> None:
-        """Report to the journal at regular intervals from now on, and at once if there is news."""
+        """Report to the journal at regular intervals from now on, and immediately if something has changed."""
         if self._heartbeat is None or self._heartbeat.done():
             await self._report()
             self._heartbeat = asyncio.create_task(self._report_forever())

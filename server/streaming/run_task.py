@@ -1,4 +1,4 @@
-"""One run that this process plays: its events are written to the journal, where followers read them."""
+"""One run in this process. Its events are written to the journal, from which followers read them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from ragflow_lg.wire.wire_events import Envelope
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024
-"""How much may wait for the journal before the run has to wait."""
+"""How many events may wait for the journal before the run has to wait."""
 
 LAST_S = 1.0
-"""How long a journal that has failed may take for the final entry."""
+"""How long a journal that has failed may take to store the final entry."""
 
 _log = logging.getLogger(__name__)
 
 
 class Playable(Protocol):
-    """What a run manager plays: `ragflow_lg.runs.run.Run` or a wrapper of it."""
+    """A run that a run manager can execute: `ragflow_lg.runs.run.Run` or a wrapper for it."""
 
     @property
     def envelope(self) -> Envelope:
-        """The fields shared by all frames of the run."""
+        """The fields shared by all of the run's frames."""
         ...
 
     @property
     def status(self) -> str:
-        """The run's status, ``running`` until its end."""
+        """The run's status, which is ``running`` until it ends."""
         ...
 
     def cancel(self) -> None:
@@ -44,16 +44,16 @@ class Playable(Protocol):
         ...
 
     def drain(self) -> None:
-        """Stop where the turn can be continued elsewhere."""
+        """Stop at a point where the turn can be continued elsewhere."""
         ...
 
     def with_records(self) -> AsyncIterator[StreamEvent]:
-        """Play the turn and yield its events."""
+        """Run the turn and yield its events."""
         ...
 
 
 class RunTask:
-    """A run with the task that plays it and the number of its followers in this process."""
+    """A run with the task that executes it and the number of its followers in this process."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class RunTask:
         """Create the task.
 
         Args:
-            run: The run to play.
-            head: What the journal stores of the run.
-            policy: What happens when nobody follows the run.
+            run: The run to execute.
+            head: The run's head in the journal.
+            policy: What happens when the run has no followers.
             journal: Where the events are written.
-            arrival_s: How long the first follower may take.
-            away_s: How often other processes are asked for followers.
-            previous: The run manager that played the run until it was interrupted, if the run is taken over.
+            arrival_s: How long the first follower may take to arrive.
+            away_s: How often to check for followers in other processes.
+            previous: If the run is taken over, the run manager that executed it until it was interrupted.
         """
         self.run = run
         self.head = head
@@ -94,11 +94,11 @@ class RunTask:
         self._reading: asyncio.Task[None] | None = None
         self._is_stopped = False
         self.has_begun = False
-        """Whether the run has produced an event; a refused run never does."""
+        """Whether the run has produced an event. A refused run never does."""
         self.is_over = False
-        """Whether only the final entry is outstanding."""
+        """Whether only the final entry is still to be written."""
         self.start_result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done as soon as the journal has accepted the run; holds the error if it refused."""
+        """Done as soon as the journal has accepted the run. Contains the error if it was refused."""
         self.task = asyncio.create_task(self._play())
         self.task.add_done_callback(lambda _: self.start_result.cancel())
 
@@ -116,7 +116,7 @@ class RunTask:
             self._has_no_followers.set()
 
     def stop(self) -> None:
-        """Stop the run at once, in the middle of its work. It can be continued."""
+        """Stop the run immediately, in the middle of its work. It can be continued."""
         self._is_stopped = True
         self.run.cancel()
         if self._reading is not None:
@@ -159,7 +159,7 @@ class RunTask:
         run_id = self.head.run_id
         if not await self._journal.claim(self.head, self._previous):
             raise StreamError(f"Another server has already taken over run {run_id}.")
-        # Takes the number that the other run_manager would use next, should it come to life again.
+        # This uses the number that the other run manager would use next if it resumed.
         end = RunEnd("drained", store_error(interruption_error(run_id)), self._previous)
         await self._journal.append(run_id, [encode_entry(end)])
 
@@ -189,7 +189,7 @@ class RunTask:
                 self._has_news.set()
 
     async def _write(self, reading: asyncio.Task[None]) -> None:
-        """Write until everything is read; events that arrive during one write are sent with the next."""
+        """Write until everything has been read. Events that arrive during one write are sent with the next."""
         while True:
             await self._has_news.wait()
             self._has_news.clear()
@@ -202,7 +202,7 @@ class RunTask:
                 return
 
     async def _watch(self) -> None:
-        """Cancel the run once nobody has followed it for as long as the policy allows."""
+        """Cancel the run once it has had no followers for as long as the policy allows."""
         patience_s = max(self._arrival_s, self._policy.grace_s)
         while True:
             try:
@@ -221,11 +221,11 @@ class RunTask:
         try:
             return await self._journal.is_followed(self.head.run_id)
         except StreamError:
-            return True  # unknown; ask again later
+            return True  # unknown; check again later
 
 
 def interruption_error(run_id: str) -> RunInterruptedError:
     """Build the error for a run that stopped before its turn had ended."""
     return RunInterruptedError(
-        f"Run {run_id} was interrupted: the process that played it has stopped. Continue the session to finish it."
+        f"Run {run_id} was interrupted: the process running it has stopped. Continue the session to finish it."
     )

@@ -1,4 +1,4 @@
-"""Server-sent events as each API writes them: RAGFlow has no space after ``data:``, OpenAI has one."""
+"""Server-sent events in each API's format: RAGFlow has no space after ``data:``, but OpenAI does."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SSE_HEADERS: Mapping[str, str] = {
 RAGFLOW_DONE = b"data:[DONE]\n\n"
 OPENAI_DONE = b"data: [DONE]\n\n"
 HEARTBEAT = b": ping\n\n"
-"""A comment: event parsers ignore it, and proxies see that the connection is alive."""
+"""A comment, which event parsers ignore but which shows proxies that the connection is alive."""
 
 
 def ragflow_frame(payload: Mapping[str, Any], event_id: str | int | None = None) -> bytes:
-    r"""Encode a frame as RAGFlow does; with ``event_id`` for clients that requested ids.
+    r"""Encode a frame as RAGFlow does, with an ``event_id`` for clients that requested ids.
 
     >>> ragflow_frame({"code": 0, "data": "ü"}).decode()
     'data:{"code":0,"data":"ü"}\n\n'
@@ -41,7 +41,7 @@ def openai_frame(payload: Mapping[str, Any]) -> bytes:
 
 
 def native_frame(payload: Mapping[str, Any], event: str, event_id: str | int | None = None) -> bytes:
-    r"""Encode a frame of the native API with the event's name and, if given, its id.
+    r"""Encode a native API frame with the event's name and, if given, its id.
 
     Raises:
         ValueError: If the name contains a line break or another control character.
@@ -56,7 +56,7 @@ def native_frame(payload: Mapping[str, Any], event: str, event_id: str | int | N
 
 
 def retry_frame(pause_s: float) -> bytes:
-    r"""Encode how long the client should wait before it reconnects.
+    r"""Encode how long a client should wait before reconnecting.
 
     >>> retry_frame(1.5)
     b'retry: 1500\n\n'

@@ -1,4 +1,4 @@
-"""Ending a task reliably."""
+"""Ends a task reliably."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RETRY_S = 0.05
 
 
 async def end_task(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for its end. Cancels repeatedly, because redis-py can swallow a cancellation."""
+    """Cancel a task and wait until it ends. Cancels repeatedly, because redis-py can swallow a cancellation."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=RETRY_S)

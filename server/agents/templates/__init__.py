@@ -1,1 +1,1 @@
-"""The canvases of the built-in agent templates, as JSON files. Contains no code."""
+"""The canvases for the built-in agent templates, as JSON files. Contains no code."""

@@ -42,12 +42,12 @@ def test_files_next_to_a_canvas_and_below_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("../secret.json", "is outside the folder"),
-        ("b/../../secret.json", "is outside the folder"),
-        ("/etc/passwd", "is outside the folder"),
-        ("{here}/main.json", "is outside the folder"),
-        ("link.json", "is outside the folder"),
-        ("folder/secret.json", "is outside the folder"),
+        ("../secret.json", "is outside the canvas's folder"),
+        ("b/../../secret.json", "is outside the canvas's folder"),
+        ("/etc/passwd", "is outside the canvas's folder"),
+        ("{here}/main.json", "is outside the canvas's folder"),
+        ("link.json", "is outside the canvas's folder"),
+        ("folder/secret.json", "is outside the canvas's folder"),
         ("notes.txt", "must end in .json"),
         ("none.json", "no such file"),
         ("pipe.json", "no such file"),

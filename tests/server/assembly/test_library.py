@@ -159,7 +159,7 @@ def test_settings_become_policies(installed_guards: None) -> None:
         ("none", "no installed package provides it"),
         ("twice", "several installed packages"),
         ("fails", "cannot be created: OSError: no list of bad words"),
-        ("half", "no methods before and after"),
+        ("half", "lacks the methods before and after"),
         ("gone", "cannot be loaded"),
     ],
 )

@@ -110,8 +110,8 @@ async def test_errors_of_functions_contain_no_values(database_url: str) -> None:
     [
         ("nonsense", "not a database URL"),
         ("oracle://x", "unknown database 'oracle'"),
-        ("sqlite://", "names no file"),
-        ("sqlite:///:memory:", "names no file"),
+        ("sqlite://", "does not contain a file name"),
+        ("sqlite:///:memory:", "does not contain a file name"),
         ("sqlite:///{folder}", "it is a folder"),
         ("sqlite:///{folder}/text.db", "cannot be used"),
     ],

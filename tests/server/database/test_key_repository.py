@@ -36,7 +36,7 @@ async def test_revoking_needs_exactly_one_matching_key(database_url: str) -> Non
             ("", "No valid key"),
             ("nothing", "No valid key"),
             (one + "x", "No valid key"),
-            ("ragflow-", "Several keys begin with 'ragflow-'; give more characters"),
+            ("ragflow-", "Several keys begin with 'ragflow-'; add more characters"),
         ):
             with pytest.raises(RequestError, match=problem):
                 await keys.revoke(which, 2)
@@ -54,8 +54,8 @@ async def test_a_key_is_revoked_by_a_unique_name(database_url: str, monkeypatch:
         second = await keys.create("t", 2, name="shop")
         await keys.create("t", 3, name="desk")
         for which, problem in (
-            ("ragflow-same", "Several keys begin with 'ragflow-same'; give more characters"),
-            ("shop", "Several keys have the name 'shop'; give the beginning of one"),
+            ("ragflow-same", "Several keys begin with 'ragflow-same'; add more characters"),
+            ("shop", "Several keys are named 'shop'; enter the beginning of one"),
         ):
             with pytest.raises(RequestError, match=problem):
                 await keys.revoke(which, 4)

@@ -8,7 +8,7 @@ from ragflow_lg.server.settings.environment import unknown_variables, variable_n
     [
         ("RAGFLOW_LG_DEFAULTMODEL", "DEFAULTMODEL: unknown setting. Did you mean RAGFLOW_LG_DEFAULT_MODEL?"),
         ("ragflow_lg_htp__Timeout_s", "Did you mean RAGFLOW_LG_HTTP__Timeout_s?"),
-        ("RAGFLOW_LG_ZZZ", "RAGFLOW_LG_ZZZ: unknown setting. Unset it, or correct its name."),
+        ("RAGFLOW_LG_ZZZ", "RAGFLOW_LG_ZZZ: unknown setting. Unset it or correct its name."),
         ("RAGFLOW_LG_SETTING", "Did you mean RAGFLOW_LG_SETTINGS?"),
     ],
 )  # fmt: skip

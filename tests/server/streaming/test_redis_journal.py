@@ -98,7 +98,7 @@ async def test_foreign_data_in_redis_is_reported(redis_url: str, content: dict[A
     prefix = fresh_prefix()
     async with redis_journal(redis_url, prefix, patience_s=0.1) as journal, connect(redis_url) as client:
         await client.set(f"{prefix}agent:events-head:a", b'{"player":1}')
-        with pytest.raises(StreamError, match="The stored head of run a cannot be read"):
+        with pytest.raises(StreamError, match="The stored head for run a cannot be read"):
             await journal.head("a")
         await client.xadd(f"{prefix}agent:events:a", content, id="1-0")
         if "x" in content:
@@ -116,7 +116,7 @@ async def test_a_run_deleted_from_redis_is_reported(redis_url: str) -> None:
         await journal.begin(head("a"))
         await journal.append("a", [b"1", b"2", b"3"])
         await client.delete(f"{prefix}agent:events:a")
-        with pytest.raises(RunUnknownError, match="There are no events of a run 'a'"):
+        with pytest.raises(RunUnknownError, match="There are no events for run 'a'"):
             await read(journal, "a", 0, 1)
 
 

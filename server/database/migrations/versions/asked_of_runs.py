@@ -1,4 +1,4 @@
-"""What the user has said in a run that is not over: so that no question is lost with the process that plays it."""
+"""The user's question for each run in progress, so that it is not lost if the process running it dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which lease a run has ended: so that a process which has lost a run cannot end it once more."""
+"""The lease under which each run ended, so that a process that has lost a run cannot end it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index by which the runs of an agent are listed."""
+"""The index used to list an agent's runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of webhooks."""
+"""The tables for webhooks."""
 
 from __future__ import annotations
 

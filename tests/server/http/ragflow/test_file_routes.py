@@ -106,7 +106,7 @@ async def test_files_of_other_tenants_are_not_found(tmp_path: Path) -> None:
         server.client.headers["Authorization"] = theirs
         agent_id = await server.agent(READS, "Theirs")
         reply = await server.ask(agent_id, files=[file])
-        text = f"The files of the request cannot be read: Unknown file '{file['id']}'; upload it first."
+        text = f"The files of the request cannot be read: There is no file '{file['id']}'; upload it first."
         assert (reply["code"], reply["message"]) == (101, text)
         body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": [file]}
         chat = await server.client.post(f"{server.url}/v1/chat/completions", json=body)

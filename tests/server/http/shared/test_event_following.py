@@ -81,7 +81,7 @@ async def test_invalid_positions_and_those_of_other_runs_are_refused(tmp_path: P
             (agent_id, {}, "7", 101, "RUN:NUMBER"),
             (agent_id, {}, f"{run_id}:99", 101, "has had events"),
             (agent_id, {}, f"{run_id}:x", 101, "number of an event"),
-            (agent_id, {}, "0:1", 102, "no events of a run"),
+            (agent_id, {}, "0:1", 102, "no events for run"),
             (other_agent, {}, f"{run_id}:1", 102, "Session not found!"),
             (created.json()["data"]["id"], theirs, f"{run_id}:1", 102, "There is no run"),
         ]
