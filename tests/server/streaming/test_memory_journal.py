@@ -81,7 +81,7 @@ async def test_finished_runs_are_removed_after_their_retention_and_readers_get_a
     assert await journal.head("a") is None
     assert await journal.head("b") is not None
     assert journal.bytes == 0
-    with pytest.raises(StreamError, match="Run b exists already"):
+    with pytest.raises(StreamError, match="Run b already exists"):
         await journal.begin(head("b"))
 
 
