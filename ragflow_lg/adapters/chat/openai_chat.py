@@ -120,7 +120,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL without credentials and query string, for messages."""
+        """The URL without credentials or a query string, for messages."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

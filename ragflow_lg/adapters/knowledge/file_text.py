@@ -51,7 +51,8 @@ def read_blocks(name: str, content: bytes) -> FileText:
 
         return FileText({".docx": read_docx, ".pdf": read_pdf, ".xlsx": read_xlsx}[suffix](content), {})
     if suffix not in SUFFIXES:
-        raise ServiceError(f"files of type {suffix or 'without a suffix'} are not supported")
+        kind = f"of type {suffix}" if suffix else "without a suffix"
+        raise ServiceError(f"files {kind} are not supported")
     text = _decode(content)
     if suffix in (".html", ".htm"):
         return FileText(collect_blocks(_html(text)), {})

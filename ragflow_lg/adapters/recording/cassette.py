@@ -332,7 +332,7 @@ def _parse_line(path: Path, number: int, data: bytes) -> Line:
     except (ValueError, RecursionError) as error:
         problem = str(error)
     raise CassetteError(
-        f"The recording {str(path)!r} is damaged in line {number}: {problem}. Remove the line, or record again."
+        f"The recording {str(path)!r} is damaged on line {number}: {problem}. Remove the line, or record again."
     )
 
 
