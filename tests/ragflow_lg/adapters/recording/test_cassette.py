@@ -102,25 +102,25 @@ def test_an_incomplete_last_line_is_ignored(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ("{", "damaged in line 4: .*Remove the line, or record again"),
-        ("[" * 100_000, "damaged in line 4"),
-        ("[]", "damaged in line 4"),
-        ('{"kind": "other"}', "damaged in line 4: .*'kind'"),
-        ('{"kind": "seed"}', "damaged in line 4: value: Field required"),
-        ('{"kind": "seed", "value": "x"}', "damaged in line 4: value: Input should be a valid integer"),
-        ('{"kind": "seed", "value": 1e30}', "damaged in line 4: value: "),
-        ('{"kind": "date", "value": "' + "1" * 200 + '"}', "damaged in line 4: value: "),
+        ("{", "damaged on line 4: .*Remove the line, or record again"),
+        ("[" * 100_000, "damaged on line 4"),
+        ("[]", "damaged on line 4"),
+        ('{"kind": "other"}', "damaged on line 4: .*'kind'"),
+        ('{"kind": "seed"}', "damaged on line 4: value: Field required"),
+        ('{"kind": "seed", "value": "x"}', "damaged on line 4: value: Input should be a valid integer"),
+        ('{"kind": "seed", "value": 1e30}', "damaged on line 4: value: "),
+        ('{"kind": "date", "value": "' + "1" * 200 + '"}', "damaged on line 4: value: "),
         (
             '{"kind": "model", "llm_id": "m", "context_tokens": -1}',
-            "damaged in line 4: context_tokens: .* than or equal",
+            "damaged on line 4: context_tokens: .* than or equal",
         ),
-        (chat({"retry_after_s": 1e300, "text": ""}), "damaged in line 4: error.retry_after_s: .* less than or equal"),
-        (chat({"retry_after_s": float("nan"), "text": ""}), "damaged in line 4: error.retry_after_s: .* finite"),
-        (chat(usage=[10**10, 0, 1, 0]), "damaged in line 4: pieces.*usage.0: .* less than or equal"),
-        (chat(order=-1), "damaged in line 4: order: .* greater than or equal"),
-        (http(-5), "damaged in line 4: response.status: .* greater than or equal"),
-        (http(10**6), "damaged in line 4: response.status: .* less than or equal"),
-        ('{"kind": "seed", "value": 1, "more": 2}', "damaged in line 4: more: Extra inputs"),
+        (chat({"retry_after_s": 1e300, "text": ""}), "damaged on line 4: error.retry_after_s: .* less than or equal"),
+        (chat({"retry_after_s": float("nan"), "text": ""}), "damaged on line 4: error.retry_after_s: .* finite"),
+        (chat(usage=[10**10, 0, 1, 0]), "damaged on line 4: pieces.*usage.0: .* less than or equal"),
+        (chat(order=-1), "damaged on line 4: order: .* greater than or equal"),
+        (http(-5), "damaged on line 4: response.status: .* greater than or equal"),
+        (http(10**6), "damaged on line 4: response.status: .* less than or equal"),
+        ('{"kind": "seed", "value": 1, "more": 2}', "damaged on line 4: more: Extra inputs"),
     ],
 )
 def test_a_damaged_line_is_named(path: Path, damage: str, problem: str) -> None:
@@ -133,7 +133,7 @@ def test_a_damaged_line_is_named(path: Path, damage: str, problem: str) -> None:
 
 def test_bytes_that_are_not_utf8_are_damage(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
-    with pytest.raises(CassetteError, match=f"damaged in line {len(LINES) + 2}"):
+    with pytest.raises(CassetteError, match=f"damaged on line {len(LINES) + 2}"):
         read_cassette(path)
 
 
