@@ -75,7 +75,7 @@ async def test_every_shape_of_a_request_is_read(turn_input: Any, answer: str) ->
         ({"files": "a.txt"}, '"files" should be a list'),
         ({"messages": [{"role": "assistant", "content": "a"}]}, "not 'assistant'"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "should contain text"),
-        ({"messages": 3}, "should be 1 to"),
+        ({"messages": 3}, "should contain 1 to"),
         ({"quer": "a"}, 'has no input "quer". Did you mean "query"?'),
         ({"query": "a", "input": {"city": "Rome"}}, 'Did you mean "inputs"?'),
         ({"resume": "a"}, 'has no input "resume". The inputs are query, inputs, files'),

@@ -43,7 +43,7 @@ def test_pictures_become_data_uris_and_pages_text() -> None:
     assert file_text("a.html", "text/html", b"<p>Hello</p><script>x</script>") == "Hello"
     assert file_text("a.py", "text/x-python", b"\xef\xbb\xbfx = 1\n") == "x = 1\n"
     for content in (b"\xff\xfe\x00x", b"a\0b"):
-        with pytest.raises(ServiceError, match="neither UTF-8 text"):
+        with pytest.raises(ServiceError, match="is not UTF-8 text"):
             file_text("a.bin", "application/octet-stream", content)
     with pytest.raises(ServiceError, match="cannot be read"):
         file_text("a.docx", "", b"no zip")

@@ -74,7 +74,7 @@ def test_the_purpose_is_the_docstring_after_the_field() -> None:
     parameters = by_name()
     assert parameters["text"].about == "What is said, with references."
     assert parameters["flag"].about == "A flag."
-    assert parameters["exception_goto"].about.startswith("Ids of the components")
+    assert parameters["exception_goto"].about.startswith("The ids of the components")
 
 
 def test_nested_keys_are_described_to_some_depth() -> None:

@@ -79,7 +79,7 @@ async def test_lines_that_are_not_messages_are_skipped(caplog: pytest.LogCapture
         await write.send(call_message("echo", a=1))
         messages = [await read.receive() for _ in range(2)]
     assert text_of(messages[1]) == '{"a": 1}'
-    assert len([r for r in caplog.records if "that are not messages" in r.getMessage()]) == 1
+    assert len([r for r in caplog.records if "that is not a message" in r.getMessage()]) == 1
 
 
 async def test_a_message_that_is_too_large_ends_the_session() -> None:

@@ -114,7 +114,7 @@ async def test_all_kinds_of_bodies_are_parsed(tmp_path: Path) -> None:
         assert "not JSON" in await body(content=b"{", headers={"Content-Type": "application/json"})
         assert "JSON object" in await body(content=b"[]", headers={"Content-Type": "application/json"})
         assert "Too many files" in await body(files=[("f", ("a", b"x"))] * 11)
-        assert "neither UTF-8" in await body(files={"f": ("a.bin", b"\xff\0")})
+        assert "is not UTF-8 text" in await body(files={"f": ("a.bin", b"\xff\0")})
         assert "type mismatch" in await body(json={"event": 7})
 
 
