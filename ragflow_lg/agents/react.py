@@ -55,7 +55,7 @@ _NO_ARGUMENTS = frozenset(["", "none", "null", "n/a", "无"])
 
 
 async def react(run: AgentRun) -> str:
-    """Let the model think, act and observe; return its answer. After the last round it must answer without tools."""
+    """Run rounds of thought, action and observation; return the answer. The last request is made without tools."""
     request = replace(run.request, system=_system_prompt(run), schema=None)
     messages: list[dict[str, str]] = [dict(message) for message in run.request.messages]
     number, can_stop = 0, True

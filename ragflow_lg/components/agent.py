@@ -254,5 +254,5 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     source="agent/component/agent_with_tools.py",
 )
 async def agent(ctx: RunContext, params: Params) -> Outputs:
-    """Let the model call its tools and return its answer."""
+    """Ask the model, run the tools that it calls, and return its answer."""
     return await _answer(ctx, params)

@@ -81,7 +81,7 @@ def _parse_translations(question: str, answer: str) -> str:
 async def choose_conditions(
     ctx: RunContext, question: str, metadata: Metadata, forced: Mapping[str, str]
 ) -> tuple[list[FilterCondition], bool]:
-    """Let the model choose conditions. Also return whether meeting one of them is enough.
+    """Ask the model to choose conditions. Also return whether meeting one of them is enough.
 
     ``forced`` are the operators that certain fields must use. Conditions without a known field or operator are
     dropped.

@@ -63,7 +63,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment override the file, whose contents are passed as arguments."""
+        """Return the sources in order: the environment overrides the file, whose contents are passed as arguments."""
         return env_settings, init_settings
 
     @property

@@ -40,7 +40,7 @@ async def read_slowly(server: AppServer, agent_id: str, run_id: str, opening: as
 
 
 async def follow_slowly(folder: Path, readers: int) -> None:
-    """Let many clients read one run; all receive every event, and the journal does not grow with their number."""
+    """Read one run with many clients; all receive every event, and the journal does not grow with their number."""
     chunks = [f"{number} {PADDING}" for number in range(EVENTS)]
     async with start_app(folder, [Reply(chunks=chunks)]) as server:
         agent_id = await server.agent(MODEL)
