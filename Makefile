@@ -57,14 +57,6 @@ fuzz-api: clients
 test-elasticsearch: $(VENV)/.ok
 	$(BIN)/python -m tests.harness.elasticsearch_node $(BIN)/python -m pytest -m elasticsearch tests/ragflow_lg/adapters/elasticsearch
 
-lint: $(VENV)/.ok $(VALE)
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/pyright
-	$(BIN)/lint-imports
-	$(BIN)/codespell
-	$(VALE) $(PROSE)
-
 # The prose linter: the one that is installed, or built by Go's own tools.
 VALE := .cache/bin/vale
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples/README.md benchmarks ragflow_lg tests
@@ -75,6 +67,14 @@ $(VALE):
 		echo "Building the prose linter Vale; this takes a minute, once."; \
 		CGO_CFLAGS=-w GOBIN=$(CURDIR)/$(@D) go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0; \
 	else echo "make lint needs Vale: install it (https://vale.sh), or Go to build it." >&2; exit 1; fi
+
+lint: $(VENV)/.ok $(VALE)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(VALE) $(PROSE)
 
 format: $(VENV)/.ok
 	$(BIN)/ruff format .
