@@ -109,7 +109,7 @@ async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
                 writing.add(row)
 
         @app.post("/chat")
-        async def chat(request: Request) -> StreamingResponse:  # pyright: ignore[reportUnusedFunction]
+        async def chat(request: Request) -> StreamingResponse:  # pyright: ignore[reportUnusedFunction] - FastAPI registers it
             body = orjson.loads(await request.body())
             session = uuid.uuid4().hex
             await write(session, 0, "user", body["query"])

@@ -46,7 +46,7 @@ class FakeElasticsearch(HttpServer):
         try:
             answer: dict[str, Any] | Route = self._carry_out(request)
             if self.spoil is not None and "/_search" in request.path:
-                answer = self.spoil(answer)  # pyright: ignore[reportArgumentType]
+                answer = self.spoil(answer)  # pyright: ignore[reportArgumentType] - a test spoils it into another type
         except RefusedError as error:
             cause = {"type": error.kind, "reason": error.reason}
             body = {"error": {"root_cause": [cause], **cause}, "status": error.status}

@@ -24,7 +24,7 @@ def events_of(frames: Sequence[Any]) -> list[Any]:
 async def play(components: dict[str, Any], services: Services, request: dict[str, Any]) -> tuple[Run, list[Any]]:
     """Play a turn; return the run and its events. ``deployment`` in the request is passed to the compiler."""
     deployment = request.pop("deployment", None)
-    run = runner_of(components, services=services, deployment=deployment).start("s", request)  # type: ignore[arg-type]
+    run = runner_of(components, services=services, deployment=deployment).start("s", request)  # type: ignore[arg-type] - a request is a partial map
     return run, events_of([frame async for frame in run])
 
 

@@ -78,7 +78,7 @@ async def play_run(run: Run) -> tuple[str, list[str]]:
     marks = {"node_started": "+", "node_finished": "-"}
     async for event in run:
         if event.event in marks:
-            events.append(marks[event.event] + event.component_id)  # type: ignore[union-attr]
+            events.append(marks[event.event] + event.component_id)  # type: ignore[union-attr] - only events of nodes are marked
         elif event.event == "user_inputs":
             inputs = cast("dict[str, Any]", event.data()["inputs"])
             events.append("?" + ",".join(inputs))

@@ -11,4 +11,4 @@ def test_the_face_of_the_package() -> None:
     assert "begin" in graph.get_graph().nodes
     assert ragflow_lg.__all__ == sorted(ragflow_lg.__all__)
     with pytest.raises(AttributeError):
-        _ = ragflow_lg.nothing  # type: ignore[attr-defined]
+        _ = ragflow_lg.nothing  # type: ignore[attr-defined] - the name does not exist on purpose

@@ -88,7 +88,7 @@ class KilledAgent:
             return {"results": turn.tool_results, "status": turn.run.status, "usage": turn.run.usage.calls}
 
     def _in_folder(self) -> AbstractAsyncContextManager[Store]:
-        return open_store(f"sqlite:///{self._folder}/s.db", FixedClock())  # type: ignore[arg-type]
+        return open_store(f"sqlite:///{self._folder}/s.db", FixedClock())  # type: ignore[arg-type] - a clock of the tests
 
 
 def first(call: tuple[str, Any]) -> Reply:

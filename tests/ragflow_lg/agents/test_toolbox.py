@@ -73,11 +73,11 @@ async def test_a_timeout_is_a_result() -> None:
         from tests.fakes import agents
 
         real = agents.ScriptedHttp.send
-        agents.ScriptedHttp.send = Slow.send  # type: ignore[method-assign, assignment]
+        agents.ScriptedHttp.send = Slow.send  # type: ignore[method-assign, assignment] - replaced for one test
         try:
             assert "within 0.05 s" in await call_result("tavily_search_0", {"query": "x"}, (TAVILY,))
         finally:
-            agents.ScriptedHttp.send = real  # type: ignore[method-assign]
+            agents.ScriptedHttp.send = real  # type: ignore[method-assign] - put back
     finally:
         force_setattr(module.tavily_search, "timeout_s", 12.0)
 

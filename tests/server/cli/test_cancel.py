@@ -1,7 +1,7 @@
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.server.cli.cancel import _cancel  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.cli.cancel import _cancel  # pyright: ignore[reportPrivateUsage] - the command without its event loop
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.stores import OpenStore

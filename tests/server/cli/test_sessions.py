@@ -1,6 +1,6 @@
 import pytest
 
-from ragflow_lg.server.cli.sessions import _list_or_delete  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.cli.sessions import _list_or_delete  # pyright: ignore[reportPrivateUsage] - the command without its event loop
 from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.stores import OpenStore
 

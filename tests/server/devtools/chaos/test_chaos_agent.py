@@ -51,7 +51,7 @@ async def test_a_sample_starts_with_the_name_of_the_call() -> None:
 
     assert watched.tool is not None
     context: Any = Context()
-    result = await watched.tool.call(context, None, None)  # type: ignore[arg-type]
+    result = await watched.tool.call(context, None, None)  # type: ignore[arg-type] - the tool reads none of them
     assert result.value == "1.0a-->Wiki: a sample"
     assert recorder.points == [("call", "1.0a-->Wiki"), ("called", "1.0a-->Wiki")]
 
