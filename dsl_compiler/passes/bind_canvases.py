@@ -89,7 +89,7 @@ def _may_nest(draft: Draft, source: CanvasSource, place: _Place) -> bool:
     draft.nesting.compiled_keys.append(source.key)
     if len(trail) > MAX_DEPTH or len(draft.nesting.compiled_keys) > MAX_CANVASES:
         message = f"Canvases are nested more than {MAX_DEPTH} levels deep, or more than {MAX_CANVASES} run in total."
-        place.report("canvas-unfit", message, "Play fewer of them.")
+        place.report("canvas-unfit", message, "Use fewer of them.")
         return False
     return True
 

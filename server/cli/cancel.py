@@ -36,7 +36,7 @@ async def _cancel(store: Store, session: str, file: Path | None, settings: Setti
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)
-        return f"Requested {holder} to stop {session!r}."
+        return f"Asked {holder} to stop {session!r}."
     if not await has_session(store, session):
         raise no_session(session)
     newest = await newest_run(store, session)

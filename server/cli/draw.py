@@ -78,7 +78,7 @@ def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
     """Refuse a file name with another format's suffix, because no program could open the file."""
     expected = _FORMATS.get(output.suffix.lower()) if output else None
     if expected not in (None, kind):
-        message = f"The name {str(output)!r} stands for {expected}, not {kind}: leave out --format or change the name."
+        message = f"The name {str(output)!r} means {expected}, not {kind}: leave out --format or change the name."
         raise typer.BadParameter(message, param_hint="--output")
 
 

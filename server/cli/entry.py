@@ -24,7 +24,7 @@ def main() -> None:
         print_note(str(error))
         sys.exit(USAGE_ERROR)
     except RagflowLgError as error:
-        holder = f" It is run by {error.holder}." if isinstance(error, SessionBusyError) and error.holder else ""
+        holder = f" It is running in {error.holder}." if isinstance(error, SessionBusyError) and error.holder else ""
         print_note(f"ragflow-lg: {error}{holder}")
         sys.exit(USAGE_ERROR)
     except ModuleNotFoundError as error:

@@ -177,7 +177,7 @@ def is_interactive() -> bool:
 
 def _require_finite(number: float) -> float:
     if not math.isfinite(number):
-        raise ValueError("JSON has no such number")
+        raise ValueError("must be finite")
     return number
 
 

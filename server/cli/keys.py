@@ -61,7 +61,7 @@ def keys(
     from ragflow_lg.server.settings import load_settings
 
     if action is Action.REVOKE and not name:
-        raise typer.BadParameter("Name the key, its first characters, or its name.", param_hint="NAME")
+        raise typer.BadParameter("Enter the key, its first characters, or its name.", param_hint="NAME")
     section = load_settings(settings).server
     url = section.database.get_secret_value()
     with open_audit(section.audit):

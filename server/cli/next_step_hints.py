@@ -63,7 +63,7 @@ def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: RunOpt
             name = field.name if len(pauses) == 1 else f"{pause.node}@{field.name}"
             answers[f"{name}={text if text is not None and _is_valid(field, text) else 'VALUE'}"] = None
     words = [word for answer in answers for word in ("--input", answer)]
-    subject = f"The form of {forms} is" if len(pauses) == 1 else f"The forms of {forms} are"
+    subject = f"The form in {forms} is" if len(pauses) == 1 else f"The forms in {forms} are"
     return f"{subject} still open. Answer with: {next_command(options, 'resume', session, *words)}"
 
 

@@ -132,14 +132,14 @@ class RunOptions:
         """Check that the recording and replay options are compatible.
 
         Raises:
-            typer.BadParameter: If they do not.
+            typer.BadParameter: If they are not.
         """
         if self.replay and self.record:
             raise typer.BadParameter("Use either --record or --replay.", param_hint="--replay")
         if self.replay and self.model:
             raise typer.BadParameter("A replay uses no model; leave out --model.", param_hint="--replay")
         if self.replay_mode is ReplayMode.LOOSE and not self.replay:
-            raise typer.BadParameter("It needs a recorded file: add --replay.", param_hint="--replay-mode")
+            raise typer.BadParameter("This mode needs a recording: add --replay.", param_hint="--replay-mode")
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -87,7 +87,7 @@ def run(
     from ragflow_lg.server.settings import load_settings
 
     if options.checkpoint and not session:
-        raise typer.BadParameter("It stores sessions: name one with --session.", param_hint="--checkpoint")
+        raise typer.BadParameter("A store needs a session: name one with --session.", param_hint="--checkpoint")
     settings = load_settings(options.settings)
     canvas = load_canvas(file, settings, asks_servers=options.replay is None)
     text = sys.stdin.read().strip() if query == "-" else query

@@ -77,7 +77,7 @@ async def _delete_old(store: Store, older_than_days: float) -> None:
     for record in old:
         name = record.name or record.session
         if holder := await store.leases.holder(record.session):
-            print_line(f"{name} was not deleted: it is run by {holder}")
+            print_line(f"{name} was not deleted: it is running in {holder}")
         else:
             await store.delete_session(record.session)
             print_line(f"deleted {name}")

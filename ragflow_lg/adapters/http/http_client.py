@@ -333,4 +333,4 @@ def _failure(url: httpx.URL, error: Exception) -> ServiceError:
         case zlib.error():
             return ServiceError(f"The response of {host!r} is not valid gzip data.")
         case _:
-            return ServiceError(f"No connection to {host!r}: {error}.", is_retryable=True)
+            return ServiceError(f"Cannot connect to {host!r}: {error}.", is_retryable=True)

@@ -95,7 +95,7 @@ class McpTransport(httpx.AsyncBaseTransport):
             self._on_lost(str(refusal), message.id)
             return self._error(message, str(refusal))
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-            reason = f"No connection to {host}: {error or 'no answer'}."
+            reason = f"Cannot connect to {host}: {error or 'no answer'}."
             self._on_lost(reason, message.id)
             return self._error(message, reason)
         except _FAILURES:

@@ -195,7 +195,7 @@ class Player:
         if line is None:
             recorded = ", ".join(map(repr, self._models)) or "none"
             raise self._problem(
-                f"Node {caller.node!r} uses {describe_model(llm_id)}, which was not recorded; recorded are: {recorded}."
+                f"Node {caller.node!r} uses {describe_model(llm_id)}, which was not recorded. Recorded: {recorded}."
             )
         if line.error:
             raise SettingsError(line.error)
@@ -226,7 +226,7 @@ class Player:
             recorded = ", ".join(names) or "none"
             raise self._problem(
                 f"Node {caller.node!r} uses the tool {tool!r} of the MCP server {server_id!r}, which was not recorded; "
-                f"recorded are: {recorded}."
+                f"Recorded: {recorded}."
             )
 
     def local_time(self, clock: Clock) -> str:
@@ -245,7 +245,7 @@ class Player:
         position = f" (round or call {caller.position})" if caller.position else ""
         subject = f"Node {caller.node!r}{position}: this request ({kind.describe(request)})"
         if count := track.count(caller, request):
-            raise self._problem(f"{subject} was made more often than it was recorded ({count}).")
+            raise self._problem(f"{subject} was made more often than recorded ({count}).")
         nearest = track.nearest(caller, request)
         if nearest is None:
             raise self._problem(f"{subject} was not recorded; the recording has no request of this kind.")

@@ -31,7 +31,7 @@ Reach = Callable[[str, str], None]
 MODEL = "model"
 """Name of every model call that an agent makes."""
 
-ANSWER = "That is all that the tools say."
+ANSWER = "The tools returned nothing else."
 ROUNDS = 2
 """Number of calls to each tool."""
 

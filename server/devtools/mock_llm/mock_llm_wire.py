@@ -57,7 +57,7 @@ def build_answer(reply: Reply, request: MockRequest, number: int) -> Answer:
         kind = _EVENTS if request.is_stream and reply.status == 200 else _JSON
         return Answer(reply.status, kind, (body,), headers, len(body), delay_s=reply.delay_s)
     if reply.status >= 300:
-        message = reply.error or f"A rule sets status {reply.status}."
+        message = reply.error or f"A rule set the status to {reply.status}."
         return build_error(reply.status, message, headers=headers, delay_s=reply.delay_s)
     filled = _FilledReply(reply, request, number)
     return _streamed_answer(filled, headers) if request.is_stream else _whole_answer(filled, headers)

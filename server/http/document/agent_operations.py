@@ -115,8 +115,8 @@ AGENT_ROUTES: dict[str, Route] = {
         SessionIds,
         is_body_required=False,
         parameters=(
-            describe_query("ids", "As in the body.", "array", items={"type": "string"}),
-            describe_query("delete_all", "As in the body.", "boolean"),
+            describe_query("ids", "Same as in the body.", "array", items={"type": "string"}),
+            describe_query("delete_all", "Same as in the body.", "boolean"),
         ),
     ),
     "GET /api/v1/agents/{agent_id}/sessions/{session_id}": Route(answer=SessionShown),

@@ -25,7 +25,8 @@ Inputs = Annotated[
     Field(description="Values of Begin's form or of open forms, by field.", examples=[{"size": {"value": 42}}]),
 ]
 Files = Annotated[
-    list[dict[str, Any]], Field(description="Files, as the upload route returned them; also nested in a second list.")
+    list[dict[str, Any]],
+    Field(description="Files, as the upload route returned them; they may be nested in a second list."),
 ]
 ChatTemplateKwargs = Annotated[dict[str, Any], Field(description="Passed to models that accept it.")]
 Release = Annotated[bool, Field(description="Whether a new session uses the published version instead of the draft.")]

@@ -64,7 +64,7 @@ class _Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         self._stop_timer()
-        self._log_refusal("malformed or too large head")
+        self._log_refusal("malformed or oversized request head")
         super().send_400_response(msg)
 
     def _has_unread_body(self) -> bool:

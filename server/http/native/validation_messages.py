@@ -98,7 +98,7 @@ def check_input_names(plan: Plan, inputs: Iterable[str]) -> None:
     fields: Any = getattr(entry.params, "inputs", None)
     names = list(cast("Mapping[str, Any]", fields or {}))
     unknown = [name for name in inputs if name not in names] if names else []
-    if problems := {name: f"is no field of Begin's form{_suggest(name, names)}" for name in unknown[:MAX_FAULTS]}:
+    if problems := {name: f"is not a field of Begin's form{_suggest(name, names)}" for name in unknown[:MAX_FAULTS]}:
         raise AnswerError(problems, node=plan.entry)
 
 

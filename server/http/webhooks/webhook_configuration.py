@@ -142,7 +142,7 @@ def _parse_status(value: Any) -> int:
 def _parse_security(value: Any) -> Security:
     settings = _as_mapping(value)
     if not settings:
-        raise _build_refusal("The webhook has no `security`; state in it who may call.")
+        raise _build_refusal("The webhook has no `security`: add it to say who may call.")
     return Security(
         _parse_auth(settings),
         _parse_body_bytes(settings.get("max_body_size")),

@@ -49,7 +49,8 @@ async def read_payload(request: Request, configuration: WebhookConfiguration) ->
             raise
         sent = f"with content type {content_type:.80}" if content_type else "without a content type"
         raise RequestError(
-            f"{error} The body was ignored: it was sent {sent} and is no JSON object. Send it as {expected or _JSON}.",
+            f"{error} The body was ignored: it was sent {sent} and is not a JSON object. "
+            f"Send it as {expected or _JSON}.",
             400,
         ) from None
     return {**payload, "input": {**sections, "content_type": content_type}}

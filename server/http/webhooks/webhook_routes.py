@@ -149,7 +149,7 @@ def _bind_rate_limit(request: Request, agent: AgentRow) -> Callable[[RateLimit],
 
 
 def _list_methods(configuration: WebhookConfiguration) -> str:
-    return f"send {' or '.join(sorted(configuration.methods))}"
+    return f"use {' or '.join(sorted(configuration.methods))}"
 
 
 def _respond_template(configuration: WebhookConfiguration) -> Response:

@@ -15,4 +15,4 @@ async def test_the_message_says_what_was_cancelled(reopen: OpenStore) -> None:
         assert await _cancel(store, "anna", None, Settings()) == "No turn is running in 'anna'."
         requests: list[str] = []
         async with hold_lease(store.leases, "anna"), store.cancels.watch("anna", lambda: requests.append("anna")):
-            assert (await _cancel(store, "anna", None, Settings())).startswith("Requested process ")
+            assert (await _cancel(store, "anna", None, Settings())).startswith("Asked process ")

@@ -54,7 +54,7 @@ def test_forms_are_answered_one_by_one(two_forms: Cli) -> None:
     refused = two_forms("resume", "anna", "--input", "Form:B@size=six")
     assert refused.returncode == 2
     message = one_line(refused.stderr)
-    assert "'Size' (size) should be a whole number, not 'six'. The forms of Form:A (size) and" in message
+    assert "'Size' (size) should be a whole number, not 'six'. The forms in Form:A (size) and" in message
     assert "resume anna --input Form:B@size=VALUE --input Form:B@word=VALUE" in message
     incomplete = two_forms("resume", "anna", "--input", "Form:B@size=6", "--events", "json")
     assert "'word' is required" in incomplete.stderr

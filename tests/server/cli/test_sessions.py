@@ -19,6 +19,6 @@ async def test_a_session_without_a_process_is_interrupted(
         async with hold_lease(store.leases, "anna"):
             assert await first_row() == ["anna", "running"]
             await _list_or_delete(store, [], 0)
-            assert capsys.readouterr().out.startswith("anna was not deleted: it is run by process ")
+            assert capsys.readouterr().out.startswith("anna was not deleted: it is running in process ")
         await _list_or_delete(store, [], 0)
         assert capsys.readouterr().out == "deleted anna\n"

@@ -364,7 +364,7 @@ class TestFailures:
     async def test_a_refused_connection_is_retryable(self) -> None:
         client = make_client(HttpSettings(allow=("127.0.0.1",)))
         error = await send_error(client, HttpRequest("GET", "http://127.0.0.1:1/"))
-        assert str(error).startswith("No connection to '127.0.0.1'")
+        assert str(error).startswith("Cannot connect to '127.0.0.1'")
         assert error.is_retryable
 
     @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ async def test_a_server_is_reached_again_after_a_restart(path: str) -> None:
             with pytest.raises(ServiceError):
                 await waiting
             assert time.monotonic() - start < 2
-            with pytest.raises(ServiceError, match="No connection"):
+            with pytest.raises(ServiceError, match="Cannot connect"):
                 await text_of(servers, "add", a=1, b=1)
         with http_server(number):
             assert await text_of(servers, "add", a=1, b=1) == "2"

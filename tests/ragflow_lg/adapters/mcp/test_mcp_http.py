@@ -79,7 +79,7 @@ async def test_internal_addresses_are_refused() -> None:
 async def test_a_failed_connection_loses_the_session() -> None:
     async with client_of(Route("/mcp")) as (client, lost, server):
         server.port = 1
-        assert error_of(await post(client)).startswith("No connection to 'mcp.test'")
+        assert error_of(await post(client)).startswith("Cannot connect to 'mcp.test'")
     assert [id_ for _, id_ in lost] == [7]
 
 

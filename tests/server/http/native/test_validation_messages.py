@@ -76,7 +76,7 @@ async def test_inputs_that_are_no_fields_of_begin_are_refused(tmp_path: Path) ->
         refused = await client.post("/runs", json={"inputs": {"citi": "Rome"}})
         assert problem(refused) == (422, "answer-invalid")
         assert refused.json()["error"]["details"]["fields"] == {
-            "citi": "is no field of Begin's form; did you mean `city`?"
+            "citi": "is not a field of Begin's form; did you mean `city`?"
         }
         assert (await client.get("/sessions")).json()["total"] == 0
         run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()

@@ -54,7 +54,7 @@ async def test_an_unexpected_content_type_is_refused() -> None:
 )
 async def test_an_ignored_body_is_mentioned_when_a_field_is_missing(kind: str, how: str) -> None:
     expected = configuration(schema={"body": {"properties": {"a": {"type": "string"}}, "required": ["a"]}})
-    with pytest.raises(RequestError, match=f"required.* it was sent {how} and is no JSON.* as application"):
+    with pytest.raises(RequestError, match=f"required.* it was sent {how} and is not a JSON.* as application"):
         await read_payload(request(b"a=x", kind), expected)
     with pytest.raises(RequestError, match=r"^body missing required field: a$"):
         await read_payload(request(b"", kind), expected)

@@ -141,7 +141,7 @@ async def test_secrets_of_the_caller_are_hidden_from_the_canvas(tmp_path: Path) 
 
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"methods": ["GET"]}, {}, "The method POST is not allowed; send GET."),
+    ({"methods": ["GET"]}, {}, "The method POST is not allowed; use GET."),
     ({"security": {}}, {}, "no `security`"),
     ({"security": {"auth_type": "none"}}, {}, "allow_anonymous"),
     ({"security": {**OPEN, "max_body_size": "1kb"}}, {"content": b"x" * 2000}, "larger than 1,024 bytes"),
