@@ -225,7 +225,7 @@ class Player:
         if line is None and not (self._is_loose and names):
             recorded = ", ".join(names) or "none"
             raise self._problem(
-                f"Node {caller.node!r} uses the tool {tool!r} of the MCP server {server_id!r}, which was not recorded; "
+                f"Node {caller.node!r} uses the tool {tool!r} of the MCP server {server_id!r}, which was not recorded. "
                 f"Recorded: {recorded}."
             )
 
