@@ -63,21 +63,34 @@ _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "[]\\`"}
 class AgentResult(Struct):
     """The tool calls and files of one visit, in a fixed order, so that a resumed visit yields the same ones."""
 
-    use_tools: list[dict[str, JsonValue]] = field(default_factory=list[dict[str, Any]])
-    """``{name, arguments, results}`` of each call, in the order in which the model requested them."""
+    calls: dict[str, dict[str, JsonValue]] = field(default_factory=dict[str, Any])
+    """``{name, arguments, results}`` of each call by its key, in the order in which the model requested them."""
     artifacts: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, Any]])
     """Files that tools created, without duplicates."""
 
-    def add_call(self, call: ToolCall, outcome: Outcome) -> None:
-        """Add a tool call."""
+    @property
+    def use_tools(self) -> list[dict[str, JsonValue]]:
+        """The calls, in order."""
+        return [*self.calls.values()]
+
+    def add_call(self, position: str, call: ToolCall, outcome: Outcome) -> None:
+        """Add a tool call. If a further attempt repeats a call at the same position, its result was only restored."""
         arguments = read_arguments(call.arguments)
-        self.use_tools.append({"name": call.name, "arguments": arguments, "results": outcome.value})
+        key = f"{position} {call.name} {call.arguments}"
+        self.calls[key] = {"name": call.name, "arguments": arguments, "results": outcome.value}
         self.artifacts += [artifact for artifact in outcome.artifacts if artifact not in self.artifacts]
 
     def links(self, answer: str) -> str:
         """Return links to append to an answer, for the files that it does not link to; ``""`` if there are none."""
         links = dict.fromkeys(link for artifact in self.artifacts if (link := _link(artifact)))
         return "".join(f"\n\n{link}" for link in links if link not in answer)
+
+
+def agent_result_of(ctx: RunContext) -> AgentResult:
+    """Return the calls and files of this visit, including those of earlier attempts."""
+    if not isinstance(ctx.agent_result, AgentResult):
+        ctx.agent_result = AgentResult()
+    return ctx.agent_result
 
 
 def _link(artifact: Mapping[str, JsonValue]) -> str:
@@ -121,7 +134,11 @@ class AgentRun(Struct, frozen=True):
     """Citation instructions, added once there is something to cite."""
     sections: Mapping[str, str] = field(default_factory=dict[str, str])
     """Canvas prompts that replace a strategy's own, by upper-case name."""
-    result: AgentResult = field(default_factory=AgentResult)
+
+    @property
+    def result(self) -> AgentResult:
+        """The tool calls and files of the visit so far."""
+        return agent_result_of(self.ctx)
 
     async def play(self, strategy: Callable[[AgentRun], Awaitable[str]]) -> str:
         """Run a strategy and emit its metrics at the end."""
@@ -201,8 +218,8 @@ class AgentRun(Struct, frozen=True):
             raise group.exceptions[0] from None
         refusal = Outcome(f"This call was not made: at most {MAX_CALLS} calls are allowed per round.", is_error=True)
         outcomes = [*(task.result() for task in tasks), *([refusal] * (len(calls) - len(tasks)))]
-        for call, outcome in zip(calls, outcomes, strict=True):
-            self.result.add_call(call, outcome)
+        for index, (call, outcome) in enumerate(zip(calls, outcomes, strict=True)):
+            self.result.add_call(f"{position}.{index}", call, outcome)
         return outcomes
 
     async def _call(self, call: ToolCall, index: int, step: str) -> Outcome:

@@ -62,5 +62,7 @@ class AgentTool(Struct, frozen=True):
     """Whether a call uses tokens from the budget."""
     runs_once: bool = False
     """Whether a call must never be started twice."""
+    default: JsonValue = None
+    """The result of a call that failed; None to report the error to the model."""
     configuration: Callable[[], JsonValue] | None = None
     """Returns everything that a result depends on, except the arguments; None if results are never cached."""

@@ -1,8 +1,9 @@
 """Rewriting of an agent's answer with citations if the first version has none.
 
-Once the agent's tools have found something to cite, the prompt asks for citations, and the model usually cites. From
-then on its text is held back until it contains a citation; an answer that ends without one is rewritten by a separate
-model call.
+Once there is something to cite, the prompt asks for citations, and the model usually cites. From then on its text is
+held back until it contains a citation; an answer that ends without one is rewritten by a separate model call. If there
+was something to cite from the start, only answers in longer conversations are held back: models imitate their earlier
+answers and forget the guidelines. Source: RAGFlow's ``agent/component/agent_with_tools.py``.
 """
 
 from __future__ import annotations
@@ -26,16 +27,20 @@ logger = logging.getLogger(__name__)
 _POSITION = "citations"
 _MARKER_CHARS = 16
 """Length of the longest citation."""
+_LONG_CONVERSATION = 6
+"""In a conversation with fewer messages, an answer from sources that were there from the start is not held back."""
 
 
 class CitingStream(AnswerStream):
-    """An answer stream that, once there is something to cite, holds text back until it contains a citation."""
+    """An answer stream that, once there is something to cite, holds text back until it contains a citation.
 
-    def __init__(self, ctx: RunContext) -> None:
+    ``message_count`` is the number of messages in the request, including earlier turns.
+    """
+
+    def __init__(self, ctx: RunContext, message_count: int) -> None:
         super().__init__(ctx, cites=True)
         self._pending = ""
-        self._is_always_open = bool(ctx.references["chunks"])
-        """If there was something to cite from the start, the first prompt asked for citations, so hold nothing back."""
+        self._is_always_open = bool(ctx.references["chunks"]) and message_count < _LONG_CONVERSATION
         self._is_open = self._is_always_open
         self.shown_prefix = ""
         """Text that has already been shown and is dropped from the beginning of the next answer."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import BaseModel
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.base.errors import ComponentError, ServiceError
@@ -34,14 +37,19 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         call=partial(_call, ctx, node, rules),
         timeout_s=node.timeout_s,
         label=rules.label,
-        # An agent does its own retries.
-        extra_attempts=node.extra_attempts if node.spec.kind == "plain" else 0,
+        extra_attempts=0 if _asks_models(node) else node.extra_attempts,
         retry_delay_s=node.retry_delay_s,
         names=node.permit_names,
         asks_models=_asks_models(node),
         runs_once=node.spec.runs_once,
         configuration=partial(_configuration, ctx, node) if _is_cacheable(node) else None,
+        default=_default(node),
     )
+
+
+def _default(node: PlanNode) -> JsonValue:
+    """Return the default value of an agent or canvas. Other tools report their errors to the model, as in RAGFlow."""
+    return node.on_error.default if _asks_models(node) and node.on_error.method == "comment" else None
 
 
 def _parameters(rules: ToolRules[Any, Any]) -> Mapping[str, Any]:
@@ -73,11 +81,11 @@ async def _call(
     child = ctx.child(node, position)
     arguments = build_arguments(child, rules, node.params, requested)
     try:
-        result = await rules.call(child, node.params, arguments)
+        result = await _run(child, rules, arguments)
     except (ComponentError, ServiceError) as error:
         if not _asks_models(node):
             raise
-        message = f"{rules.label} error: {error}" if rules.label else str(error)
+        message = f"{node.title or node.spec.name} error: {error}"
         return Outcome(message, is_error=True, usage=child.usage, tokens=child.budget.spent)
     child.cite(result.chunks, result.documents)
     chunks, documents = ([*child.new_references.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
@@ -92,6 +100,20 @@ async def _call(
         documents=documents,
         tokens=child.budget.spent,
     )
+
+
+async def _run(child: RunContext, rules: ToolRules[Any, Any], arguments: BaseModel) -> ToolResult:
+    """Run the component. Agents and canvases are retried here: a further attempt knows what was wrong with the last."""
+    node = child.node
+    retries = node.extra_attempts if _asks_models(node) else 0
+    while True:
+        try:
+            return await rules.call(child, node.params, arguments)
+        except (ComponentError, ServiceError):
+            if not retries:
+                raise
+        retries -= 1
+        await asyncio.sleep(node.retry_delay_s)
 
 
 def _value_of(result: ToolResult) -> JsonValue:

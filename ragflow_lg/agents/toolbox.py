@@ -102,6 +102,14 @@ class Toolbox:
 
 
 async def _outcome(tool: AgentTool, arguments: Mapping[str, Any], position: str) -> Outcome:
+    outcome = await _safe_outcome(tool, arguments, position)
+    if outcome.is_error and tool.default is not None:
+        return outcome._replace(value=to_json(tool.default), is_error=False)
+    return outcome
+
+
+async def _safe_outcome(tool: AgentTool, arguments: Mapping[str, Any], position: str) -> Outcome:
+    """Call a tool; return an error as an outcome."""
     try:
         outcome = await _call_with_retries(tool, arguments, position)
         return outcome._replace(

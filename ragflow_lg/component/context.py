@@ -55,6 +55,8 @@ class RunContext:
     # Class attributes, because every node execution creates a context and most never change them.
     agent_log: object = None
     """The `ragflow_lg.agents.agent_log.AgentLog` of the agent that is running, or None if this is not an agent."""
+    agent_result: object = None
+    """The `ragflow_lg.agents.agent_run.AgentResult` of the agent's attempts so far, or None if there is none."""
     caller = ""
     """For a tool: the positions of the enclosing calls, separated by ``/``."""
     deltas = 0
@@ -112,6 +114,8 @@ class RunContext:
         self.visits: dict[str, int] = {}
         self.new_references: References = {}
         """The citable sources found by this node."""
+        self._inherited_references: References = {}
+        """For a tool: the sources known to its caller, if the caller has found any."""
         self.owner = node.id
         """The component of the canvas that is running; for a tool, this differs from ``node``."""
         self.feedback: list[dict[str, str]] = []
@@ -252,7 +256,8 @@ class RunContext:
     @property
     def references(self) -> References:
         """The sources that answers in this turn may cite."""
-        return merge_references(self._state.get("turn", {}).get("references", {}), self.new_references)
+        known = self._inherited_references or self._state.get("turn", {}).get("references", {})
+        return merge_references(known, self.new_references)
 
     def cite(self, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None) -> None:
         """Add sources that answers may cite; see `ragflow_lg.services.references.add_chunks`."""
@@ -279,6 +284,8 @@ class RunContext:
         child.visit, child.owner = self.visit, self.owner
         child.budget = TokenBudget(self.budget)
         child.caller = f"{self.caller}/{position}" if self.caller else position
+        if self.new_references:
+            child._inherited_references = self.references
         return child
 
     @property

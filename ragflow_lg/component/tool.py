@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
+from pydantic_core import PydanticCustomError
 from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import ComponentError, SettingsError
@@ -107,30 +108,31 @@ def tool(
 ) -> Callable[[Callable[[RunContext, P, A], Awaitable[ToolResult]]], ComponentSpec[RunContext, P]]:
     """Return a decorator that builds a tool. In a node, its arguments are parameters with the given ``defaults``.
 
-    If the argument ``needs`` is missing or blank, the function is not called and ``blank`` is the result. ``read_name``
-    returns the function name if the canvas sets one. ``label`` is a prefix of error messages for the model. ``options``
-    are additional fields of `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once``, no call ever starts twice.
+    If the argument ``needs`` is missing or blank, the function is not called: a node's result is then ``blank``, and a
+    model is told what is missing. ``read_name`` returns the function name if the canvas sets one. ``label`` is a prefix
+    of error messages for the model. ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`;
+    with ``runs_once``, no call ever starts twice.
     """
     options.setdefault("shows_default", True)
     options.setdefault("retries", not options.get("runs_once"))
     if outputs is SearchOutputs:
         options.setdefault("output_names", _with_json)
-    needed = needs if needs in arguments.model_fields else ""
-    canvas_arguments = tuple(field for field in arguments.model_fields if field != needed)
+    needed, canvas_arguments = _split_arguments(arguments, needs)
     params_type = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
 
     def decorate(call: Callable[[RunContext, P, A], Awaitable[ToolResult]]) -> ComponentSpec[RunContext, P]:
-        async def call_unless_blank(ctx: RunContext, node_params: P, values: A) -> ToolResult:
-            if needed and _is_blank(getattr(values, needed)):
-                return blank(node_params) if callable(blank) else blank
+        async def call_for_model(ctx: RunContext, node_params: P, values: A) -> ToolResult:
+            _check_needed(values, needed)
             return await call(ctx, node_params, values)
 
-        rules: ToolRules[RunContext, P] = ToolRules(
-            function, arguments, call_unless_blank, needed, canvas_arguments, label, read_name
-        )
+        rules = ToolRules(function, arguments, call_for_model, needed, canvas_arguments, label, read_name)
 
         async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
-            result = await call_unless_blank(ctx, node_params, cast("A", _node_arguments(ctx, rules, node_params)))
+            values = cast("A", _node_arguments(ctx, rules, node_params))
+            if needed and _is_blank(getattr(values, needed)):
+                result = blank(node_params) if callable(blank) else blank
+            else:
+                result = await call(ctx, node_params, values)
             ctx.cite(result.chunks, result.documents)
             return outputs.model_validate(dict(result.outputs))
 
@@ -148,6 +150,12 @@ def tool(
         )
 
     return decorate
+
+
+def _split_arguments(arguments: type[BaseModel], needs: str) -> tuple[str, tuple[str, ...]]:
+    """Return the argument that a tool needs, or ``""``, and the other ones."""
+    needed = needs if needs in arguments.model_fields else ""
+    return needed, tuple(field for field in arguments.model_fields if field != needed)
 
 
 def _node_arguments(ctx: RunContext, rules: ToolRules[RunContext, P], params: P) -> BaseModel:
@@ -199,6 +207,17 @@ def _is_blank(value: JsonValue) -> bool:
     if isinstance(value, list | tuple):
         return all(_is_blank(item) for item in cast("Sequence[Any]", value))
     return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _check_needed(values: BaseModel, argument: str) -> None:
+    """Check that a model's call contains the argument that the tool needs.
+
+    Raises:
+        ValidationError: if the argument is missing or blank.
+    """
+    if argument and _is_blank(getattr(values, argument)):
+        problem = PydanticCustomError("missing", "This argument is required and must not be blank")
+        raise ValidationError.from_exception_data("Arguments", [{"type": problem, "loc": (argument,), "input": None}])
 
 
 def describe_validation_error(error: ValidationError) -> str:

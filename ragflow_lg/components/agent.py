@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.agents.agent_run import AgentRun
 from ragflow_lg.agents.citation_pass import CitingStream, show_with_citations
@@ -20,7 +20,7 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import AnswerPart, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ServerTool, ToolEntry, ToolResult, ToolRules
 from ragflow_lg.models.chat_params import (
@@ -83,12 +83,18 @@ class Outputs(ComponentOutputs):
     """``{name, arguments, results}`` of each tool call, in order."""
 
 
-class Arguments(BaseModel):
-    """The arguments of an agent used as a tool."""
+TaskText: TypeAlias = Annotated[str, BeforeValidator(to_text)]
+"""A text from a model: other values become text, and null becomes ``""``."""
 
-    user_prompt: str = Field(description="The task, as a self-contained instruction.")
-    reasoning: str = Field("", description="Why the task is needed.")
-    context: str = Field("", description="Known facts that are relevant to the task.")
+
+class Arguments(BaseModel):
+    """The arguments of an agent used as a tool. Without ``user_prompt``, the agent runs with its own prompts."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["user_prompt"]})
+
+    user_prompt: TaskText = Field("", description="The task, as a self-contained instruction.")
+    reasoning: TaskText = Field("", description="Why the task is needed.")
+    context: TaskText = Field("", description="Known facts that are relevant to the task.")
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,27 +131,31 @@ def _allowed_tools(params: Params) -> Sequence[str] | None:
 
 
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Run as a tool of another agent; the task replaces the prompts."""
-    outputs = await _answer(ctx, params, [{"role": "user", "content": _task(arguments)}])
+    """Run as a tool of another agent; a task replaces the prompts."""
+    task = _task(arguments)
+    outputs = await _answer(ctx, params, [{"role": "user", "content": task}] if task else None)
     value: JsonValue = outputs.content if outputs.content is not None else outputs.model_dump().get("structured")
     return ToolResult(value)
 
 
 def _task(arguments: Arguments) -> str:
-    if not arguments.reasoning and not arguments.context:
+    """Return the prompt: the task, after the reasoning and the context if the model provides them."""
+    if not arguments.user_prompt.strip():
+        return ""
+    facts = {"REASONING": arguments.reasoning, "CONTEXT": arguments.context}
+    given = {head: text for head, text in facts.items() if text.strip()}
+    if not given:
         return arguments.user_prompt
-    parts = {"REASONING": arguments.reasoning, "CONTEXT": arguments.context, "QUERY": arguments.user_prompt}
-    return "\n" + "\n".join(f"{head}:\n{text}\n" for head, text in parts.items())
+    return "".join(f"\n{head}:\n{text}\n" for head, text in {**given, "QUERY": arguments.user_prompt}.items())
 
 
 async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage] | None = None) -> Outputs:
     ctx.budget.limit = params.max_total_tokens
     model = ctx.services.models.model(params.llm_id or "")
     toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
-    guidelines = find_guidelines(ctx, params) if prompts is None else ""
+    guidelines = find_guidelines(ctx, params)
     if not toolbox.schemas:
         return await _without_tools(ctx, params, model, prompts, guidelines)
-    stream = _stream(ctx, params)
     strategy = choose_strategy(model, params.strategy)
     is_schema_in_request = strategy == "function_calling"  # the other strategies add the schema themselves
     reserved = estimate_tokens(guidelines) + sum(estimate_tokens(json.dumps(t.parameters)) for t in toolbox.schemas)
@@ -157,8 +167,9 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         prompts=prompts,
         reserved_tokens=min(reserved, model.context_tokens // 4),
     )
-    if stream is not None:
+    if _is_streaming(ctx, params):
         request = await with_standalone_question(ctx, model, request)
+    stream = _stream(ctx, params, request)
     run = AgentRun(
         ctx,
         model,
@@ -181,11 +192,15 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     return outputs.model_copy(update={"use_tools": run.result.use_tools})
 
 
-def _stream(ctx: RunContext, params: Params) -> AnswerStream | None:
+def _is_streaming(ctx: RunContext, params: Params) -> bool:
+    return ctx.is_streaming and _streams(params)
+
+
+def _stream(ctx: RunContext, params: Params, request: ChatRequest) -> AnswerStream | None:
     """Return a stream for the answer, or None to return it as a whole."""
-    if not ctx.is_streaming or not _streams(params):
+    if not _is_streaming(ctx, params):
         return None
-    return CitingStream(ctx) if has_citations(ctx, params) else AnswerStream(ctx)
+    return CitingStream(ctx, len(request.messages)) if has_citations(ctx, params) else AnswerStream(ctx)
 
 
 async def _answer_with_citations(strategy: Callable[[AgentRun], Awaitable[str]], run: AgentRun) -> str:
@@ -202,7 +217,7 @@ async def _without_tools(
     if not ctx.references["chunks"]:
         guidelines = ""
     request = build_request(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
-    stream = _stream(ctx, params)
+    stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if _is_streaming(ctx, params) else None
     run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, stream)
     text = (await ask(ctx, model, request, stream)).text
     if stream is not None:

@@ -82,16 +82,23 @@ def test_consecutive_messages_of_one_role_are_merged() -> None:
 
 def test_calls_are_listed_with_their_arguments_parsed_if_possible() -> None:
     gathered = AgentResult()
-    gathered.add_call(ToolCall("1", "t", '{"a": 1}'), Outcome([1]))
-    gathered.add_call(ToolCall("2", "u", "[" * 100_000), Outcome("no", is_error=True))
+    gathered.add_call("0.0", ToolCall("1", "t", '{"a": 1}'), Outcome([1]))
+    gathered.add_call("0.1", ToolCall("2", "u", "[" * 100_000), Outcome("no", is_error=True))
     assert gathered.use_tools[0] == {"name": "t", "arguments": {"a": 1}, "results": [1]}
     assert gathered.use_tools[1]["arguments"] == "[" * 100_000
 
 
+def test_a_call_that_another_attempt_repeats_is_listed_once() -> None:
+    gathered = AgentResult()
+    for arguments in ('{"a": 1}', '{"a": 1}', '{"a": 2}'):
+        gathered.add_call("0.0", ToolCall("1", "t", arguments), Outcome("x"))
+    assert [call["arguments"] for call in gathered.use_tools] == [{"a": 1}, {"a": 2}]
+
+
 def links(*files: dict[str, Any], answer: str = "") -> str:
     gathered = AgentResult()
-    for file in files:
-        gathered.add_call(ToolCall("1", "t", "{}"), Outcome("x", artifacts=[file]))
+    for index, file in enumerate(files):
+        gathered.add_call(f"0.{index}", ToolCall("1", "t", "{}"), Outcome("x", artifacts=[file]))
     return gathered.links(answer)
 
 

@@ -1,11 +1,15 @@
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.models.citations import CITING_HEAD
 from ragflow_lg.services.references import build_chunks, citation_number
-from tests.fakes.agents import play_agent, tool_calls
-from tests.fakes.services import Reply
+from ragflow_lg.services.tool_server import ToolSettings
+from tests.fakes.agents import WIKI, page, play_agent, tool_calls
+from tests.fakes.canvas import node
+from tests.fakes.regions import runner_of
+from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
 
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
 FOUND = build_chunks([("Laos", "http://wiki.test/Laos", "Vientiane is the capital.", 1.0)])
@@ -59,3 +63,35 @@ async def test_text_before_further_calls_is_shown_before_them() -> None:
 async def test_the_beginning_of_an_interrupted_answer_is_shown() -> None:
     turn = await play_agent([LOOK, Reply(chunks=["It is Vien"], error="down")], CITES)
     assert (turn.run.status, turn.run.answer) == ("failed", "It is Vien")
+
+
+@pytest.mark.parametrize(
+    ("turns", "replies", "answer"),
+    [
+        (4, ["Vientiane.", f"Vientiane [ID:{NUMBER}]."], f"Vientiane [ID:{NUMBER}]."),
+        (4, [f"It is [ID:{NUMBER}]."], f"It is [ID:{NUMBER}]."),
+        (3, ["Vientiane."], "Vientiane."),
+    ],
+)
+async def test_from_the_fourth_turn_on_answers_from_earlier_sources_are_held_back(
+    turns: int, replies: list[str], answer: str
+) -> None:
+    components = {
+        "look": node("Wikipedia", {"query": "{sys.query}"}, ["a"]),
+        "a": node("Agent", {"llm_id": "m@T", "tools": [WIKI], "sys_prompt": "{look@formalized_content}"}, ["out"]),
+        "out": node("Message", {"content": ["{a@content}"]}),
+    }
+    model = ScriptedModel([Reply("Which capital?", match="Rewrite the last", repeat=True)])
+    http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital.")})
+    services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))
+    runner = runner_of(components, services=services, saver=InMemorySaver())
+    model.replies += [Reply("Hm.")] * (turns - 1) + [Reply(text) for text in replies]
+    run = None
+    for _ in range(turns):
+        run = runner.start("s", {"query": "capital?"})
+        async for _ in run:
+            pass
+    assert run is not None
+    assert (run.answer, len(model.replies)) == (answer, 1)
+    notes = [entry["tool_name"] for block in run.trace for entry in cast("Any", block["trace"])]
+    assert ("gen_citations" in notes) == (len(replies) == 2)

@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
 
@@ -30,3 +32,17 @@ async def test_chunks_of_a_nested_tool_can_be_cited() -> None:
     assert turn.outputs["content"] == "done"
     chunks = turn.state["turn"]["references"]["chunks"].values()
     assert [chunk["content"] for chunk in chunks] == ["Vientiane is the capital."]
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", '{"query": ""}', '{"query": null}'])
+async def test_a_model_is_told_which_argument_is_missing(arguments: str) -> None:
+    turn = await play_agent([tool_calls(("wikipedia_search_0", arguments)), Reply("ok")], is_shown=False)
+    assert turn.tool_results == ["Invalid arguments: query: This argument is required and must not be blank."]
+    assert turn.http.requests == []
+
+
+async def test_a_model_is_told_that_the_list_of_urls_is_empty() -> None:
+    extract = {"component_name": "TavilyExtract", "name": "Read", "params": {"api_key": "k", "max_retries": 3}}
+    replies = [tool_calls(("tavily_extract_0", {"urls": []})), Reply("ok")]
+    turn = await play_agent(replies, {"tools": [extract]}, is_shown=False)
+    assert turn.tool_results == ["Invalid arguments: urls: This argument is required and must not be blank."]

@@ -111,22 +111,88 @@ async def test_a_model_gets_citation_guidelines_once_there_is_something_to_cite(
     assert (first.system, second.system) == ("", CITATION_GUIDELINES)
 
 
-async def test_citation_guidelines_are_omitted_if_off_or_nested() -> None:
+async def test_citation_guidelines_are_omitted_if_off() -> None:
     replies = [tool_calls(("look_up_0", {"query": "Laos"})), Reply("A.")]
     turn = await play_agent(list(replies), {"tools": [LOOKUP], "cite": False}, catalog=TOOLS)
     assert [request.system for _, request in turn.model.requests] == ["", ""]
-    child: dict[str, Any] = {
-        "component_name": "Agent",
-        "name": "Child",
-        "params": {"tools": [LOOKUP], "sys_prompt": "Child."},
-    }
-    turn = await play_agent(
-        [tool_calls(("Child_0", {"user_prompt": "x"})), *replies, Reply("B.")],
-        {"tools": [child], "cite": True},
-        catalog=TOOLS,
-        is_shown=False,
-    )
-    assert [request.system for _, request in turn.model.requests] == ["", "Child.", "Child.", CITATION_GUIDELINES]
+
+
+def child_agent(**params: Any) -> dict[str, Any]:
+    return {"component_name": "Agent", "name": "Child", "params": {"sys_prompt": "Child.", **params}}
+
+
+async def test_a_nested_agent_gets_citation_guidelines_once_there_is_something_to_cite() -> None:
+    number = citation_number(str(build_chunks([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
+    look = tool_calls(("look_up_0", {"query": "Laos"}))
+    cited = f"Vientiane [ID:{number}] [ID:1000]."
+    ask_child = tool_calls(("Child_0", {"user_prompt": "x"}))
+    params = {"tools": [child_agent(tools=[LOOKUP])], "cite": True}
+    replies = [ask_child, look, Reply(cited), Reply("B.")]
+    turn = await play_agent(replies, params, catalog=TOOLS, is_shown=False)
+    cites = f"Child.\n\n{CITATION_GUIDELINES}"
+    assert [request.system for _, request in turn.model.requests] == ["", "Child.", cites, CITATION_GUIDELINES]
+    assert turn.tool_results == [f"Vientiane [ID:{number}]."]
+
+    # What its caller found can be cited, too.
+    params = {"tools": [LOOKUP, child_agent()], "cite": True}
+    replies = [look, tool_calls(("Child_1", {"user_prompt": "x"})), Reply(cited), Reply("B.")]
+    turn = await play_agent(replies, params, catalog=TOOLS, is_shown=False)
+    assert turn.model.requests[2][1].system == cites
+    assert turn.tool_results[-1] == f"Vientiane [ID:{number}]."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "prompt"),
+    [
+        ({"user_prompt": "Look."}, "Look."),
+        ({"user_prompt": "Look.", "reasoning": "", "context": " "}, "Look."),
+        ({"user_prompt": "Look.", "context": "Laos"}, "\nCONTEXT:\nLaos\n\nQUERY:\nLook.\n"),
+        ({"user_prompt": "Look.", "reasoning": "why"}, "\nREASONING:\nwhy\n\nQUERY:\nLook.\n"),
+        (
+            {"user_prompt": "Look.", "reasoning": "why", "context": "Laos"},
+            "\nREASONING:\nwhy\n\nCONTEXT:\nLaos\n\nQUERY:\nLook.\n",
+        ),
+        ({"user_prompt": 7}, "7"),
+        ({}, "Own prompt about rice"),
+        ({"user_prompt": "", "context": "Laos"}, "Own prompt about rice"),
+        ({"user_prompt": None}, "Own prompt about rice"),
+    ],
+)
+async def test_a_nested_agent_is_asked_the_task_or_its_own_prompts(arguments: dict[str, Any], prompt: str) -> None:
+    child = child_agent(prompts=[{"role": "user", "content": "Own prompt about {sys.query}"}])
+    replies = [tool_calls(("Child_0", arguments)), Reply("inner"), Reply("done")]
+    turn = await play_agent(replies, {"tools": [child]}, is_shown=False, query="rice")
+    assert turn.model.requests[1][1].messages == ({"role": "user", "content": prompt},)
+    assert (turn.tool_results, turn.outputs["content"]) == (["inner"], "done")
+
+
+async def test_a_nested_agent_that_fails_returns_its_default_value_or_its_error() -> None:
+    replies = [tool_calls(("Child_0", {"user_prompt": "x"})), Reply(error="no credit"), Reply("done")]
+    default = {"exception_method": "comment", "exception_default_value": "n/a"}
+    turn = await play_agent(list(replies), {"tools": [child_agent(**default)]}, is_shown=False)
+    assert turn.tool_results == ["n/a"]
+    turn = await play_agent(list(replies), {"tools": [child_agent()]}, is_shown=False)
+    assert turn.tool_results == ["Child error: no credit"]
+    goto = {"exception_method": "goto", "exception_default_value": "n/a", "exception_goto": ["out"]}
+    turn = await play_agent(list(replies), {"tools": [child_agent(**goto)]}, is_shown=False)
+    assert turn.tool_results == ["Child error: no credit"]
+
+
+async def test_a_nested_agent_is_retried_with_what_was_wrong() -> None:
+    child = child_agent(outputs=SCHEMA, max_retries=1, delay_after_error=0)
+    replies = [tool_calls(("Child_0", {"user_prompt": "x"})), Reply("no"), Reply('{"city": "Vientiane"}'), Reply("A.")]
+    turn = await play_agent(replies, {"tools": [child]}, is_shown=False)
+    assert turn.tool_results == ['{"city": "Vientiane"}']
+    assert "Your answer is invalid" in turn.model.requests[2][1].messages[-1]["content"]
+
+
+async def test_use_tools_lists_the_calls_of_all_attempts() -> None:
+    params = {"outputs": SCHEMA, "max_retries": 1, "delay_after_error": 0}
+    turn = await play_agent([LOOK, Reply("Vientiane"), Reply('{"city": "Vientiane"}')], params, is_shown=False)
+    assert turn.outputs["structured"] == {"city": "Vientiane"}
+    assert [(call["name"], call["arguments"]) for call in turn.outputs["use_tools"]] == [
+        ("wikipedia_search_0", {"query": "Laos"})
+    ]
 
 
 async def test_required_evidence_is_requested_once_more() -> None:
