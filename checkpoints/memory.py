@@ -6,13 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints.lease_owner import Owner
 from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
-from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.pruning import CheckpointKey, key_config
 from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
 from ragflow_lg.checkpoints.store import Store
@@ -31,18 +29,29 @@ def memory_saver() -> CanvasSaver:
 
 
 class MemorySaver(InMemorySaver):
-    """LangGraph's saver with another listing, since its own sorts per namespace and fails during concurrent writes."""
+    """LangGraph's saver, which can also list and erase checkpoints by key."""
 
-    async def list_newest_first(
-        self, config: RunnableConfig | None, before: str | None
-    ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest first, ignoring ``before``."""
-        for entry in sorted(self.list(config), key=lambda entry: entry.checkpoint["id"], reverse=True):
-            yield entry
+    async def list_keys(
+        self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
+    ) -> AsyncIterator[CheckpointKey]:
+        """Yield the keys of checkpoints, newest first."""
+        threads = list(self.storage) if thread is None else [thread]
+        keys = [
+            CheckpointKey(name, namespace_name, checkpoint)
+            for name in threads
+            for namespace_name, checkpoints in self.storage.get(name, {}).items()
+            if namespace in (None, namespace_name)
+            for checkpoint in checkpoints
+            if not before or checkpoint < before
+        ]
+        for key in sorted(keys, key=lambda key: key.checkpoint, reverse=True)[:limit]:
+            yield key
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""
-        return [checkpoint_key(entry.config) for entry in self.list(None) if entry.metadata.get("run_id") in runs]
+        keys = [key async for key in self.list_keys(None)]
+        stored = [(key, await self.aget_tuple(key_config(key))) for key in keys]
+        return [key for key, entry in stored if entry is not None and entry.metadata.get("run_id") in runs]
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
         """Delete checkpoints and their pending writes."""

@@ -23,8 +23,14 @@ class CheckpointKey(NamedTuple):
 class InnerSaver(Protocol):
     """The methods that a backend's LangGraph saver provides in addition to LangGraph's own."""
 
-    def list_newest_first(self, config: RunnableConfig | None, before: str | None) -> AsyncIterator[CheckpointTuple]:
-        """Yield the checkpoints of a thread or of all threads. Those not older than ``before`` may be omitted."""
+    def list_keys(
+        self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
+    ) -> AsyncIterator[CheckpointKey]:
+        """Yield the keys of checkpoints, newest first, in pages, without reading their values.
+
+        Only checkpoints of the given thread and namespace are listed, None stands for all. ``before`` is a checkpoint
+        id: only older ones are listed.
+        """
         ...
 
     async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
@@ -47,7 +53,9 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         """Delete checkpoints."""
         raise NotImplementedError
 
-    def list_keys(self, config: RunnableConfig) -> AsyncIterator[CheckpointKey]:
+    def list_keys(
+        self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
+    ) -> AsyncIterator[CheckpointKey]:
         """Yield the keys of checkpoints, newest first, without reading their values."""
         raise NotImplementedError
 
@@ -68,18 +76,18 @@ class PruningSaver(BaseCheckpointSaver[Any]):
             await self._reopen(parent)
         await self.erase(keys)
         for thread in {key.thread for key in keys}:
-            if not [key async for key in self.list_keys(_thread_config(thread))]:
+            if not [key async for key in self.list_keys(thread, limit=1)]:
                 await self.adelete_thread(thread)
 
     async def _parents(self, keys: Sequence[CheckpointKey]) -> AsyncIterator[CheckpointKey]:
         for key in keys:
-            stored = await self.aget_tuple(_key_config(key))
+            stored = await self.aget_tuple(key_config(key))
             if stored is not None and stored.parent_config:
                 yield checkpoint_key(stored.parent_config)
 
     async def _reopen(self, key: CheckpointKey) -> None:
         """Remove the pending writes made since the checkpoint's forms were shown, or all of them if it has no forms."""
-        stored = await self.aget_tuple(_key_config(key))
+        stored = await self.aget_tuple(key_config(key))
         if stored is None:
             return
         writes = stored.pending_writes or []
@@ -109,8 +117,8 @@ class PruningSaver(BaseCheckpointSaver[Any]):
             if strategy != "keep_latest":
                 await self.adelete_thread(thread)
                 continue
-            keys = sorted([key async for key in self.list_keys(_thread_config(thread))])
-            newest = {key.namespace: key for key in keys}  # the last one wins
+            keys = [key async for key in self.list_keys(thread)]
+            newest = {key.namespace: key for key in reversed(keys)}  # the last one wins
             await self.erase([key for key in keys if newest[key.namespace] != key])
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -119,9 +127,10 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         Raises:
             CheckpointError: if the store fails.
         """
-        stored = [entry async for entry in self.alist(_thread_config(str(source_thread_id)))]
-        for entry in sorted(stored, key=lambda entry: checkpoint_key(entry.config)):
-            await self._copy(entry, str(target_thread_id))
+        keys = [key async for key in self.list_keys(str(source_thread_id))]
+        for key in sorted(keys):
+            if (stored := await self.aget_tuple(key_config(key))) is not None:
+                await self._copy(stored, str(target_thread_id))
 
 
 def checkpoint_key(config: RunnableConfig) -> CheckpointKey:
@@ -132,10 +141,7 @@ def checkpoint_key(config: RunnableConfig) -> CheckpointKey:
     )
 
 
-def _key_config(key: CheckpointKey) -> RunnableConfig:
+def key_config(key: CheckpointKey) -> RunnableConfig:
+    """Return the config that specifies a checkpoint."""
     thread, namespace, checkpoint = key
     return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}}
-
-
-def _thread_config(thread: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread}}

@@ -34,13 +34,12 @@ from ragflow_lg.checkpoints.fence_token import (
     FenceToken,
     OpenTransaction,
 )
-from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSaver, checkpoint_key
+from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSaver, key_config
 from ragflow_lg.checkpoints.saver_internals import advance_ids_past
 from ragflow_lg.services.sessions import LEASE_TOKEN
 
 _PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""
-_PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
 _TRIES = 5
 _MAX_EPOCHS = 4096
 
@@ -182,33 +181,47 @@ class CanvasSaver(PruningSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield the checkpoints that match all arguments, newest first."""
+        """Yield the checkpoints that match all arguments, newest first. They are read one at a time."""
         wanted = (config or {}).get("configurable", {})
-        bound = (before or {}).get("configurable", {}).get("checkpoint_id")
+        place = wanted.get("thread_id"), wanted.get("checkpoint_ns")
+        bound: str = (before or {}).get("configurable", {}).get("checkpoint_id") or ""
+        conditions = filter or {}
+        plain = {key: value for key, value in conditions.items() if key in _PLAIN_METADATA}
         count = 0
-        async for packed in self._list_packed(config, bound):
-            place = packed.config.get("configurable", {})
-            if any(key in wanted and place.get(key, "") != wanted[key] for key in _PLACE):
-                continue
-            if bound is not None and place.get("checkpoint_id", "") >= bound:
+        async for key in self._matching_keys(*place, wanted.get("checkpoint_id"), bound):
+            packed = await self._get_packed(key_config(key))
+            if packed is None or not _has_metadata(packed, plain):
                 continue
             unpacked = await self._unpack(packed)
-            metadata = cast("Mapping[str, Any]", unpacked.metadata)
-            if all(metadata.get(key) == value for key, value in (filter or {}).items()):
-                yield unpacked
-                count += 1
-                if limit is not None and count >= limit:
-                    return
+            if not _has_metadata(unpacked, conditions):
+                continue
+            yield unpacked
+            count += 1
+            if limit is not None and count >= limit:
+                return
 
-    async def list_keys(self, config: RunnableConfig) -> AsyncIterator[CheckpointKey]:
-        """Yield the keys of checkpoints, newest first, without reading their values."""
-        async for packed in self._list_packed(config, None):
-            yield checkpoint_key(packed.config)
+    async def _matching_keys(
+        self, thread: str | None, namespace: str | None, checkpoint: str | None, bound: str
+    ) -> AsyncIterator[CheckpointKey]:
+        if thread is not None and namespace is not None and checkpoint:
+            if not bound or checkpoint < bound:
+                yield CheckpointKey(str(thread), namespace, checkpoint)
+            return
+        async for key in self.list_keys(None if thread is None else str(thread), namespace, before=bound):
+            if checkpoint in (None, "", key.checkpoint):
+                yield key
 
-    async def _list_packed(self, config: RunnableConfig | None, bound: str | None) -> AsyncIterator[CheckpointTuple]:
+    async def list_keys(
+        self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
+    ) -> AsyncIterator[CheckpointKey]:
+        """Yield the keys of checkpoints, newest first, without reading their values.
+
+        Raises:
+            CheckpointError: if the store fails or its data is damaged.
+        """
         try:
-            async for packed in self._lister.list_newest_first(config, bound):
-                yield packed
+            async for key in self._lister.list_keys(thread, namespace, before=before, limit=limit):
+                yield key
         except self._errors as error:
             raise self._failure("read", error) from error
         except _DAMAGE as error:
@@ -404,6 +417,11 @@ class SavedSteps:
     async def find(self, key: str) -> tuple[bool, Any]:
         """Return whether there is a result, and that result."""
         return await self._saver.find_step(self._config, key)
+
+
+def _has_metadata(entry: CheckpointTuple, conditions: Mapping[str, Any]) -> bool:
+    metadata = cast("Mapping[str, Any]", entry.metadata or {})
+    return all(metadata.get(key) == value for key, value in conditions.items())
 
 
 def _thread(config: RunnableConfig) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, cast
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from langgraph.checkpoint.redis.util import (
     from_storage_safe_id,
@@ -31,7 +28,7 @@ from redisvl.query.filter import FilterExpression, Tag
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints.fence_token import EPOCH, EPOCH_MISMATCH, LEASE_MISMATCH, NO_LEASE, FenceToken
-from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.checkpoints.redis.redis_server import missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import create_client
 from ragflow_lg.checkpoints.saver import CanvasSaver
@@ -65,8 +62,6 @@ TIMEOUT_S = 5.0
 CONNECT_S = 3.0
 RETRIES = 3
 """Retries after a refused or broken connection."""
-READ_CONCURRENCY = 16
-"""Number of checkpoints that a listing reads concurrently."""
 MAX_FIELDS = 500
 """Maximum number of hash fields per command: a server-side script accepts at most 8,000 values at once."""
 _WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
@@ -209,15 +204,22 @@ async def _refuse_cluster(client: FencedRedis) -> None:
 class RedisSaver(AsyncRedisSaver):
     """LangGraph's saver without its limit of 10,000 checkpoints when listing and deleting."""
 
-    async def list_newest_first(
-        self, config: RunnableConfig | None, before: str | None
-    ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest first, ignoring ``before``."""
+    async def list_keys(
+        self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
+    ) -> AsyncIterator[CheckpointKey]:
+        """Yield the keys of checkpoints, newest first. Only their indexed fields are read."""
         await self._ensure_indexes()
-        async for configs in self._configs(config):
-            for entry in await asyncio.gather(*map(self.aget_tuple, configs)):
-                if entry is not None:
-                    yield entry
+        condition: Any = FilterExpression("*")
+        if thread is not None:
+            condition = condition & _is("thread_id", to_storage_safe_id(thread))
+        if namespace is not None:
+            condition = condition & _is("checkpoint_ns", to_storage_safe_str(namespace))
+        count = 0
+        async for key in self._keys_by(condition, before, limit):
+            if count == limit:
+                return
+            yield key
+            count += 1
 
     async def _ensure_indexes(self) -> None:
         """Recreate the indexes if FLUSHALL has removed them."""
@@ -225,31 +227,23 @@ class RedisSaver(AsyncRedisSaver):
             if not await index.exists():
                 await index.create(overwrite=False)
 
-    async def _configs(self, config: RunnableConfig | None) -> AsyncIterator[list[RunnableConfig]]:
-        """Yield the configs of checkpoints in groups of READ_CONCURRENCY, newest first."""
-        wanted = (config or {}).get("configurable", {})
-        condition: Any = FilterExpression("*")
-        if "thread_id" in wanted:
-            condition = condition & _is("thread_id", to_storage_safe_id(wanted["thread_id"]))
-        if "checkpoint_ns" in wanted:
-            condition = condition & _is("checkpoint_ns", to_storage_safe_str(wanted["checkpoint_ns"]))
-        async for configs in self._configs_by(condition):
-            yield configs
-
-    async def _configs_by(self, condition: Any) -> AsyncIterator[list[RunnableConfig]]:
+    async def _keys_by(
+        self, condition: Any, before: str = "", limit: int | None = None
+    ) -> AsyncIterator[CheckpointKey]:
         fields = ["thread_id", "checkpoint_ns", "checkpoint_id"]
         query = FilterQuery(condition, fields, sort_by=("checkpoint_id", "DESC"))
         index: Any = self.checkpoints_index
-        count, last = 0, ""
-        while True:
-            page: list[Any] = (await index.search(query.paging(count, PAGE))).docs
+        size = PAGE if limit is None or before else min(limit, PAGE)
+        count, last = 0, before
+        while size:
+            page: list[Any] = (await index.search(query.paging(count, size))).docs
             count += len(page)
-            # A checkpoint stored in the meantime shifts the pages, so entries may repeat.
-            fresh = [entry for entry in page if not last or entry.checkpoint_id < last]
-            last = page[-1].checkpoint_id if page else last
-            for start in range(0, len(fresh), READ_CONCURRENCY):
-                yield [_config(entry) for entry in fresh[start : start + READ_CONCURRENCY]]
-            if len(page) < PAGE:
+            for entry in page:
+                # A checkpoint stored in the meantime shifts the pages, so entries may repeat.
+                if not last or entry.checkpoint_id < last:
+                    yield _key(entry)
+            last = min(last, page[-1].checkpoint_id) if last and page else page[-1].checkpoint_id if page else last
+            if len(page) < size:
                 return
 
     async def adelete_thread(self, thread_id: str) -> None:
@@ -267,8 +261,7 @@ class RedisSaver(AsyncRedisSaver):
         await self._ensure_indexes()
         keys: list[CheckpointKey] = []
         for run in runs:
-            async for configs in self._configs_by(_is("run_id", to_storage_safe_id(run))):
-                keys += map(checkpoint_key, configs)
+            keys += [key async for key in self._keys_by(_is("run_id", to_storage_safe_id(run)))]
         return keys
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
@@ -294,15 +287,13 @@ class RedisSaver(AsyncRedisSaver):
     async def _point_at_newest(self, thread: str, namespace: str) -> None:
         """Update the saver's pointer to the newest checkpoint."""
         client, pointer = cast("Any", self._redis), self._make_redis_checkpoint_latest_key(thread, namespace)
-        config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
-        async with aclosing(cast("AsyncGenerator[list[RunnableConfig]]", self._configs(config))) as pages:
-            async for page in pages:
-                newest = to_storage_safe_id(checkpoint_key(page[0]).checkpoint)
-                key = self._make_redis_checkpoint_key(
-                    to_storage_safe_id(thread), to_storage_safe_str(namespace), newest
-                )
-                await client.set(pointer, key, keepttl=True)
-                return
+        async for newest in self.list_keys(thread, namespace, limit=1):
+            checkpoint = to_storage_safe_id(newest.checkpoint)
+            key = self._make_redis_checkpoint_key(
+                to_storage_safe_id(thread), to_storage_safe_str(namespace), checkpoint
+            )
+            await client.set(pointer, key, keepttl=True)
+            return
         await client.delete(pointer)
 
 
@@ -311,13 +302,12 @@ def _is(name: str, value: str) -> Any:
     return tag == value
 
 
-def _config(entry: Any) -> RunnableConfig:
-    place = {
-        "thread_id": from_storage_safe_id(entry.thread_id),
-        "checkpoint_ns": from_storage_safe_str(entry.checkpoint_ns),
-        "checkpoint_id": from_storage_safe_id(entry.checkpoint_id),
-    }
-    return {"configurable": place}
+def _key(entry: Any) -> CheckpointKey:
+    return CheckpointKey(
+        from_storage_safe_id(entry.thread_id),
+        from_storage_safe_str(entry.checkpoint_ns),
+        from_storage_safe_id(entry.checkpoint_id),
+    )
 
 
 async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> CanvasSaver:

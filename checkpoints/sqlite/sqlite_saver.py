@@ -37,8 +37,8 @@ _FIND_EPOCH = "SELECT text FROM blobs WHERE thread_id = ? AND hash = ?"
 _CREATE_EPOCH = "INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = text RETURNING text"
 """Also returns an existing epoch, in one statement, because other processes may create or delete it concurrently."""
 
-PAGE = 64
-"""Number of checkpoints per page of a listing."""
+PAGE = 1000
+"""Number of keys per page of a listing."""
 
 _Work = Callable[[], object]
 
@@ -50,6 +50,7 @@ _OF_RUNS = """
 SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE json_valid(CAST(metadata AS TEXT))
 AND json_extract(CAST(metadata AS TEXT), '$.run_id') IN (SELECT value FROM json_each(?))
 """
+_ORDER = ("checkpoint_id", "thread_id", "checkpoint_ns")
 _ERASE = "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 
@@ -164,25 +165,20 @@ class SqliteFileSaver(SqliteSaver):
         """Return a checkpoint with its pending writes."""
         return await self._file.do(lambda: self.get_tuple(config))
 
-    async def list_newest_first(
-        self, config: RunnableConfig | None, before: str | None
-    ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest first. They are read in pages, so that a long listing does not block the thread."""
-        if config is None:  # ids are unique only within a thread, so paging by id would skip some
-            for entry in await self._file.do(lambda: list(self.list(None))):
-                yield entry
-            return
-        while True:
-            page = await self._file.do(lambda before=before: self._page(config, before))
-            for entry in page:
-                yield entry
-            if len(page) < PAGE:
+    async def list_keys(
+        self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
+    ) -> AsyncIterator[CheckpointKey]:
+        """Yield the keys of checkpoints, newest first. They are read in pages, so that no statement takes long."""
+        last, remaining = (before,), limit
+        while remaining is None or remaining > 0:
+            size = PAGE if remaining is None else min(PAGE, remaining)
+            page = [CheckpointKey(*row) for row in await self._file.rows(*_keys_query(thread, namespace, last, size))]
+            for key in page:
+                yield key
+            if len(page) < size:
                 return
-            before = page[-1].config.get("configurable", {}).get("checkpoint_id")
-
-    def _page(self, config: RunnableConfig, before: str | None) -> list[CheckpointTuple]:
-        bound: Any = {"configurable": {"checkpoint_id": before}} if before else None
-        return list(self.list(config, before=bound, limit=PAGE))
+            remaining = None if remaining is None else remaining - size
+            last = (page[-1].checkpoint, page[-1].thread, page[-1].namespace)
 
     async def aput(
         self,
@@ -219,6 +215,24 @@ class SqliteFileSaver(SqliteSaver):
             await self._transactions.add(
                 lambda table=table: self._file.connection.executemany(_ERASE.format(table=table), keys)
             )
+
+
+def _keys_query(
+    thread: str | None, namespace: str | None, last: tuple[str, ...], limit: int
+) -> tuple[str, list[str | int]]:
+    """Return the statement for a page of keys, with its values. ``last`` contains the start of the last key.
+
+    Ids are unique only within a thread, so that a page of all threads can end between two checkpoints with one id.
+    """
+    wanted = {"thread_id": thread, "checkpoint_ns": namespace}
+    conditions: dict[str, list[str]] = {f"{name} = ?": [value] for name, value in wanted.items() if value is not None}
+    if last[0]:
+        places = ", ".join("?" * len(last))
+        conditions[f"({', '.join(_ORDER[: len(last)])}) < ({places})"] = list(last)
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = ", ".join(f"{column} DESC" for column in _ORDER)
+    query = f"SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints {where} ORDER BY {order} LIMIT ?"
+    return query, [value for values in conditions.values() for value in values] + [limit]
 
 
 async def sqlite_saver(file: SqliteFile) -> CanvasSaver:

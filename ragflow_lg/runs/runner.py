@@ -10,11 +10,12 @@ from ragflow_lg.base.ids import SessionId
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.abandon import abandon
-from ragflow_lg.runs.branching import CheckpointInfo, fork, list_checkpoints, rerun
+from ragflow_lg.runs.branching import fork, rerun
 from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, RunCallbacks
 from ragflow_lg.runs.pauses import Pause, open_pauses
 from ragflow_lg.runs.run import Intent, Run, thread_config
 from ragflow_lg.runs.run_observer import CallbackSet
+from ragflow_lg.runs.stored_steps import CheckpointInfo, list_checkpoints
 from ragflow_lg.services.sessions import SessionStore, Trace
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def history(
 
 
 async def _list(store: Store, session: str, file: Path | None) -> None:
-    from ragflow_lg.runs.branching import list_checkpoints
+    from ragflow_lg.runs.stored_steps import list_checkpoints
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.play import canvas_of
 

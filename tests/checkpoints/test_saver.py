@@ -19,6 +19,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
 from ragflow_lg.checkpoints.saver import plain_serializer
 from ragflow_lg.services.sessions import hold_lease
 from tests.stores import OpenStore, checkpoint_config, checkpoint_id, fresh_prefix, put_checkpoint, sqlite_file
@@ -167,6 +168,33 @@ async def test_listings_filter_by_namespace_before_and_metadata(reopen: OpenStor
             assert await list_ids(namespace, filter={"step": 2}) == [written[2]]
             assert await list_ids(namespace, filter={"who": {"n": 1}}, limit=2) == [written[5], written[3]]
         assert await list_ids("other") == []
+
+
+async def test_keys_are_listed_newest_first_in_pages_without_reading_values(
+    reopen: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragflow_lg.checkpoints.sqlite.sqlite_saver.PAGE", 2)
+    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PAGE", 2)
+    async with reopen() as store:
+        written = [
+            checkpoint_key(await put_checkpoint(store.saver, checkpoint_config("t", namespace)))
+            for namespace in ("", "inner:1", "", "inner:1", "")
+        ]
+        await put_checkpoint(store.saver, checkpoint_config("other"))
+        monkeypatch.setattr(store.saver.inner, "aget_tuple", None)
+        newest_first = written[::-1]
+        bound = written[3].checkpoint
+
+        async def list_keys(*place: str | None, **more: Any) -> list[CheckpointKey]:
+            return [key async for key in store.saver.list_keys(*place, **more)]
+
+        assert await list_keys("t") == newest_first
+        assert await list_keys("t", "") == newest_first[::2]
+        assert await list_keys("t", limit=3) == newest_first[:3]
+        assert await list_keys("t", before=bound) == newest_first[2:]
+        assert await list_keys("t", "", before=bound, limit=1) == newest_first[2:3]
+        assert len(await list_keys(None)) == 6
+        assert await list_keys("none") == []
 
 
 async def test_a_deleted_thread_has_no_checkpoint_and_can_start_again(reopen: OpenStore) -> None:

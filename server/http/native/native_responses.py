@@ -16,8 +16,8 @@ from ragflow_lg.server.http.shared.responses import encode_json
 if TYPE_CHECKING:
     from ragflow_lg.base.ids import NodeId
     from ragflow_lg.component.plan import Plan
-    from ragflow_lg.runs.branching import CheckpointInfo
     from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.runs.stored_steps import CheckpointInfo
     from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.run_control import RunControl
 

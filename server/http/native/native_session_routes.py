@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.runs.branching import list_checkpoints
+from ragflow_lg.runs.stored_steps import page_checkpoints
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest
 from ragflow_lg.server.http.native.native_responses import (
     HistoryAnswer,
-    MomentAnswer,
     PauseAnswer,
     SessionAnswer,
     SessionListAnswer,
@@ -29,12 +27,6 @@ from ragflow_lg.server.http.native.native_responses import (
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from ragflow_lg.runs.branching import CheckpointInfo
-
 
 router = make_agent_router("sessions")
 
@@ -124,17 +116,11 @@ async def get_history(
     """List the stored steps of a session, newest first, with their times, sizes and next nodes."""
     session, turns = await control.session(session_id), get_turns(request)
     canvas = await turns.canvas(await turns.version(agent, session.version_id))
-    saver, answers = get_app_state(request).store.saver, list[MomentAnswer]()
-    count = 0
-    steps = cast("AsyncGenerator[CheckpointInfo]", list_checkpoints(canvas.with_saver(saver), saver, session.id))
-    async with aclosing(steps):
-        async for moment in steps:
-            count += 1
-            if count > offset + limit:
-                break
-            if count > offset:
-                answers.append(build_moment_answer(moment, canvas.plan))
-    return respond_model(HistoryAnswer(moments=answers, has_more=count > offset + limit))
+    saver = get_app_state(request).store.saver
+    steps, has_more = await page_checkpoints(canvas.with_saver(saver), saver, session.id, offset, limit)
+    return respond_model(
+        HistoryAnswer(moments=[build_moment_answer(step, canvas.plan) for step in steps], has_more=has_more)
+    )
 
 
 @router.put(

@@ -10,7 +10,7 @@ from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.fence_token import FenceToken
 from ragflow_lg.checkpoints.redis.redis_saver import lease_key, open_redis, redis_saver
-from ragflow_lg.runs.branching import CheckpointInfo
+from ragflow_lg.runs.stored_steps import CheckpointInfo
 from ragflow_lg.services.sessions import with_lease_token
 from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import checkpoint_config, checkpoint_id, fresh_prefix, put_checkpoint, redis_client, redis_keys
@@ -62,7 +62,6 @@ async def test_the_pointer_to_the_newest_checkpoint_is_fenced(redis_url: str) ->
 
 async def test_a_listing_has_several_pages(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PAGE", 7)
-    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.READ_CONCURRENCY", 3)
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
         saver = await redis_saver(client, prefix=prefix, ttl_s=60)

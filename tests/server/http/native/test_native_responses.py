@@ -1,8 +1,8 @@
 import json
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.runs.branching import CheckpointInfo
 from ragflow_lg.runs.pauses import Pause
+from ragflow_lg.runs.stored_steps import CheckpointInfo
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow, VersionRow
 from ragflow_lg.server.http.native.native_responses import (
     CheckAnswer,
