@@ -134,7 +134,7 @@ def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) 
 
 def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, reporter: Reporter) -> None:
     for key in params.__pydantic_extra__ or {}:
-        if key not in EDITOR_KEYS and not _accepts_anything(spec):
+        if key not in EDITOR_KEYS and key not in spec.unused and not _accepts_anything(spec):
             reporter.report(
                 "params-unknown",
                 "info",

@@ -51,6 +51,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     """Optional fields of `ragflow_lg.component.spec.ComponentSpec` for both components and tools."""
 
     aliases: tuple[str, ...]
+    unused: frozenset[str]
     timeout_s: float | Callable[[P], float | None] | None
     shows_default: bool
     retries: bool

@@ -54,6 +54,7 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search the web by keywords. Returns the title, URL and content of each result.",
     source="agent/tools/tavily.py",
+    unused=frozenset(["include_image_descriptions", "include_images", "include_raw_content"]),
 )
 async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once."""

@@ -1,3 +1,4 @@
+import json
 import time
 from typing import Any
 
@@ -5,7 +6,11 @@ import pytest
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler import check_canvas
+from tests.architecture.sources import ROOT
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, switch, text
+
+EDITOR_FIELDS: dict[str, list[str]] = json.loads((ROOT / "tests/fixtures/editor_fields.json").read_text())
+"""The names of the fields in the forms of RAGFlow's editor, by component."""
 
 
 def test_each_invalid_parameter_is_reported_with_its_pointer() -> None:
@@ -124,3 +129,25 @@ def test_consequences_of_invalid_params_are_not_reported(components: dict[str, A
     _, diagnostics = check_canvas(canvas(components), CATALOG)
     codes = {d.code for d in diagnostics if d.severity == "error" or d.code != "flow-cycle"}
     assert codes <= {"params-invalid", "component-unknown"}
+
+
+@pytest.mark.parametrize("name", EDITOR_FIELDS)
+def test_fields_that_the_editor_of_ragflow_writes_are_not_reported(name: str) -> None:
+    spec = CATALOG.get(name)
+    assert spec is not None
+    fields = spec.params.model_fields
+    params: dict[str, Any] = {key: "sys.query" for key, field in fields.items() if field.is_required()}
+    params |= {"category_description": {"a": {"to": ["a"]}}} if name == "Categorize" else {}
+    params |= {"conditions": [{"items": [{"cpn_id": "sys.query", "operator": "empty"}], "to": ["a"]}]} if name == "Switch" else {}
+    params |= {"groups": [{"group_name": "g", "variables": ["sys.query"]}]} if name == "VariableAggregator" else {}
+    params |= {key: "x" for key in EDITOR_FIELDS[name] if key not in fields}
+    findings = check_canvas(canvas({"a": node(name, params)}), CATALOG)[1]
+    assert not [d for d in findings if "has no parameter" in d.message or (d.severity, d.code) == ("error", "params-invalid")]
+
+
+def test_fields_of_the_editor_are_not_reported_in_a_tool_either() -> None:
+    tool = {"component_name": "TavilySearch", "name": "t", "params": {"include_images": False, "include_imges": False}}
+    document = canvas({"a": node("Agent", {"llm_id": "m@P", "tools": [tool]})})
+    assert [d.pointer for d in diagnostics_of(document, "params-unknown")] == [
+        "/components/a/obj/params/tools/0/params/include_imges"
+    ]
