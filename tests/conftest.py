@@ -1,5 +1,6 @@
 """What all tests share: the recorded material, if it is there."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from tests.stores import OpenStore, fresh_prefix, store_opener
 
 settings.register_profile("no deadlines", deadline=None)
 settings.load_profile("no deadlines")
+
+os.environ.pop("OPENAI_API_KEY", None)  # it would select a real model
+os.environ.pop("OPENAI_BASE_URL", None)
 
 SHARED = Path(__file__).parents[2] / "shared"
 """Recorded behaviour and real canvases, beside the checkout; they are not part of it."""

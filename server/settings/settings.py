@@ -10,7 +10,13 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.chat_models import (
+    DEMO,
+    KEY_VARIABLES,
+    ChatModelSettings,
+    ModelSettings,
+    ProviderSettings,
+)
 from ragflow_lg.adapters.http.http_client import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
@@ -22,6 +28,8 @@ from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection,
 from ragflow_lg.services.tool_policies import ToolPermits
 from ragflow_lg.services.tool_server import ToolSettings
 
+_DEFAULT_MODEL = "gpt-4.1-mini@OpenAI"
+
 
 class Settings(BaseSettings):
     """All settings. Keys are `SecretStr`, so that neither ``repr`` nor errors show them."""
@@ -30,8 +38,9 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
     )
 
-    default_model: str = "demo"
-    """``llm_id`` for nodes that do not specify a model. ``demo`` is a scripted model that needs no key."""
+    default_model: str = ""
+    """``llm_id`` for nodes that do not specify a model. ``demo`` is a scripted model that needs no key. Default:
+    ``gpt-4.1-mini@OpenAI`` if ``OPENAI_API_KEY`` is set, otherwise ``demo``."""
     checkpoints: str = "sqlite:///ragflow-lg.db"
     """URL of the session store: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
     checkpoint_prefix: str = ""
@@ -92,6 +101,7 @@ class Settings(BaseSettings):
         models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
         keys = (section.key() for section in (*models, *self.tools.values(), self.knowledge))
         secrets = [key.get_secret_value() for key in keys if key is not None]
+        secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
         for server in self.mcp_settings().values():
             secrets += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
@@ -142,10 +152,12 @@ class Settings(BaseSettings):
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Return the settings for the chat models. ``override_model`` replaces every model in a canvas."""
+        known = _known_providers()
         return ChatModelSettings(
-            default_model=self.default_model,
+            default_model=self.default_model or (_DEFAULT_MODEL if known else DEMO),
             override_model=override_model,
-            providers={name: _provider(section) for name, section in self.providers.items()},
+            providers={name: _provider(name, section) for name, section in self.providers.items()},
+            known_providers=known,
             models={name: ModelSettings(**m.model_dump()) for name, m in self.models.items()},
         )
 
@@ -154,8 +166,21 @@ def _reveal(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
     return {name: secret.get_secret_value() for name, secret in secrets.items()}
 
 
-def _provider(section: ProviderSection) -> ProviderSettings:
+def _known_providers() -> dict[str, ProviderSettings]:
+    """Return the providers that need no section, because the environment has their keys."""
+    providers: dict[str, ProviderSettings] = {}
+    for name, variable in KEY_VARIABLES.items():
+        if key := os.environ.get(variable, "").strip():
+            address = os.environ.get(variable.replace("_API_KEY", "_BASE_URL"), "").strip()
+            providers[name] = ProviderSettings(address, key, key_variable=variable)
+    return providers
+
+
+def _provider(name: str, section: ProviderSection) -> ProviderSettings:
     key = section.key()
+    known = {name.lower(): provider for name, provider in _known_providers().items()}.get(name.lower())
+    if known is not None and not (key or section.api_key_env or section.base_url):
+        key = SecretStr(known.api_key)
     return ProviderSettings(
         base_url=section.base_url,
         api_key=key.get_secret_value() if key is not None else "",

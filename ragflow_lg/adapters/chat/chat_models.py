@@ -7,8 +7,9 @@ suffix ``___OpenAI-API``; the provider name may end with ``#tenant``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
@@ -36,6 +37,9 @@ ENDPOINTS: Mapping[str, str] = {
     "ollama": "http://localhost:11434/v1",
 }
 """Default ``base_url`` by RAGFlow's provider name in lower case; all of them are OpenAI-compatible."""
+
+KEY_VARIABLES: Mapping[str, str] = {"OpenAI": "OPENAI_API_KEY"}
+"""The providers that need no settings if the environment variable with their key is set."""
 
 DEFAULT_CONTEXT_TOKENS = 128_000
 """Context size of models without settings. RAGFlow stores its models' sizes and assumes 8192 for others."""
@@ -104,13 +108,14 @@ class ChatModelSettings:
     """All chat model settings.
 
     ``providers`` are looked up by ``instance@Provider``, then by the last part of the ``llm_id``, ignoring case;
-    ``models`` by the whole ``llm_id``, then ``model@Provider``, then the model name. ``override_model`` replaces the
-    model of every request.
+    ``known_providers`` replace missing ones. ``models`` are looked up by the whole ``llm_id``, then ``model@Provider``,
+    then the model name. ``override_model`` replaces the model of every request.
     """
 
     default_model: str = DEMO
     override_model: str = ""
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
+    known_providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
     models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
 
 
@@ -119,7 +124,8 @@ class ConfiguredModels:
 
     def __init__(self, settings: ChatModelSettings) -> None:
         self._settings = settings
-        self._providers = {name.lower(): (name, provider) for name, provider in settings.providers.items()}
+        self._providers = _by_name(settings.providers)
+        self._all_providers = {**_by_name(settings.known_providers), **self._providers}
         self._demo = DemoChat()
         self._endpoints: dict[str, Endpoint] = {}
 
@@ -162,18 +168,40 @@ class ConfiguredModels:
         if not name.provider:
             return self._provider_of_model(name, llm_id)
         for key in (f"{name.instance}@{name.provider}".lower(), name.provider.lower()):
-            if key in self._providers:
-                return self._providers[key]
-        setting = _KEY_SETTING if name.provider.lower() in ENDPOINTS else f"base_url and {_KEY_SETTING}"
-        raise _unusable(llm_id, f"there is no provider {name.provider!r}", f"{_section(name.provider)} {setting}")
+            if key in self._all_providers:
+                return self._all_providers[key]
+        why, known = f"there is no provider {name.provider!r}", name.provider.lower() in ENDPOINTS
+        names = [DEMO, *ENDPOINTS, *KEY_VARIABLES, *(name for name, _ in self._all_providers.values())]
+        if not known and (near := _nearest(name.provider, names)):
+            raise SettingsError(f"The model {llm_id!r} cannot be used: {why}. Did you mean {near!r}?")
+        variable = {name.lower(): variable for name, variable in KEY_VARIABLES.items()}.get(name.provider.lower())
+        setting = f"{_section(name.provider)} {_KEY_SETTING if known else f'base_url and {_KEY_SETTING}'}"
+        raise _unusable(llm_id, why, f"{variable} in the environment, or {setting}" if variable else setting)
 
     def _provider_of_model(self, name: ModelName, llm_id: str) -> tuple[str, ProviderSettings]:
         """Return the provider that lists the model, or the only provider."""
         matches = [provider for provider in self._providers.values() if name.model in provider[1].models]
-        matches = matches or (list(self._providers.values()) if len(self._providers) == 1 else [])
+        others = self._providers or self._all_providers
+        matches = matches or (list(others.values()) if len(others) == 1 else [])
         if not matches:
+            names = (DEMO, *(model for _, provider in others.values() for model in provider.models))
+            if near := _nearest(llm_id, names):
+                raise SettingsError(
+                    f"The model {llm_id!r} cannot be used: it names no provider. Did you mean {near!r}?"
+                )
             raise _unusable(llm_id, "it names no provider", "models of the [providers.NAME] that serves it")
         return matches[0]
+
+
+def _by_name(providers: Mapping[str, ProviderSettings]) -> dict[str, tuple[str, ProviderSettings]]:
+    return {name.lower(): (name, provider) for name, provider in providers.items()}
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return the most similar name, ignoring case, or ``""``. Later names replace earlier ones in another case."""
+    by_lower_case = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower()[:100], by_lower_case, n=1, cutoff=0.7)
+    return by_lower_case[near[0]] if near else ""
 
 
 def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:

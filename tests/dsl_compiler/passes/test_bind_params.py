@@ -138,11 +138,17 @@ def test_fields_that_the_editor_of_ragflow_writes_are_not_reported(name: str) ->
     fields = spec.params.model_fields
     params: dict[str, Any] = {key: "sys.query" for key, field in fields.items() if field.is_required()}
     params |= {"category_description": {"a": {"to": ["a"]}}} if name == "Categorize" else {}
-    params |= {"conditions": [{"items": [{"cpn_id": "sys.query", "operator": "empty"}], "to": ["a"]}]} if name == "Switch" else {}
+    params |= (
+        {"conditions": [{"items": [{"cpn_id": "sys.query", "operator": "empty"}], "to": ["a"]}]}
+        if name == "Switch"
+        else {}
+    )
     params |= {"groups": [{"group_name": "g", "variables": ["sys.query"]}]} if name == "VariableAggregator" else {}
     params |= {key: "x" for key in EDITOR_FIELDS[name] if key not in fields}
     findings = check_canvas(canvas({"a": node(name, params)}), CATALOG)[1]
-    assert not [d for d in findings if "has no parameter" in d.message or (d.severity, d.code) == ("error", "params-invalid")]
+    assert not [
+        d for d in findings if "has no parameter" in d.message or (d.severity, d.code) == ("error", "params-invalid")
+    ]
 
 
 def test_fields_of_the_editor_are_not_reported_in_a_tool_either() -> None:

@@ -1,3 +1,7 @@
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +11,7 @@ import typer
 from ragflow_lg.base.errors import CheckpointError, CompileError, SettingsError
 from ragflow_lg.server.cli import run as attachments
 from ragflow_lg.server.cli.run import read_attachments
+from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import SUPPORT, frames, invoke, write_canvas
 
 FORM = {
@@ -232,3 +237,23 @@ def test_files_that_cannot_be_attached_are_refused(
         (tmp_path / name).write_bytes(content)
     with pytest.raises(typer.BadParameter, match=reason):
         read_attachments([tmp_path / name])
+
+
+@pytest.mark.parametrize("llm_id", ["gpt-4.1@OpenAI", ""])
+async def test_a_key_in_the_environment_is_enough_for_openai(tmp_path: Path, llm_id: str) -> None:
+    canvas = write_canvas(
+        tmp_path / "c.json",
+        ("begin", "Begin", {}, ["LLM:A"]),
+        ("LLM:A", "LLM", {"llm_id": llm_id, "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:M"]),
+        ("Message:M", "Message", {"content": ["{LLM:A@content}"]}, []),
+    )
+    async with MockLLM([reply("a real answer")]) as server:
+        environment = {**os.environ, "OPENAI_API_KEY": "k-1", "OPENAI_BASE_URL": server.base_url}
+        command = [sys.executable, "-m", "ragflow_lg", "run", str(canvas), "Hi", "--events", "pretty"]
+        process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE)
+        answer, _ = await process.communicate()
+    assert (process.returncode, answer.strip()) == (0, b"a real answer")
+    (exchange,) = server.requests
+    assert exchange.request is not None
+    assert exchange.request.model == (llm_id or "gpt-4.1-mini@OpenAI").partition("@")[0]
+    assert exchange.headers["authorization"].startswith("Bearer")

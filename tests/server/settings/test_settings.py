@@ -12,7 +12,7 @@ from tests.server.settings.files import FULL, write
 
 def test_defaults() -> None:
     settings = load_settings()
-    assert settings.default_model == "demo"
+    assert settings.default_model == ""
     assert settings.checkpoints.startswith("sqlite:///")
     assert settings.http_settings == HttpSettings()
     assert settings.chat_settings() == ChatModelSettings()
@@ -50,6 +50,29 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert "geheim" not in repr(settings.mcp_settings())
     assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
+
+
+def test_the_key_of_openai_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "geheim-5")
+    settings = load_settings()
+    chat = settings.chat_settings()
+    assert chat.default_model == "gpt-4.1-mini@OpenAI"
+    assert chat.known_providers == {"OpenAI": ProviderSettings(api_key="geheim-5", key_variable="OPENAI_API_KEY")}
+    assert "geheim-5" in settings.secrets
+    monkeypatch.setenv("RAGFLOW_LG_DEFAULT_MODEL", "demo")
+    assert load_settings().chat_settings().default_model == "demo"
+
+
+def test_a_section_without_a_key_uses_the_key_of_openai_unless_it_has_another_address(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "geheim-5")
+    sections = "[providers.openai]\nmax_retries = 1\n[providers.Other]\nbase_url = 'https://o.example'\n"
+    providers = load_settings(write(home / "a.toml", sections)).chat_settings().providers
+    assert {name: provider.api_key for name, provider in providers.items()} == {"openai": "geheim-5", "Other": ""}
+    away = "[providers.OpenAI]\nbase_url = 'https://proxy.example/v1'\n"
+    (provider,) = load_settings(write(home / "b.toml", away)).chat_settings().providers.values()
+    assert provider.api_key == ""
 
 
 TOOLS = """

@@ -15,7 +15,7 @@ def test_the_order_of_the_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     write(home / ".config/ragflow-lg/settings.toml", with_model("home"))
     assert load_settings().default_model == "home"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg"))
-    assert load_settings().default_model == "demo"
+    assert load_settings().default_model == ""
     write(home / "xdg/ragflow-lg/settings.toml", with_model("xdg"))
     assert load_settings().default_model == "xdg"
     write(home / "work/ragflow-lg.toml", with_model("folder"))

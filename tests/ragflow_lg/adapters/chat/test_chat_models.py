@@ -82,6 +82,40 @@ def test_a_model_without_provider_is_served_by_the_provider_that_lists_it_or_the
         configured.model("any")
 
 
+def test_a_known_provider_replaces_a_missing_one_but_does_not_serve_other_models() -> None:
+    known = {"OpenAI": ProviderSettings(api_key="k")}
+    assert openai(models(known_providers=known).model("gpt-4.1@openai")).endpoint.provider == "OpenAI"
+    assert openai(models(known_providers=known).model("gpt-4.1")).endpoint.provider == "OpenAI"
+    configured = models(providers={"A": LOCAL}, known_providers=known)
+    assert openai(configured.model("any")).endpoint.provider == "A"
+    own = models(providers={"openai": LOCAL}, known_providers=known)
+    assert openai(own.model("gpt-4.1@OpenAI")).endpoint.base_url == LOCAL.base_url
+
+
+@pytest.mark.parametrize(
+    ("llm_id", "near"),
+    [
+        ("gpt-4.1@Opnai", "OpenAI"),
+        ("gpt@locl", "Local"),
+        ("dmeo", "demo"),
+        ("demos", "demo"),
+        ("x@dem", "demo"),
+        ("big-modle", "big-model"),
+    ],
+)
+def test_a_similar_name_is_suggested_for_an_unknown_provider_or_model(llm_id: str, near: str) -> None:
+    providers = {"Local": ProviderSettings("http://127.0.0.1:9/v1", models=("big-model",)), "B": LOCAL}
+    with pytest.raises(SettingsError, match=rf"^The model '{llm_id}' cannot be used: .* Did you mean '{near}'\?$"):
+        models(providers=providers).model(llm_id)
+
+
+def test_the_error_names_the_variable_that_is_enough_for_openai() -> None:
+    with pytest.raises(
+        SettingsError, match=r"Set OPENAI_API_KEY in the environment, or \[providers.OpenAI\] api_key_e"
+    ):
+        models().model("gpt-4.1@OpenAI")
+
+
 @pytest.mark.parametrize("key", ["big@x@Local", "big@Local", "big"])
 def test_model_settings_apply(key: str) -> None:
     settings = {key: ModelSettings(context_tokens=10, has_vision=False)}
