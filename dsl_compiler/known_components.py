@@ -44,6 +44,7 @@ LEGACY: dict[str, str] = {
     "Baidu": "TavilySearch or another search tool",
     "BaiduFanyi": "LLM with a prompt that translates",
     "Bing": "TavilySearch or another search tool",
+    "Cite": "LLM or Agent with cite, which then cite the results of Retrieval themselves",
     "Code": "CodeExec",
     "IterationStart": "IterationItem",
     "LoopStart": "LoopItem",
@@ -66,6 +67,27 @@ PIPELINE: frozenset[str] = frozenset(
         "Extractor",
         "Tokenizer",
         "Compiler",
+        "Chunker",
+        "GroupTitleChunker",
+        "HierarchyTitleChunker",
+        "ManualChunker",
+        "PipelineChunker",
     ]
 )
 """Ingestion pipeline components. Such pipelines prepare documents and are not agents."""
+
+REPLACED: dict[str, str] = {
+    "QueryDecompositionRetrieval": "an Agent with Retrieval as its tool",
+    "Webhook": "Begin with the mode Webhook",
+    "YouComSearch": "TavilySearch or another search tool",
+}
+"""Components that only some versions or forks of RAGFlow have, each with its replacement."""
+
+RENAMED: dict[str, str] = {
+    "Splitter": "TokenChunker",
+    "HierarchicalMerger": "TitleChunker",
+    "PDFGenerator": "DocGenerator",
+    "DuckDuckGoSearch": "DuckDuckGo",
+    "parallelNode": "Iteration",
+}
+"""Current names by the names in older documents."""

@@ -56,7 +56,7 @@ def _bind_node(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[s
     name = node.spec.plays(node.params)
     if not (name.name or name.path):
         return node  # the component itself reports this
-    pointer = extend_pointer(node.pointer, [*inside, "canvas" if name.name else "path"])
+    pointer = extend_pointer(node.pointer, [*inside, name.key or ("canvas" if name.name else "path")])
     plan = _plan(draft, name, _Place(pointer, owner, reporter))
     return node if plan is None else replace(node, canvas=NestedCanvas(str(name), plan))
 
@@ -66,7 +66,8 @@ def _plan(draft: Draft, name: CanvasName, place: _Place) -> Plan | None:
     try:
         source = draft.deployment.canvas_by_name(name.name) if name.name else draft.deployment.canvas_at_path(name.path)
     except SettingsError as error:
-        place.report("canvas-unknown", str(error), "Add it to [canvases] in the settings, or set path.")
+        alternative = ", or set path" if not name.key else ""
+        place.report("canvas-unknown", str(error), f"Add it to [canvases] in the settings{alternative}.")
         return None
     if not _may_nest(draft, source, place):
         return None

@@ -12,7 +12,7 @@ from ragflow_lg.component.spec import ToolEntry
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
+from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET, RENAMED, REPLACED
 from ragflow_lg.dsl_compiler.passes.bind_params import bind_node
 from ragflow_lg.dsl_compiler.shapes import rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
@@ -52,7 +52,7 @@ def _tools(
 def _tool(
     draft: Draft, owner: RawComponent, entry: ToolEntry, scope: ReferenceScope, reporter: Reporter, depth: int
 ) -> PlanNode | None:
-    spec = draft.catalog.get(entry.component)
+    spec = draft.catalog.get(RENAMED.get(entry.component, entry.component))
     pointer = extend_pointer(owner.params_pointer, list(entry.path))
     if spec is None or spec.tool is None:
         _report_missing(draft, owner, entry, pointer, reporter)
@@ -104,8 +104,9 @@ def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer
         return
     near = draft.catalog.near(entry.component, is_tool=True)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Remove it or correct its name."
-    if replacement := {name.lower(): other for name, other in LEGACY.items()}.get(entry.component.lower()):
-        hint = f"RAGFlow has removed it. Replacement: {replacement}."
+    replacements = {name.lower(): other for name, other in {**REPLACED, **LEGACY}.items()}
+    if replacement := replacements.get(entry.component.lower()):
+        hint = f"Only other versions of RAGFlow have it. Replacement: {replacement}."
     reporter.report(
         "tool-unknown",
         "warning",

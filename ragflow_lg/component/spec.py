@@ -175,6 +175,8 @@ class CanvasName(NamedTuple):
 
     name: str = ""
     path: str = ""
+    key: str = ""
+    """The parameter that contains the name or path; ``""`` for ``canvas`` or ``path``."""
 
     def __str__(self) -> str:
         return self.name or f"./{normpath(self.path)}"
