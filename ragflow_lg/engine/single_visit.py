@@ -9,6 +9,7 @@ from ragflow_lg.base.errors import ComponentError, RequestError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, to_json, write_path
 from ragflow_lg.component.events import EngineEvent, NodeFinished
+from ragflow_lg.component.node_names import find_node, suggest_nodes
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.state import TurnRequest, look_up
 from ragflow_lg.component.turn_context import TurnContext
@@ -70,10 +71,11 @@ async def visit_alone(
 
 
 def _node(plan: Plan, node_id: str) -> PlanNode:
-    node = plan.nodes.get(NodeId(node_id))
-    if node is None:
-        raise RequestError(f"The canvas has no component {node_id!r}; it has {', '.join(list(plan.nodes)[:12])}.")
-    return node
+    id_ = find_node(plan, node_id)
+    if id_ is None:
+        hint = suggest_nodes(plan, node_id) or f"It has {', '.join(list(plan.nodes)[:12])}."
+        raise RequestError(f"The canvas has no component {node_id!r}. {hint}")
+    return plan.nodes[id_]
 
 
 def _find_references(node: PlanNode) -> dict[str, Reference]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError
-from ragflow_lg.base.ids import NodeId, thread_of_session
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
@@ -175,7 +175,8 @@ async def rerun(
 ) -> None:
     """Create a session that continues just before a node of the last turn, with some values changed.
 
-    Nodes that ran concurrently keep their results. A node in a region restarts in the given round, or in its last
+    ``node`` is an id or a title, and so are the names of nodes in ``changes``. Nodes that ran concurrently keep their
+    results. A node in a region restarts in the given round, or in its last
     round.
 
     Raises:
@@ -184,13 +185,14 @@ async def rerun(
     """
     steps, copies = StoredSteps(canvas, saver, session), _Target(saver, target)
     async with copies.reserved(leases):
-        namespace, snapshot = await steps.find(NodeId(node), round)
-        name = canvas.names[NodeId(node)]
+        start = steps.find_node(node)
+        namespace, snapshot = await steps.find(start, round)
+        name = canvas.names[start]
         rerun_tasks = frozenset(task.id for task in snapshot.tasks if task.name == name)
         levels = await _find_levels(steps, namespace, _checkpoint_id(snapshot), rerun_tasks)
         stored = [await steps.tuple(level.namespace, level.checkpoint) for level in levels]
         root_values = stored[-1].checkpoint["channel_values"]
-        new_values = read_changes(canvas.plan, NodeId(node), changes or {}, root_values)
+        new_values = read_changes(canvas.plan, start, changes or {}, root_values)
         for level, entry in zip(levels, stored, strict=True):
             values = entry.checkpoint["channel_values"]
             channels = changed_channels(values, new_values, is_root=not level.namespace)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +10,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CheckpointError, ComponentError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, write_path
+from ragflow_lg.component.node_names import near_names, suggest_nodes, with_node_id
 from ragflow_lg.component.plan import ERROR, NEXT, Plan
 from ragflow_lg.component.state import TurnRequest, merge_outputs, output_patch
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
@@ -46,9 +46,11 @@ def read_changes(
 
 
 def _read_change(plan: Plan, node: NodeId, name: str, value: JsonValue, values: Mapping[str, Any]) -> Change:
-    reference = parse_reference(name)
+    reference = parse_reference(with_node_id(plan, name))
     if reference is None:
-        raise CheckpointError(f"{name!r} is not a variable. Write sys.name, env.name or component@output.")
+        hint = "Write sys.name, env.name or component@output."
+        title = name.partition("@")[0] if "@" in name else ""
+        raise CheckpointError(f"{name!r} is not a variable. {suggest_nodes(plan, title) if title else ''} {hint}")
     if reference.kind == "output":
         return _read_output_change(plan, node, reference, value, values.get("outputs", {}))
     declared = {**plan.globals, **values.get("globals", {})}
@@ -75,7 +77,7 @@ def _read_output_change(
 ) -> Change:
     owner = NodeId(reference.node)
     if owner not in plan.nodes:
-        raise CheckpointError(f"The canvas has no node {reference.node!r}. {near_names(owner, plan.nodes)}".rstrip())
+        raise CheckpointError(f"The canvas has no node {reference.node!r}. {suggest_nodes(plan, owner)}".rstrip())
     plan_node = plan.nodes[owner]
     names = plan_node.spec.output_names(plan_node.params)
     known = tuple(dict.fromkeys([*plan_node.outputs, *(names or ()), *stored.get(owner, {})]))
@@ -126,13 +128,3 @@ def _apply(stored: JsonValue, change: Change) -> JsonValue:
         return write_path(stored, change.path, change.value)
     except ComponentError as error:
         raise CheckpointError(str(error)) from None
-
-
-def near_names(name: str, known: Collection[str]) -> str:
-    """Return a question that suggests similar names, or ``""`` if there are none.
-
-    >>> near_names("LLM:Ask", ["LLM:Task", "Message:Out"])
-    'Did you mean LLM:Task?'
-    """
-    matches = get_close_matches(name, list(known), n=2)
-    return f"Did you mean {' or '.join(matches)}?" if matches else ""

@@ -21,6 +21,7 @@ from ragflow_lg.services.sessions import SessionStore, Trace
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from ragflow_lg.component.plan import Plan
     from ragflow_lg.services.services import Services
     from ragflow_lg.wire.wire_events import Envelope
 
@@ -131,6 +132,11 @@ class Runner:
             self._canvas, self._saver(), session, target, node, round=round, changes=changes, leases=self._leases
         )
         return self._run(target, "continue", {})
+
+    @property
+    def plan(self) -> Plan:
+        """The canvas's plan."""
+        return self._canvas.plan
 
     def history(self, session: SessionId | str) -> AsyncIterator[CheckpointInfo]:
         """Yield a session's stored steps, newest first."""

@@ -14,8 +14,8 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, START, TASK_SEPARATOR
+from ragflow_lg.component.node_names import find_node, suggest_nodes
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.runs.canvas_changes import near_names
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -167,6 +167,20 @@ class StoredSteps:
 
     # Finding the start of a rerun
 
+    def find_node(self, name: str) -> NodeId:
+        """Return the node with an id or title.
+
+        Raises:
+            CheckpointError: if there is no such node, or several nodes have the title.
+        """
+        node = find_node(self._canvas.plan, name)
+        if node is None:
+            hint = f" {suggest_nodes(self._canvas.plan, name)}".rstrip()
+            raise CheckpointError(
+                f"The canvas has no node {name!r}.{hint} List them with: ragflow-lg history {self._name}"
+            )
+        return node
+
     async def find(self, node: NodeId, round: int | None) -> tuple[str, Any]:
         """Return the newest namespace and snapshot in the last turn at which a node was about to run.
 
@@ -174,8 +188,6 @@ class StoredSteps:
             CheckpointError: if the node did not run in that turn or round.
         """
         nodes = self._canvas.plan.nodes
-        if node not in nodes:
-            raise CheckpointError(f"The canvas has no node {node!r}. {near_names(node, nodes)}".rstrip())
         if round is not None and nodes[node].parent is None:
             raise CheckpointError(f"{node!r} is not in a Loop or Iteration and has no rounds. Omit the round.")
         ran: dict[NodeId, set[int]] = {}

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
+from ragflow_lg.component.node_names import with_node_id
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
 from ragflow_lg.server.assembly.recordings import open_recording
@@ -193,7 +194,8 @@ async def _play(
     except AnswerError as error:
         print_note(f"ragflow-lg: {error}")
         pauses = await runner.pauses(caller.session)
-        print_note(answer_hint(pauses, caller.entries, caller.options, caller.session))
+        entries = [with_node_id(runner.plan, entry) for entry in caller.entries]
+        print_note(answer_hint(pauses, entries, caller.options, caller.session))
         return "refused"
     except (ConflictError, CanvasChangedError) as error:
         print_note(f"ragflow-lg: {error}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @with_run_options
 def rerun(
     session: Session,
-    node: Annotated[str, typer.Option("--from", help="Id of the node to start at.", metavar="NODE")],
+    node: Annotated[str, typer.Option("--from", help="Id or title of the node to start at.", metavar="NODE")],
     options: RunOptions,
     set_: Annotated[
         list[str] | None,
@@ -36,7 +36,7 @@ def rerun(
 
     --set values are read as JSON if they are valid JSON, otherwise as text. Exit codes: same as `run`.
 
-    Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
+    Example: ragflow-lg rerun anna --from "Price list" --set env.tone=friendly --as anna-2
     """
     from ragflow_lg.server.cli.play import free_name, play_session
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def resume(session: Session, options: RunOptions, inputs: Inputs = None, canvas: CanvasFile = None) -> None:
     """Answer the form that a session is waiting for. On a terminal, prompts for missing fields.
 
-    If several forms are open, COMPONENT@NAME=VALUE answers one of them. An invalid answer leaves the form open. Exit
-    codes: same as `run`.
+    If several forms are open, COMPONENT@NAME=VALUE answers one of them; COMPONENT is an id or a title. An invalid
+    answer leaves the form open. Exit codes: same as `run`.
 
     Examples:
     ragflow-lg resume anna --input colour=red --input size=42
 
-    ragflow-lg resume anna --input UserFillUp:Size@size=42
+    ragflow-lg resume anna --input "Shoe size@size=42"
     """
     from ragflow_lg.server.cli.play import play_session
 
@@ -34,12 +34,14 @@ def resume(session: Session, options: RunOptions, inputs: Inputs = None, canvas:
 
 
 async def _resume(runner: Runner, session: str, entries: list[str], options: RunOptions) -> Run:
+    from ragflow_lg.component.node_names import with_node_id
     from ragflow_lg.dsl.forms import form_fields
     from ragflow_lg.server.cli.console import show_forms
     from ragflow_lg.server.cli.form_fields import is_interactive, prompt_fields, read_answers
     from ragflow_lg.server.cli.next_step_hints import answer_hint
 
     pauses = await runner.pauses(session)
+    entries = [with_node_id(runner.plan, entry) for entry in entries]
     try:
         answers = read_answers(pauses, entries)
     except typer.BadParameter as problem:

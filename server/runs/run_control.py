@@ -409,7 +409,7 @@ def _place_error(error: CheckpointError) -> Exception:
     """Distinguish an invalid checkpoint or node specified by the client from a store failure."""
     if isinstance(error, ConflictError) or error.__cause__ is not None:
         return error
-    text = str(error).partition(". List them with: ragflow-lg")[0]
+    text = str(error).partition(" List them with: ragflow-lg")[0]
     return RequestError(text, 101, status=422, reason="place-unknown")
 
 

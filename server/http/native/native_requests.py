@@ -130,7 +130,7 @@ class RerunRequest(_Body):
         json_schema_extra={"examples": [{"node": "Message:Answer", "changes": {"env.tone": "friendly"}}]},
     )
 
-    node: Annotated[Line, Field(min_length=1, description="Id of the node to start at.")]
+    node: Annotated[Line, Field(min_length=1, description="Id or title of the node to start at.")]
     round: Annotated[
         int | None,
         Field(ge=0, le=2**31 - 1, description="Round of the enclosing Loop or Iteration, from 0. Default: the last."),

@@ -79,14 +79,16 @@ async def test_a_component_runs_with_the_submitted_inputs(plan: Plan) -> None:
 
 async def test_a_failure_is_an_output(plan: Plan) -> None:
     services = fake_services(models=OneModel(ScriptedModel([Reply(error="no model")])))
-    outputs = await visit_alone(plan, "LLM:A", {"sys.query": "Hi"}, services)
+    outputs = await visit_alone(plan, "writer", {"sys.query": "Hi"}, services)
     assert "no model" in str(outputs["_ERROR"])
 
 
 @pytest.mark.parametrize(
     ("node", "inputs", "reason"),
     [
-        ("LLM:B", {}, "no component 'LLM:B'"),
+        ("LLM:B", {}, "no component 'LLM:B'. Did you mean LLM:A?"),
+        ("Writr", {}, r"no component 'Writr'. Did you mean 'Writer' \(LLM:A\)"),
+        ("Qqq", {}, "no component 'Qqq'. It has begin, LLM:A"),
         ("LLM:A", {"Nobody@x": 1}, "does not read 'Nobody@x'"),
         ("LLM:A", {"}{": 1}, "it reads env.tone"),
         ("Message:M", {"LLM:A@structured": "text", "LLM:A@structured.x": 1}, "does not read 'LLM:A@structured'"),

@@ -1,0 +1,53 @@
+"""Nodes as people name them: by their id, or by the title that the editor shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import Plan
+
+MAX_NAME_CHARS = 200
+
+
+def find_node(plan: Plan, name: str) -> NodeId | None:
+    """Return the node with an id, or the only node with a title, ignoring case; None if there is none."""
+    if (id_ := NodeId(name)) in plan.nodes:
+        return id_
+    titles = [node.id for node in plan.nodes.values() if _simplify(node.title) == _simplify(name)]
+    return titles[0] if len(titles) == 1 and name.strip() else None
+
+
+def with_node_id(plan: Plan, reference: str) -> str:
+    """Return a reference ``title@output`` with the node's id in place of its title, other text unchanged."""
+    name, at, rest = reference.partition("@")
+    id_ = find_node(plan, name) if at else None
+    return reference if id_ is None else f"{id_}@{rest}"
+
+
+def suggest_nodes(plan: Plan, name: str) -> str:
+    """Return a question that suggests nodes with a similar id or title, or that share a title; ``""`` if none."""
+    same = [node for node in plan.nodes.values() if _simplify(node.title) == _simplify(name)]
+    if same:
+        return f"Did you mean {' or '.join(node.id for node in same[:4])}?"
+    labels = {node.id: node.id for node in plan.nodes.values()}
+    labels |= {node.title: f"{node.title!r} ({node.id})" for node in plan.nodes.values() if node.title not in labels}
+    labels.pop("", None)
+    by_simple_name = {_simplify(label): text for label, text in labels.items()}
+    near = get_close_matches(_simplify(name), by_simple_name, n=2)
+    return f"Did you mean {' or '.join(by_simple_name[each] for each in near)}?" if near else ""
+
+
+def near_names(name: str, known: Collection[str]) -> str:
+    """Return a question that suggests similar names, or ``""`` if there are none.
+
+    >>> near_names("env.tune", ["env.tone", "sys.query"])
+    'Did you mean env.tone?'
+    """
+    matches = get_close_matches(name[:MAX_NAME_CHARS], list(known), n=2)
+    return f"Did you mean {' or '.join(matches)}?" if matches else ""
+
+
+def _simplify(name: str) -> str:
+    return name.strip().casefold()[:MAX_NAME_CHARS]

@@ -1,0 +1,49 @@
+import pytest
+
+from ragflow_lg.component.node_names import find_node, suggest_nodes, with_node_id
+from tests.fakes.canvas import canvas, plan_of, text
+
+TITLES = {"a": "Price list", "b": "Twice", "c": "twice", "d": "a", "e": ""}
+PLAN = plan_of(
+    canvas(
+        {id_: text() for id_ in TITLES},
+        list(TITLES),
+        graph={"nodes": [{"id": id_, "data": {"name": title}} for id_, title in TITLES.items()]},
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a", "a"), ("Price list", "a"), (" price LIST ", "a"), ("Twice", None), ("Price", None), ("", None), ("e", "e")],
+)
+def test_a_node_is_found_by_its_id_or_its_own_title(name: str, expected: str | None) -> None:
+    assert find_node(PLAN, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("price lst", "Did you mean 'Price list' (a)?"),
+        ("Twice", "Did you mean b or c?"),
+        ("begn", "Did you mean begin?"),
+        ("Something else", ""),
+        ("x" * 100_000, ""),
+    ],
+)
+def test_similar_ids_and_titles_are_suggested(name: str, expected: str) -> None:
+    assert suggest_nodes(PLAN, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("Price list@result", "a@result"),
+        ("price list@size=me@example", "a@size=me@example"),
+        ("a@result", "a@result"),
+        ("mail=me@example", "mail=me@example"),
+        ("env.x", "env.x"),
+    ],
+)
+def test_a_title_in_a_reference_is_replaced_by_the_id(reference: str, expected: str) -> None:
+    assert with_node_id(PLAN, reference) == expected
