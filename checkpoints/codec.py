@@ -51,6 +51,15 @@ FindBlobs = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
 """Returns the existing blobs, by hash."""
 
 
+def find_digests(text: bytes) -> list[str]:
+    """Return the hashes of the blobs that a text refers to."""
+    return [mark.decode() for mark in _MARK.findall(text)]
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
 class Codec:
     """Encodes and decodes values. Known parts are cached so that unchanged ones are not hashed again.
 
@@ -129,9 +138,11 @@ class Codec:
             missing = sorted(wanted - known.keys())
             if missing:
                 known.update(await find(missing))
-            absent = next((digest for digest in missing if digest not in known), "")
-            if absent:
-                raise CheckpointError(f"A stored value is incomplete: part {absent} is missing.")
+            for digest in missing:
+                if digest not in known:
+                    raise CheckpointError(f"A stored value is incomplete: part {digest} is missing.")
+                if _digest(known[digest]) != digest:
+                    raise CheckpointError(f"A stored value is damaged: part {digest} has been changed.")
             text = _MARK.sub(lambda mark: known[mark[1].decode()], text)
             if len(text) > MAX_EXPANDED_BYTES:
                 raise CheckpointError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
@@ -195,7 +206,7 @@ class _Encoding:
         return digest in self._known or digest in self._own
 
     def _blob(self, text: bytes) -> bytes:
-        digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+        digest = _digest(text)
         if not self._has(digest):
             self._blobs[digest] = text
             self._own[digest] = self.size(text)

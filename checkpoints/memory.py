@@ -25,11 +25,21 @@ def memory_store() -> Store:
 
 def memory_saver() -> CanvasSaver:
     """Create an in-memory saver."""
-    return CanvasSaver(MemorySaver(serde=plain_serializer()), MemoryBlobs())
+    blobs = MemoryBlobs()
+    return CanvasSaver(MemorySaver(blobs), blobs)
 
 
 class MemorySaver(InMemorySaver):
     """LangGraph's saver, which can also list and erase checkpoints by key."""
+
+    def __init__(self, blobs: MemoryBlobs) -> None:
+        super().__init__(serde=plain_serializer())  # pyright: ignore[reportUnknownMemberType] - an untyped dict
+        self._blobs = blobs
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete everything that belongs to a thread."""
+        await super().adelete_thread(thread_id)
+        self._blobs.delete(thread_id)
 
     async def list_keys(
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
@@ -66,10 +76,6 @@ class MemoryBlobs:
     def __init__(self) -> None:
         self._threads: dict[str, dict[str, bytes]] = {}
 
-    async def epoch(self, thread: str) -> str:
-        """Return a constant: no other process can delete blobs here."""
-        return ""
-
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store blobs."""
         self._threads.setdefault(thread, {}).update(blobs)
@@ -79,7 +85,7 @@ class MemoryBlobs:
         blobs = self._threads.get(thread, {})
         return {digest: blobs[digest] for digest in digests if digest in blobs}
 
-    async def delete(self, thread: str) -> None:
+    def delete(self, thread: str) -> None:
         """Delete all of a thread's blobs."""
         self._threads.pop(thread, None)
 

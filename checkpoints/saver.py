@@ -6,7 +6,7 @@ passes them only text, so that data stays data on every backend, and stores larg
 
 from __future__ import annotations
 
-import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar, cast
@@ -23,28 +23,43 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.checkpoints.channel_values import to_object, to_plain
-from ragflow_lg.checkpoints.codec import Codec
+from ragflow_lg.checkpoints.codec import Codec, find_digests
 from ragflow_lg.checkpoints.failures import store_failure
-from ragflow_lg.checkpoints.fence_token import (
-    EPOCH,
-    EPOCH_MISMATCH,
-    LEASE_MISMATCH,
+from ragflow_lg.checkpoints.preconditions import (
+    BLOB_MISSING,
+    CHECKPOINT_MISSING,
+    LEASE_MISSING,
+    LEASE_TAKEN,
     NO_LEASE,
+    PART_MISSING,
     Blobs,
-    FenceToken,
     OpenTransaction,
+    Precondition,
 )
-from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSaver, key_config
+from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSaver, checkpoint_key, key_config
 from ragflow_lg.checkpoints.saver_internals import advance_ids_past
 from ragflow_lg.services.sessions import LEASE_TOKEN
 
 _PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""
-_TRIES = 5
-_MAX_EPOCHS = 4096
+_TRIES = 3
+_MAX_CURRENT = 4096
 
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
 """Exceptions that an inner saver raises if its stored data was modified by something else."""
+
+_LEASE_MISSING = (
+    "This run no longer holds its session: its lease has expired, or the session store has lost it. Continue the"
+    " session: it resumes at the last stored step."
+)
+_CHECKPOINT_MISSING = (
+    "The session store has lost the latest steps of this session, or another process has deleted it. Continue the"
+    " session: it resumes at the last stored step."
+)
+_PART_MISSING = (
+    "The session store has lost a part of this session, so it cannot be read. Delete the session, and check the"
+    " store's memory limit and eviction policy: ragflow-lg doctor."
+)
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -55,8 +70,27 @@ def plain_serializer() -> JsonPlusSerializer:
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
-def _no_transaction(token: FenceToken | None) -> AbstractAsyncContextManager[None]:
+def _no_transaction(precondition: Precondition | None) -> AbstractAsyncContextManager[None]:
     return nullcontext()
+
+
+class _Blobs:
+    """The blobs of one write."""
+
+    def __init__(self) -> None:
+        self.new: dict[str, bytes] = {}
+        self._texts: list[bytes] = []
+
+    def add_text(self, text: str) -> str:
+        """Note a text that may refer to blobs, and return it."""
+        self._texts.append(text.encode())
+        return text
+
+    def known(self) -> set[str]:
+        """Return the hashes of blobs that the write refers to but does not contain."""
+        return {
+            digest for text in (*self._texts, *self.new.values()) for digest in find_digests(text)
+        } - self.new.keys()
 
 
 class CanvasSaver(PruningSaver):
@@ -82,8 +116,8 @@ class CanvasSaver(PruningSaver):
         self._codec = Codec()
         self._errors = errors
         self._transaction = transaction
-        self._epochs: dict[str, str] = {}
-        self._epoch_requests: dict[str, asyncio.Future[str]] = {}
+        self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
+        """The checkpoint that this process has last stored or read, by thread and namespace."""
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return the next version of a channel, in the inner saver's format."""
@@ -108,18 +142,20 @@ class CanvasSaver(PruningSaver):
         plain = {key: complete[key] for key in _PLAIN_METADATA if key in complete}
         more = {key: value for key, value in complete.items() if key not in _PLAIN_METADATA}
 
-        def pack(blobs: dict[str, bytes]) -> tuple[Any, Any]:
+        def pack(blobs: _Blobs) -> tuple[Any, Any]:
             values = {
                 channel: None if value is None else self._encode(channel, value, thread, blobs)
                 for channel, value in checkpoint["channel_values"].items()
             }
-            packed = {**plain, "more": self._codec.encode(more, thread, blobs)} if more else plain
+            packed = {**plain, "more": self._encode("", more, thread, blobs)} if more else plain
             return {**checkpoint, "channel_values": values}, packed
 
         async def put(packed: tuple[Any, Any]) -> RunnableConfig:
             return await self.inner.aput(config, *packed, new_versions)
 
-        return await self._write(config, pack, put)
+        stored = await self._write(config, pack, put)
+        self._remember_checkpoint(stored)
+        return stored
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -132,7 +168,7 @@ class CanvasSaver(PruningSaver):
         """
         thread = _thread(config)
 
-        def pack(blobs: dict[str, bytes]) -> list[tuple[str, str | None]]:
+        def pack(blobs: _Blobs) -> list[tuple[str, str | None]]:
             return [
                 (channel, None if value is None else self._encode(channel, value, thread, blobs))
                 for channel, value in writes
@@ -141,7 +177,9 @@ class CanvasSaver(PruningSaver):
         async def put(packed: list[tuple[str, str | None]]) -> None:
             await self.inner.aput_writes(config, packed, task_id, task_path)
 
-        await self._write(config, pack, put)
+        key = checkpoint_key(config)
+        is_known = self._current.get(key[:2]) == key.checkpoint
+        await self._write(config, pack, put, key if is_known else None)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the given checkpoint, or the newest one, with its pending writes.
@@ -154,6 +192,7 @@ class CanvasSaver(PruningSaver):
             return None
         unpacked = await self._unpack(packed)
         advance_ids_past(unpacked.checkpoint["id"])
+        self._remember_checkpoint(unpacked.config)
         return unpacked
 
     async def newest_id(self, config: RunnableConfig) -> str:
@@ -232,7 +271,6 @@ class CanvasSaver(PruningSaver):
         self._forget(thread_id)
         try:
             async with self._transaction(None):
-                await self._blobs.delete(thread_id)  # first: a checkpoint without its blobs is unreadable
                 await self.inner.adelete_thread(thread_id)
         except self._errors as error:
             raise self._failure("deleted", error) from error
@@ -277,8 +315,8 @@ class CanvasSaver(PruningSaver):
         """
         thread = _thread(config)
 
-        def pack(blobs: dict[str, bytes]) -> str:
-            return self._codec.encode([value], thread, blobs)
+        def pack(blobs: _Blobs) -> str:
+            return self._encode("", [value], thread, blobs)
 
         async def put(packed: str) -> None:
             await self._blobs.put(thread, {key: packed.encode()})
@@ -308,63 +346,58 @@ class CanvasSaver(PruningSaver):
     async def _write(
         self,
         config: RunnableConfig,
-        pack: Callable[[dict[str, bytes]], _T],
+        pack: Callable[[_Blobs], _T],
         put: Callable[[_T], Awaitable[_R]],
+        checkpoint: CheckpointKey | None = None,
     ) -> _R:
-        """Store a value with its blobs. ``pack`` collects them, a second time if the thread has been deleted since."""
+        """Store a value with its blobs. ``pack`` collects them: all of them if the store has lost some.
+
+        ``checkpoint`` must be stored already.
+        """
         thread = _thread(config)
         token = config["configurable"].get(LEASE_TOKEN, NO_LEASE)  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `_thread`
         for _ in range(_TRIES):
+            blobs = _Blobs()
+            packed = pack(blobs)
             try:
-                epoch = await self._epoch(thread)
-                blobs: dict[str, bytes] = {}
-                packed = pack(blobs)
-                async with self._transaction(FenceToken(thread, token, epoch)):
-                    if blobs:
-                        await self._blobs.put(thread, blobs)
+                async with self._transaction(Precondition(thread, token, blobs.known(), checkpoint)):
+                    if blobs.new:
+                        await self._blobs.put(thread, blobs.new)
                     result = await put(packed)
             except self._errors as error:
-                if EPOCH_MISMATCH not in str(error):
+                if BLOB_MISSING not in str(error):
                     raise self._failure("written", error) from error
-                self._forget(thread)
+                self._codec.forget(thread)
                 continue
-            if self._epochs.get(thread) == epoch:  # otherwise the thread was deleted during the write
-                self._codec.remember_blobs(thread, blobs)
+            self._codec.remember_blobs(thread, blobs.new)
             return result
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
-
-    async def _epoch(self, thread: str) -> str:
-        epoch = self._epochs.get(thread)
-        if epoch is not None:
-            return epoch
-        request = self._epoch_requests.get(thread)
-        if request is None:  # LangGraph starts a turn with several concurrent writes
-            request = self._epoch_requests[thread] = asyncio.ensure_future(self._blobs.epoch(thread))
-            request.add_done_callback(lambda _: self._epoch_requests.pop(thread, None))
-        epoch = self._epochs[thread] = await asyncio.shield(request)
-        if len(self._epochs) > _MAX_EPOCHS:
-            self._forget(next(iter(self._epochs)))
-        return epoch
 
     async def _find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Read blobs, and remember that they exist so that they are not written again."""
         try:
-            blobs = dict(await self._blobs.find(thread, [*digests, EPOCH]))
+            blobs = await self._blobs.find(thread, digests)
         except self._errors as error:
             raise self._failure("read", error) from error
-        epoch = blobs.pop(EPOCH, b"").decode()
-        if epoch and self._epochs.setdefault(thread, epoch) == epoch:
-            self._codec.remember_blobs(thread, blobs)
+        self._codec.remember_blobs(thread, blobs)
         return blobs
 
+    def _remember_checkpoint(self, config: RunnableConfig) -> None:
+        thread, namespace, checkpoint = checkpoint_key(config)
+        self._current[thread, namespace] = checkpoint
+        self._current.move_to_end((thread, namespace))
+        if len(self._current) > _MAX_CURRENT:
+            self._current.popitem(last=False)
+
     def _forget(self, thread: str) -> None:
-        self._epochs.pop(thread, None)
         self._codec.forget(thread)
+        for key in [key for key in self._current if key[0] == thread]:
+            del self._current[key]
 
     # Values
 
-    def _encode(self, channel: str, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
-        return self._codec.encode(to_plain(channel, value), thread, blobs)
+    def _encode(self, channel: str, value: Any, thread: str, blobs: _Blobs) -> str:
+        return blobs.add_text(self._codec.encode(to_plain(channel, value), thread, blobs.new))
 
     async def _decode(self, channel: str, text: Any, thread: str) -> Any:
         if not isinstance(text, str):
@@ -394,8 +427,15 @@ class CanvasSaver(PruningSaver):
         return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 
     def _failure(self, participle: str, error: Exception) -> CheckpointError:
-        if LEASE_MISMATCH in str(error):
+        text = str(error)
+        if LEASE_TAKEN in text:
             return SessionBusyError("Another runner holds this session.")
+        if LEASE_MISSING in text:
+            return SessionBusyError(_LEASE_MISSING)
+        if CHECKPOINT_MISSING in text:
+            return CheckpointError(_CHECKPOINT_MISSING)
+        if PART_MISSING in text:
+            return CheckpointError(_PART_MISSING)
         return store_failure(f"The session cannot be {participle}", error)
 
 

@@ -9,21 +9,24 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder
-from ragflow_lg.checkpoints.redis.redis_saver import lease_key
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 
 _TAKE = """
 local token = redis.call('HGET', KEYS[1], 'token')
 if token and token ~= ARGV[2] then
     return {0, token, redis.call('HGET', KEYS[1], 'owner') or ''}
 end
-token = redis.call('INCR', KEYS[2])
-redis.call('EXPIRE', KEYS[2], ARGV[5])
+local time = redis.call('TIME')
+local last = tonumber(redis.call('GET', KEYS[2]) or 0)
+token = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
+redis.call('SET', KEYS[2], token, 'EX', ARGV[5])
 redis.call('DEL', KEYS[1])
-local now = redis.call('TIME')[1]
-redis.call('HSET', KEYS[1], 'session_id', ARGV[4], 'token', token, 'owner', ARGV[1], 'started_at', now)
+redis.call('HSET', KEYS[1], 'session_id', ARGV[4], 'token', token, 'owner', ARGV[1], 'started_at', time[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return {1, token, ''}
 """
+"""Tokens are times in microseconds. A counter alone would issue a token twice if the server lost its latest data."""
+
 _RENEW = """
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -36,14 +39,15 @@ class RedisLeaseTable:
 
     errors: ClassVar[tuple[type[Exception], ...]] = (RedisError, OSError)
 
-    def __init__(self, client: Redis, prefix: str, lease_s: float = LEASE_S) -> None:
+    def __init__(self, client: Redis, sessions: RedisSessions, prefix: str, lease_s: float = LEASE_S) -> None:
         self._client = cast("Any", client)
+        self._sessions = sessions
         self._prefix = prefix
         self._lease_ms = int(lease_s * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free or the token of its lease is ``dead_token``."""
-        key = lease_key(self._prefix, session)
+        key = self._sessions.lease_key(session)
         counter = f"{self._prefix}agent:lease-token:{session}"
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, 2, key, counter, *arguments)
@@ -51,16 +55,16 @@ class RedisLeaseTable:
 
     async def find(self, session: str) -> LeaseHolder | None:
         """Return the current holder of a session's lease. Expired leases no longer exist."""
-        token, holder = await self._client.hmget(lease_key(self._prefix, session), "token", "owner")
+        token, holder = await self._client.hmget(self._sessions.lease_key(session), "token", "owner")
         return None if token is None else _holder(token, holder or b"")
 
     async def renew(self, session: str, token: int) -> bool:
         """Extend a lease."""
-        return bool(await self._client.eval(_RENEW, 1, lease_key(self._prefix, session), token, self._lease_ms))
+        return bool(await self._client.eval(_RENEW, 1, self._sessions.lease_key(session), token, self._lease_ms))
 
     async def free(self, session: str, token: int) -> None:
         """End a lease."""
-        await self._client.eval(_FREE, 1, lease_key(self._prefix, session), token)
+        await self._client.eval(_FREE, 1, self._sessions.lease_key(session), token)
 
 
 def _holder(token: bytes, holder: bytes) -> LeaseHolder:

@@ -9,7 +9,9 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.run_records import hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 
@@ -28,24 +30,20 @@ _ID = re.compile(r"[\w-]{1,128}", re.ASCII)
 class RedisRuns:
     """Records stored as ``agent:run:{run_id}`` hashes, with one index for each session and one for all sessions."""
 
-    def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
+    def __init__(self, client: Redis, sessions: RedisSessions, prefix: str) -> None:
         self._client = cast("Any", client)
+        self._sessions = sessions
         self._prefix = prefix
-        self._ttl_s = ttl_s
 
     async def put(self, record: RunRecord) -> None:
         """Store a record."""
         record = normalize_record(record)
         key, index = f"{self._prefix}agent:run:{record.run_id}", self._index(record.session)
+        fields = [part for field in _to_hash(record).items() for part in field]
         with translate_errors(RedisError, OSError):
-            async with self._client.pipeline() as pipeline:
-                pipeline.hset(key, mapping=_to_hash(record))
-                pipeline.expire(key, self._ttl_s)
-                pipeline.zadd(index, {record.run_id: record.started_ms})
-                pipeline.expire(index, self._ttl_s)
-                # An older run in the session may end after a newer one has started.
-                pipeline.zadd(self._sessions, {record.session: record.started_ms}, gt=True)
-                await pipeline.execute()
+            commands = [("HSET", key, *fields), ("ZADD", index, record.started_ms, record.run_id)]
+            await self._sessions.write(thread_of_session(record.session), commands)
+            await self._sessions.list_session(record.session, record.started_ms, self._index("*"))
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""
@@ -65,10 +63,10 @@ class RedisRuns:
 
     async def sessions(self) -> AsyncIterator[RunRecord]:
         """Yield the newest record of every session, newest first."""
-        for session in await self._members(self._sessions):
+        for session in await self._members(self._sessions.index):
             newest = await anext(aiter(self.of_session(session)), None)
             if newest is None:
-                await self._drop(self._sessions, session)
+                await self._drop(self._sessions.index, session)
             else:
                 yield newest
 
@@ -77,8 +75,8 @@ class RedisRuns:
         index = self._index(hex_session(session))
         runs = [f"{self._prefix}agent:run:{run_id}" for run_id in await self._members(index)]
         with translate_errors(RedisError, OSError):
-            await self._client.delete(index, *runs)
-        await self._drop(self._sessions, hex_session(session))
+            await self._sessions.write(thread_of_session(session), [("DEL", index, *runs)])
+        await self._drop(self._sessions.index, hex_session(session))
 
     async def _members(self, index: str) -> list[str]:
         """Return the members of an index, newest first."""
@@ -91,10 +89,6 @@ class RedisRuns:
 
     def _index(self, session: str) -> str:
         return f"{self._prefix}agent:runs-of-session:{session}"
-
-    @property
-    def _sessions(self) -> str:
-        return f"{self._prefix}agent:sessions"
 
 
 class RedisTraces:

@@ -1,14 +1,15 @@
-"""Checkpoints in Redis (with JSON and search): LangGraph's saver, using a client whose writes are fenced."""
+"""Checkpoints in Redis (with JSON and search): LangGraph's saver, whose writes are collected for one script."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
+from langgraph.checkpoint.redis.key_registry import CheckpointKeyRegistry
 from langgraph.checkpoint.redis.util import (
     from_storage_safe_id,
     from_storage_safe_str,
@@ -16,193 +17,75 @@ from langgraph.checkpoint.redis.util import (
     to_storage_safe_str,
 )
 from redis.asyncio import Redis
-from redis.asyncio.client import Pipeline
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import ExponentialBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
-from redisvl.query import CountQuery, FilterQuery
+from redisvl.query import FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.ids import session_of_thread
-from ragflow_lg.checkpoints.fence_token import EPOCH, EPOCH_MISMATCH, LEASE_MISMATCH, NO_LEASE, FenceToken
-from ragflow_lg.checkpoints.pruning import CheckpointKey
-from ragflow_lg.checkpoints.redis.redis_server import missing_modules
-from ragflow_lg.checkpoints.redis.redis_url import create_client
+from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
+from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collecting_writes
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
 
 CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
-_EPOCH_OF = f"""
-redis.call('HSETNX', KEYS[1], '{EPOCH}', ARGV[1])
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-return redis.call('HGET', KEYS[1], '{EPOCH}')
-"""
-_RUN_FENCED = f"""
-local token = redis.call('HGET', KEYS[1], 'token') or '{NO_LEASE}'
-if token ~= ARGV[1] then return redis.error_reply('{LEASE_MISMATCH}') end
-if redis.call('HGET', KEYS[2], '{EPOCH}') ~= ARGV[2] then return redis.error_reply('{EPOCH_MISMATCH}') end
-local results, at = {{}}, 3
-while at <= #ARGV do
-    local count, command = tonumber(ARGV[at]), {{}}
-    for i = 1, count do command[i] = ARGV[at + i] end
-    local result = redis.pcall(unpack(command))
-    results[#results + 1] = (type(result) == 'table' and result.err) and 'error ' .. result.err or 'ok'
-    at = at + count + 1
-end
-return results
-"""
-"""Compares the token and the epoch, then runs a pipeline's commands, all atomically."""
 PAGE = 1000
 """Number of keys per page of a listing."""
-TIMEOUT_S = 5.0
-"""Timeout of a response."""
-CONNECT_S = 3.0
-RETRIES = 3
-"""Retries after a refused or broken connection."""
 MAX_FIELDS = 500
 """Maximum number of hash fields per command: a server-side script accepts at most 8,000 values at once."""
-_WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
-"""Commands that are fenced. EXPIRE is not: it is harmless, and LangGraph's saver would keep retrying if refused."""
-
-
-class _Fence(NamedTuple):
-    lease_key: str
-    blobs_key: str
-    token: FenceToken
-
-
-_fence: ContextVar[_Fence | None] = ContextVar("fence", default=None)
-
-
-def lease_key(prefix: str, session: str) -> str:
-    """Return the key for a session's lease."""
-    return f"{prefix}agent:active-session:{session}"
-
-
-class FencedPipeline(Pipeline):
-    """A pipeline whose commands run only while its fence token is current."""
-
-    owner: FencedRedis
-
-    async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Run all commands, or none of them if the fence token is outdated."""
-        fence, stack = _fence.get(), cast("list[Any]", self.command_stack)
-        if fence is None or not any(command[0] in _WRITE_COMMANDS for command, _ in stack):
-            return await super().execute(raise_on_error)
-        commands = [command for command, _ in stack]
-        await self.reset()
-        return await self.owner.run_fenced(fence, commands, raise_on_error)
-
-
-def _result(entry: Any, raise_on_error: bool) -> Any:
-    text = entry.decode() if isinstance(entry, bytes) else str(entry)
-    if text == "ok":
-        return True
-    error = ResponseError(text.removeprefix("error "))
-    if raise_on_error:
-        raise error
-    return error
-
-
-class FencedRedis(Redis):
-    """A client whose write commands run only while the current fence token is valid."""
-
-    async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Execute a command; writes are fenced."""
-        fence = _fence.get()
-        if fence is None or args[0] not in _WRITE_COMMANDS:
-            return await cast("Any", super()).execute_command(*args, **options)
-        (result,) = await self.run_fenced(fence, [args], raise_on_error=True)
-        return result
-
-    async def run_fenced(self, fence: _Fence, commands: Sequence[Sequence[Any]], raise_on_error: bool) -> list[Any]:
-        """Execute all commands in one step, or none of them if the fence token is outdated."""
-        arguments: list[Any] = [fence.token.token, fence.token.epoch]
-        for command in commands:
-            arguments += [len(command), *command]
-        results = await self.execute_command("EVAL", _RUN_FENCED, 2, fence.lease_key, fence.blobs_key, *arguments)
-        return [_result(entry, raise_on_error) for entry in results]
-
-    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """Return a fenced pipeline."""
-        pipeline = FencedPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
-        pipeline.owner = self
-        return pipeline
 
 
 class RedisBlobs:
     """Blobs stored in one hash per thread, which expires together with the thread's checkpoints."""
 
-    def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
+    def __init__(self, client: Redis, sessions: RedisSessions) -> None:
         self._client = cast("Any", client)
-        self._prefix = prefix
-        self._ttl_s = ttl_s
-
-    async def epoch(self, thread: str) -> str:
-        """Return a thread's epoch, creating it if necessary."""
-        epoch: bytes = await self._client.eval(_EPOCH_OF, 1, self.key(thread), secrets.token_hex(8), self._ttl_s)
-        return epoch.decode()
+        self._sessions = sessions
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store blobs."""
-        pipeline = self._client.pipeline(transaction=False)
+        """Store blobs in the open transaction."""
         texts = list(blobs.items())
         for start in range(0, len(texts), MAX_FIELDS):
-            pipeline.hset(self.key(thread), mapping=dict(texts[start : start + MAX_FIELDS]))
-        pipeline.expire(self.key(thread), self._ttl_s)
-        await pipeline.execute()
+            fields = dict(texts[start : start + MAX_FIELDS])
+            await self._client.hset(self._sessions.blobs_key(thread), mapping=fields)
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Return those of the requested blobs that exist."""
-        texts: list[bytes | None] = await self._client.hmget(self.key(thread), list(digests))
-        await self._client.expire(self.key(thread), self._ttl_s)
+        texts: list[bytes | None] = await self._client.hmget(self._sessions.blobs_key(thread), list(digests))
         return {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
-
-    async def delete(self, thread: str) -> None:
-        """Delete all of a thread's blobs."""
-        await self._client.delete(self.key(thread))
-
-    def key(self, thread: str) -> str:
-        """Return the hash's key."""
-        return f"{self._prefix}checkpoint_blobs:{thread}"
-
-
-@asynccontextmanager
-async def open_redis(url: str) -> AsyncGenerator[FencedRedis]:
-    """Open a client after checking the server's modules.
-
-    Raises:
-        CheckpointError: if the server does not respond or lacks a module.
-    """
-    if missing := missing_modules(url):
-        raise CheckpointError(
-            f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which includes them."
-        )
-    # Timeouts are not retried, so that a request waits for an unresponsive server only once.
-    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))
-    options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
-    client = cast("FencedRedis", create_client(url, FencedRedis, Sentinel, **options))
-    try:
-        await _refuse_cluster(client)
-        yield client
-    finally:
-        await client.aclose()
-
-
-async def _refuse_cluster(client: FencedRedis) -> None:
-    try:
-        facts: dict[str, Any] = await cast("Any", client).info("cluster")
-    except RedisError as error:
-        raise CheckpointError(f"The Redis server fails: {error}") from error
-    if facts.get("cluster_enabled"):
-        raise CheckpointError("Redis clusters are not supported: use a single server, or a Sentinel.")
 
 
 class RedisSaver(AsyncRedisSaver):
-    """LangGraph's saver without its limit of 10,000 checkpoints when listing and deleting."""
+    """LangGraph's saver, without its limit of 10,000 checkpoints. `RedisSessions` sets the keys' time to live."""
+
+    def __init__(self, client: Redis, sessions: RedisSessions, prefix: str) -> None:
+        super().__init__(
+            redis_client=client,
+            checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
+            checkpoint_write_prefix=f"{prefix}{WRITES}",
+        )
+        self._sessions = sessions
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint with its pending writes.
+
+        Raises:
+            ResponseError: if the server has lost a part of it.
+        """
+        thread, namespace, checkpoint = checkpoint_key(config)
+        pointer = self._make_redis_checkpoint_latest_key(thread, namespace)
+        key = self.key_of(checkpoint_key(config)) if checkpoint else ""
+        writes_prefix = CheckpointKeyRegistry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
+        if await self._sessions.is_missing_part(thread, pointer, key, writes_prefix):
+            raise ResponseError(PART_MISSING)
+        return await super().aget_tuple(config)
+
+    def key_of(self, key: CheckpointKey) -> str:
+        """Return the Redis key of a checkpoint."""
+        return self._make_redis_checkpoint_key(
+            to_storage_safe_id(key.thread), to_storage_safe_str(key.namespace), to_storage_safe_id(key.checkpoint)
+        )
 
     async def list_keys(
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
@@ -248,13 +131,7 @@ class RedisSaver(AsyncRedisSaver):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread."""
-        await self._ensure_indexes()
-        condition = _is("thread_id", to_storage_safe_id(thread_id))
-        while True:
-            await super().adelete_thread(thread_id)
-            indexes = (self.checkpoints_index, self.checkpoint_writes_index)
-            if not any([await index.query(CountQuery(condition)) for index in indexes]):
-                return
+        await self._sessions.delete_thread(thread_id)
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""
@@ -267,34 +144,21 @@ class RedisSaver(AsyncRedisSaver):
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
         """Delete checkpoints and their pending writes."""
         await self._ensure_indexes()
-        index: Any = self.checkpoint_writes_index
+        client = cast("Any", self._redis)
         for key in keys:
-            thread, checkpoint = to_storage_safe_id(key.thread), to_storage_safe_id(key.checkpoint)
-            namespace = to_storage_safe_str(key.namespace)
-            redis_keys = [self._make_redis_checkpoint_key(thread, namespace, checkpoint)]
-            if self._key_registry is not None:
-                redis_keys.append(self._key_registry.make_write_keys_zset_key(*key))
-            written = _is("thread_id", thread) & _is("checkpoint_ns", namespace) & _is("checkpoint_id", checkpoint)
-            while True:
-                query = FilterQuery(written, ["task_id"], num_results=PAGE)
-                page: list[Any] = (await index.search(query)).docs
-                await cast("Any", self._redis).delete(*redis_keys, *(entry.id for entry in page))
-                if len(page) < PAGE:
-                    break
+            registry = CheckpointKeyRegistry.make_write_keys_zset_key(*key)
+            writes: list[bytes] = await client.zrange(registry, 0, -1)
+            await self._sessions.write(key.thread, [("DEL", self.key_of(key), registry, *writes)])
         for thread, namespace in {key[:2] for key in keys}:
             await self._point_at_newest(thread, namespace)
 
     async def _point_at_newest(self, thread: str, namespace: str) -> None:
         """Update the saver's pointer to the newest checkpoint."""
-        client, pointer = cast("Any", self._redis), self._make_redis_checkpoint_latest_key(thread, namespace)
+        pointer = self._make_redis_checkpoint_latest_key(thread, namespace)
+        command: Command = ("DEL", pointer)
         async for newest in self.list_keys(thread, namespace, limit=1):
-            checkpoint = to_storage_safe_id(newest.checkpoint)
-            key = self._make_redis_checkpoint_key(
-                to_storage_safe_id(thread), to_storage_safe_str(namespace), checkpoint
-            )
-            await client.set(pointer, key, keepttl=True)
-            return
-        await client.delete(pointer)
+            command = ("SET", pointer, self.key_of(newest))
+        await self._sessions.write(thread, [command])
 
 
 def _is(name: str, value: str) -> Any:
@@ -310,37 +174,29 @@ def _key(entry: Any) -> CheckpointKey:
     )
 
 
-async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> CanvasSaver:
+async def redis_saver(client: CollectingRedis, sessions: RedisSessions, prefix: str) -> CanvasSaver:
     """Create a saver.
 
     Raises:
         CheckpointError: if the server refuses to create the indexes.
     """
-    saver = RedisSaver(
-        redis_client=client,
-        ttl={"default_ttl": ttl_s / 60, "refresh_on_read": True},
-        checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
-        checkpoint_write_prefix=f"{prefix}{WRITES}",
-    )
+    saver = RedisSaver(client, sessions, prefix)
     try:
         await saver.asetup()
     except RedisError as error:
         raise CheckpointError(f"The Redis server cannot store sessions: {error}.") from error
 
-    blobs = RedisBlobs(client, prefix, ttl_s)
-
     @asynccontextmanager
-    async def transaction(token: FenceToken | None) -> AsyncGenerator[None]:
-        if token is None:
+    async def transaction(precondition: Precondition | None) -> AsyncGenerator[None]:
+        if precondition is None:
             yield
             return
-        key = lease_key(prefix, session_of_thread(token.thread))
-        mark = _fence.set(_Fence(key, blobs.key(token.thread), token))
-        try:
+        with collecting_writes() as commands:
             yield
-        finally:
-            _fence.reset(mark)
+        checkpoint = saver.key_of(precondition.checkpoint) if precondition.checkpoint else ""
+        await sessions.write_checked(precondition, commands, checkpoint)
 
     from redisvl.exceptions import RedisVLError
 
-    return CanvasSaver(saver, blobs, errors=(RedisError, RedisVLError, OSError), transaction=transaction)
+    errors = (RedisError, RedisVLError, OSError)
+    return CanvasSaver(saver, RedisBlobs(client, sessions), errors=errors, transaction=transaction)

@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 
 from ragflow_lg.checkpoints.leases import StoredLeases
 from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels
+from ragflow_lg.checkpoints.redis.redis_client import open_redis
 from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
-from ragflow_lg.checkpoints.redis.redis_saver import open_redis, redis_saver
+from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.store import Store
 
 
@@ -21,10 +23,11 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
         CheckpointError: if the server does not respond or lacks a module.
     """
     async with open_redis(url) as client:
-        saver = await redis_saver(client, prefix=prefix, ttl_s=ttl_s)
-        leases = StoredLeases(RedisLeaseTable(client, prefix))
+        sessions = RedisSessions(client, prefix, ttl_s)
+        saver = await redis_saver(client, sessions, prefix)
+        leases = StoredLeases(RedisLeaseTable(client, sessions, prefix))
         try:
-            runs, traces = RedisRuns(client, prefix, ttl_s), RedisTraces(client, prefix)
+            runs, traces = RedisRuns(client, sessions, prefix), RedisTraces(client, prefix)
             yield Store(saver, leases, runs, RedisCancels(client, prefix), traces)
         finally:
             await leases.settle()

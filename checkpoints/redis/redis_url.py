@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ragflow_lg.base.errors import CheckpointError
@@ -12,7 +13,15 @@ _SENTINEL_PORT = 26379
 _INVALID_PORT = "its port must be a number from 1 to 65535"
 
 
-def create_client(url: str, client: Any, sentinel: Any, **options: Any) -> Any:
+class Pools(NamedTuple):
+    """The classes of connection pools without and with a Sentinel, and their options."""
+
+    plain: Any
+    sentinel: Any
+    options: Mapping[str, Any]
+
+
+def create_client(url: str, client: Any, sentinel: Any, pools: Pools | None = None, **options: Any) -> Any:
     """Create a client of the class ``client``.
 
     For Sentinel URLs, ``sentinel`` is the matching Sentinel class, which finds the master.
@@ -22,10 +31,13 @@ def create_client(url: str, client: Any, sentinel: Any, **options: Any) -> Any:
     """
     try:
         if not url.startswith(f"{SENTINEL}://"):
-            return client.from_url(url, **options)
+            if pools is None:
+                return client.from_url(url, **options)
+            return client.from_pool(pools.plain.from_url(url, **pools.options, **options))
         hosts, service, database, account = _parse_sentinel(url)
         master_finder = sentinel(hosts, sentinel_kwargs={**account, **options}, **account, **options)
-        return master_finder.master_for(service, redis_class=client, db=database)
+        more = {"connection_pool_class": pools.sentinel, **pools.options} if pools else {}
+        return master_finder.master_for(service, redis_class=client, db=database, **more)
     except ValueError as error:
         reason = _INVALID_PORT if str(error).startswith("Port ") else str(error)
         raise CheckpointError(f"The Redis URL {redact_url(url)!r} is invalid: {reason}.") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -15,27 +14,22 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.fence_token import EPOCH, EPOCH_MISMATCH, LEASE_MISMATCH, NO_LEASE, FenceToken
+from ragflow_lg.checkpoints.preconditions import (
+    BLOB_MISSING,
+    CHECKPOINT_MISSING,
+    LEASE_MISSING,
+    LEASE_TAKEN,
+    NO_LEASE,
+    Precondition,
+)
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
-_FENCE = f"""
-CREATE TEMP TRIGGER IF NOT EXISTS fence_{{table}} BEFORE INSERT ON main.{{table}} {{when}}
-BEGIN
-    SELECT RAISE(ABORT, '{LEASE_MISMATCH}') WHERE current_token() IS NOT coalesce(
-        (SELECT token FROM main.leases WHERE thread_id = NEW.thread_id AND owner <> ''), {NO_LEASE});
-    SELECT RAISE(ABORT, '{EPOCH_MISMATCH}') WHERE current_epoch() IS NOT
-        (SELECT CAST(text AS TEXT) FROM main.blobs WHERE thread_id = NEW.thread_id AND hash = '{EPOCH}');
-END;
-"""
-"""Makes an outdated write fail inside its transaction."""
-_FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{EPOCH}'"}
-
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
-_FIND_EPOCH = "SELECT text FROM blobs WHERE thread_id = ? AND hash = ?"
-_CREATE_EPOCH = "INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = text RETURNING text"
-"""Also returns an existing epoch, in one statement, because other processes may create or delete it concurrently."""
+_FIND_TOKEN = "SELECT token FROM leases WHERE thread_id = ? AND owner <> ''"
+_COUNT_BLOBS = "SELECT count(*) FROM blobs WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))"
+_FIND_CHECKPOINT = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 PAGE = 1000
 """Number of keys per page of a listing."""
@@ -59,10 +53,9 @@ class Transactions:
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
-        self._token: FenceToken | None = None
 
     @asynccontextmanager
-    async def begin(self, token: FenceToken | None) -> AsyncGenerator[None]:
+    async def begin(self, precondition: Precondition | None) -> AsyncGenerator[None]:
         """Collect the work added inside the block and, on exit, run either all of it or nothing."""
         steps: list[_Work] = []
         mark = _pending_work.set(steps)
@@ -70,7 +63,7 @@ class Transactions:
             yield
         finally:
             _pending_work.reset(mark)
-        await self._file.do(lambda: self._run(token, steps))
+        await self._file.do(lambda: self._run(precondition, steps))
 
     async def add(self, work: _Work) -> None:
         """Add work to the open transaction. If there is none, run the work now in a new transaction."""
@@ -80,25 +73,29 @@ class Transactions:
         else:
             steps.append(work)
 
-    def token(self) -> int:
-        """Return the running transaction's lease token."""
-        return self._token.token if self._token else NO_LEASE
-
-    def epoch(self) -> str:
-        """Return the running transaction's epoch."""
-        return self._token.epoch if self._token else ""
-
-    def _run(self, token: FenceToken | None, steps: Sequence[_Work]) -> None:
-        self._token = token
+    def _run(self, precondition: Precondition | None, steps: Sequence[_Work]) -> None:
         connection = self._file.connection
         connection.execute("BEGIN IMMEDIATE")  # a transaction that begins with a read fails after a concurrent write
         try:
+            if precondition is not None:
+                self._check(precondition)
             for work in steps:
                 work()
             connection.execute("COMMIT")
         except BaseException:
             connection.rollback()
             raise
+
+    def _check(self, precondition: Precondition) -> None:
+        execute, thread = self._file.connection.execute, precondition.thread
+        lease = execute(_FIND_TOKEN, (thread,)).fetchone() or (NO_LEASE,)
+        if lease != (precondition.token,):
+            raise sqlite3.OperationalError(LEASE_MISSING if lease == (NO_LEASE,) else LEASE_TAKEN)
+        if precondition.checkpoint and not execute(_FIND_CHECKPOINT, precondition.checkpoint).fetchone():
+            raise sqlite3.OperationalError(CHECKPOINT_MISSING)
+        blobs = precondition.blobs
+        if blobs and execute(_COUNT_BLOBS, (thread, json.dumps(list(blobs)))).fetchone() != (len(blobs),):
+            raise sqlite3.OperationalError(BLOB_MISSING)
 
 
 class SqliteBlobs:
@@ -107,21 +104,6 @@ class SqliteBlobs:
     def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
         self._file = file
         self._transactions = transactions
-
-    async def epoch(self, thread: str) -> str:
-        """Return a thread's epoch, creating it if necessary."""
-        connection = self._file.connection
-
-        def create() -> str:
-            row = connection.execute(_FIND_EPOCH, (thread, EPOCH)).fetchone()
-            if row is None:
-                new = (thread, EPOCH, secrets.token_hex(8).encode())
-                (row,) = connection.execute(_CREATE_EPOCH, new).fetchall()
-            if not isinstance(row[0], bytes) or not row[0].isalnum():
-                raise sqlite3.DatabaseError("its epoch is damaged")
-            return row[0].decode()
-
-        return await self._file.do(create)
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store blobs in the open transaction, or in a new one."""
@@ -137,11 +119,6 @@ class SqliteBlobs:
             query = f"SELECT hash, text FROM blobs WHERE thread_id = ? AND hash IN ({places})"
             blobs.update(await self._file.rows(query, (thread, *chunk)))
         return blobs
-
-    async def delete(self, thread: str) -> None:
-        """Delete all of a thread's blobs in the open transaction, or in a new one."""
-        delete = "DELETE FROM blobs WHERE thread_id = ?"
-        await self._transactions.add(lambda: self._file.connection.execute(delete, (thread,)))
 
 
 class SqliteFileSaver(SqliteSaver):
@@ -201,7 +178,9 @@ class SqliteFileSaver(SqliteSaver):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread."""
+        delete_blobs = "DELETE FROM blobs WHERE thread_id = ?"
         await self._transactions.add(lambda: self.delete_thread(thread_id))
+        await self._transactions.add(lambda: self.conn.execute(delete_blobs, (thread_id,)))
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""
@@ -238,8 +217,6 @@ def _keys_query(
 async def sqlite_saver(file: SqliteFile) -> CanvasSaver:
     """Create a saver on an open file.
 
-    A write to a thread that another runner has leased fails inside its transaction.
-
     Raises:
         CheckpointError: if the file is not a session store.
     """
@@ -250,10 +227,6 @@ async def sqlite_saver(file: SqliteFile) -> CanvasSaver:
         connection = file.connection
         saver.setup()
         connection.execute("SELECT thread_id, checkpoint_ns, checkpoint_id, checkpoint FROM checkpoints LIMIT 0")
-        connection.create_function("current_token", 0, transactions.token)
-        connection.create_function("current_epoch", 0, transactions.epoch)
-        for table, when in _FENCED_TABLES.items():
-            connection.executescript(_FENCE.format(table=table, when=when))
 
     try:
         await file.do(prepare)

@@ -69,7 +69,7 @@ async def test_damage_is_reported(text: str, reason: str) -> None:
 async def test_blobs_that_contain_each_other_are_an_error() -> None:
     one, two = "1" * 32, "2" * 32
     blobs = Blobs({one: f'["\x01{two}\x01"]'.encode(), two: f"[\x01{one}\x01]".encode()})
-    with pytest.raises(CheckpointError, match=r"too deeply|larger|cannot be read"):
+    with pytest.raises(CheckpointError, match="has been changed"):
         await Codec().decode(f"\x01{one}\x01", blobs.find)
 
 

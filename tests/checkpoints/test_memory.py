@@ -10,7 +10,7 @@ async def test_blobs_belong_to_their_thread() -> None:
     await blobs.put("a", {"1": b"x"})
     assert await blobs.find("a", ["1", "2"]) == {"1": b"x"}
     assert await blobs.find("b", ["1"]) == {}
-    await blobs.delete("a")
+    blobs.delete("a")
     assert await blobs.find("a", ["1"]) == {}
 
 

@@ -256,18 +256,17 @@ async def test_a_session_deleted_by_another_process_is_written_completely_again(
 async def test_a_session_that_is_deleted_repeatedly_is_reported(
     reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    values = {"n": "x" * 9000}
+
+    def keep_blobs(thread: str) -> None:
+        """Do as other tasks that store the session at the same time."""
+
     async with reopen_shared() as one, reopen_shared() as other:
-        blobs = one.saver._blobs  # pyright: ignore[reportPrivateUsage] - deletes the session at the worst time
-        read_epoch = blobs.epoch
-
-        async def read_and_delete(thread: str) -> str:
-            epoch = await read_epoch(thread)
-            await other.saver.adelete_thread(thread)
-            return epoch
-
-        monkeypatch.setattr(blobs, "epoch", read_and_delete)
+        await put(one, "t", values)
+        await other.saver.adelete_thread("t")
+        monkeypatch.setattr(one.saver._codec, "forget", keep_blobs)  # pyright: ignore[reportPrivateUsage] - see above
         with pytest.raises(CheckpointError, match="keeps deleting it"):
-            await put(one, "t", {})
+            await put(one, "t", values)
 
 
 WRITER = """

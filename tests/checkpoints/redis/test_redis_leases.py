@@ -9,7 +9,8 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.lease_owner import Owner, this_process
 from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
-from tests.stores import checkpoint_config, fresh_prefix, put_checkpoint, redis_client
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from tests.stores import checkpoint_config, fresh_prefix, put_checkpoint, redis_client, redis_keys
 
 SESSION = "0" * 32
 
@@ -31,22 +32,39 @@ async def test_the_error_for_an_unreachable_server_hides_the_password() -> None:
 async def test_a_lease_is_the_hash_of_ragflow_and_expires_by_the_clock_of_the_server(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
-        table = RedisLeaseTable(client, prefix, lease_s=0.3)
+        table = RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix, lease_s=0.3)
         elsewhere = Owner("another-host", 7, "1")
-        assert await table.take(SESSION, elsewhere, 0) == 1
-        assert await table.take(SESSION, this_process(), 0) == LeaseHolder(elsewhere, 1)
+        first = await table.take(SESSION, elsewhere, 0)
+        assert isinstance(first, int)
+        assert await table.take(SESSION, this_process(), 0) == LeaseHolder(elsewhere, first)
         fields = await client.hgetall(f"{prefix}agent:active-session:{SESSION}")
         assert {b"session_id", b"token", b"owner", b"started_at"} == set(fields)
-        assert await table.renew(SESSION, 1)
-        assert await table.find(SESSION) == LeaseHolder(elsewhere, 1)
+        assert await table.renew(SESSION, first)
+        assert await table.find(SESSION) == LeaseHolder(elsewhere, first)
         await asyncio.sleep(0.4)
         assert await table.find(SESSION) is None
-        assert not await table.renew(SESSION, 1)
-        assert await table.take(SESSION, this_process(), 0) == 2
-        await table.free(SESSION, 1)
-        assert await table.renew(SESSION, 2)
-        await table.free(SESSION, 2)
-        assert await table.take(SESSION, this_process(), 0) == 3
+        assert not await table.renew(SESSION, first)
+        second = await table.take(SESSION, this_process(), 0)
+        assert isinstance(second, int)
+        assert second > first
+        await table.free(SESSION, first)
+        assert await table.renew(SESSION, second)
+        await table.free(SESSION, second)
+        third = await table.take(SESSION, this_process(), 0)
+        assert isinstance(third, int)
+        assert third > second
+
+
+async def test_a_server_that_has_lost_its_data_issues_no_token_twice(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with redis_client(redis_url) as client:
+        table = RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix)
+        first = await table.take(SESSION, this_process(), 0)
+        await client.delete(*await redis_keys(client, f"{prefix}*"))
+        second = await table.take(SESSION, this_process(), 0)
+        assert isinstance(first, int)
+        assert isinstance(second, int)
+        assert second > first
 
 
 @pytest.mark.parametrize("fields", [{"token": "6f1c-a"}, {"token": "5"}, {"token": "x", "owner": b"\xff|1|1"}])
@@ -55,5 +73,7 @@ async def test_a_session_that_ragflow_runs_is_busy(redis_url: str, fields: dict[
         prefix = fresh_prefix()
         await client.hset(f"{prefix}agent:active-session:{SESSION}", mapping=fields)
         with pytest.raises(ConflictError):
-            await StoredLeases(RedisLeaseTable(client, prefix)).acquire(SESSION, lambda: None)
-        assert await StoredLeases(RedisLeaseTable(client, prefix)).holder(SESSION)
+            await StoredLeases(RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix)).acquire(
+                SESSION, lambda: None
+            )
+        assert await StoredLeases(RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix)).holder(SESSION)

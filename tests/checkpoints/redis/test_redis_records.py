@@ -1,10 +1,12 @@
 import json
 
 import pytest
+from redis.asyncio import Redis
 from redis.typing import EncodableT, FieldT
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.stores import fresh_prefix, redis_client, redis_keys
 
@@ -12,17 +14,22 @@ TRACE: Trace = [{"component_id": "a", "trace": [{"tool_name": "look_0"}]}]
 SESSION = "0" * 32
 
 
+def runs_of(client: Redis, prefix: str, ttl_s: int) -> RedisRuns:
+    """Return the run records in a server."""
+    return RedisRuns(client, RedisSessions(client, prefix, ttl_s), prefix)
+
+
 async def test_a_run_is_a_hash_with_the_fields_of_ragflow_and_expires(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
-        runs = RedisRuns(client, prefix, 60)
+        runs = runs_of(client, prefix, 60)
         await runs.put(RunRecord("r1", SESSION, "anna", "c", status="waiting", started_ms=1, ended_ms=2))
         fields = await client.hgetall(f"{prefix}agent:run:r1")
         assert fields[b"canvas_id"] == b"c"
         assert fields[b"status"] == b"4"
         assert (fields[b"started_at"], fields[b"finished_at"]) == (b"1", b"2")
         assert {b"tenant_id", b"checkpoint_id", b"parent_run_id", b"failure_reason", b"cancel_requested"} < set(fields)
-        assert 0 < await client.ttl(f"{prefix}agent:run:r1") <= 60
+        assert 0 < await client.ttl(f"{prefix}agent:run:r1") <= 61
         await client.delete(f"{prefix}agent:run:r1")
         assert [r async for r in runs.sessions()] == []
         assert await client.zcard(f"{prefix}agent:sessions") == 0
@@ -44,14 +51,14 @@ async def test_a_hash_of_another_program_is_read(
     async with redis_client(redis_url) as client:
         prefix = fresh_prefix()
         await client.hset(f"{prefix}agent:run:r", mapping=fields)
-        record = await RedisRuns(client, prefix, 60).get("r")
+        record = await runs_of(client, prefix, 60).get("r")
     assert record is not None
     assert (record.status, record.reason, record.started_ms, record.ended_ms) == (status, reason, 0, 0)
 
 
 async def test_runs_report_an_unreachable_server() -> None:
     async with redis_client("redis://127.0.0.1:1") as client:
-        runs = RedisRuns(client, "", 60)
+        runs = runs_of(client, "", 60)
         with pytest.raises(CheckpointError, match="The session store failed"):
             await runs.put(RunRecord("r", "anna"))
         with pytest.raises(CheckpointError, match="The session store failed"):
@@ -72,7 +79,7 @@ async def test_a_trace_has_the_keys_of_ragflow_for_ten_minutes(redis_url: str, c
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
         record = RunRecord("r1", SESSION, canvas_id=canvas_id)
-        await RedisRuns(client, prefix, 6000).put(record)
+        await runs_of(client, prefix, 6000).put(record)
         traces = RedisTraces(client, prefix)
         await traces.put(record, TRACE)
         assert await redis_keys(client, f"{prefix}*-logs") == [prefix + key for key in keys]
@@ -88,7 +95,7 @@ async def test_a_trace_has_the_keys_of_ragflow_for_ten_minutes(redis_url: str, c
 async def test_an_expired_trace_does_not_exist(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
-        await RedisRuns(client, prefix, 6000).put(RunRecord("r1", SESSION))
+        await runs_of(client, prefix, 6000).put(RunRecord("r1", SESSION))
         assert await RedisTraces(client, prefix).get("r1") is None
 
 

@@ -3,15 +3,20 @@ import uuid
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.fence_token import FenceToken
-from ragflow_lg.checkpoints.redis.redis_saver import lease_key, open_redis, redis_saver
+from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, collecting_writes, open_redis
+from ragflow_lg.checkpoints.redis.redis_records import RedisRuns
+from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.runs.stored_steps import CheckpointInfo
-from ragflow_lg.services.sessions import with_lease_token
+from ragflow_lg.services.sessions import RunRecord, with_lease_token
 from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import checkpoint_config, checkpoint_id, fresh_prefix, put_checkpoint, redis_client, redis_keys
 
@@ -19,11 +24,17 @@ THREAD = str(uuid.uuid4())
 PLACE = checkpoint_config(THREAD)
 
 
+async def saver_of(client: CollectingRedis, prefix: str, ttl_s: int = 60) -> tuple[CanvasSaver, RedisSessions]:
+    """Create a saver, and the keys that it uses."""
+    sessions = RedisSessions(client, prefix, ttl_s)
+    return await redis_saver(client, sessions, prefix), sessions
+
+
 async def test_a_write_checks_its_token_atomically(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
-        lease = lease_key(prefix, session_of_thread(THREAD))
+        saver, sessions = await saver_of(client, prefix)
+        lease = sessions.lease_key(session_of_thread(THREAD))
         await client.hset(lease, "token", "1")
         place = with_lease_token(await put_checkpoint(saver, with_lease_token(PLACE, 1)), 1)
         await client.hset(lease, "token", "2")
@@ -37,34 +48,25 @@ async def test_a_write_checks_its_token_atomically(redis_url: str) -> None:
         assert checkpoint.pending_writes == [("task", "outputs", {"a": 1})]
 
 
-async def test_the_pointer_to_the_newest_checkpoint_is_fenced(redis_url: str) -> None:
+async def test_nothing_of_a_rejected_write_is_stored(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
-        lease = lease_key(prefix, session_of_thread(THREAD))
-        await client.hset(lease, "token", "1")
-        first = await put_checkpoint(saver, with_lease_token(PLACE, 1))
-        execute = client.execute_command
-
-        async def lose_before_pointer(*command: Any, **options: Any) -> Any:
-            if command[0] == "SET":
-                await client.hset(lease, "token", "2")
-            return await execute(*command, **options)
-
-        client.execute_command = lose_before_pointer
-        with pytest.raises(ConflictError):
-            await put_checkpoint(saver, with_lease_token(PLACE, 1))
-        client.execute_command = execute
-        checkpoint = await saver.aget_tuple(PLACE)
-        assert checkpoint is not None
-        assert checkpoint.checkpoint["id"] == checkpoint_id(first)
+        saver, sessions = await saver_of(client, prefix)
+        lease = sessions.lease_key(session_of_thread(THREAD))
+        await client.hset(lease, "token", "2")
+        with pytest.raises(ConflictError, match="Another runner"):
+            await put_checkpoint(saver, with_lease_token(PLACE, 1), {"outputs": {"a": "x" * 9000}})
+        await client.delete(lease)
+        with pytest.raises(ConflictError, match="no longer holds"):
+            await put_checkpoint(saver, with_lease_token(PLACE, 1), {"outputs": {"a": "x" * 9000}})
+        assert await redis_keys(client, f"{prefix}*") == []
 
 
 async def test_a_listing_has_several_pages(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PAGE", 7)
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
+        saver, _ = await saver_of(client, prefix)
         places = [await put_checkpoint(saver, PLACE) for _ in range(21)]
         ids: list[str] = []
         async for checkpoint in saver.alist(PLACE):
@@ -77,7 +79,7 @@ async def test_a_listing_has_several_pages(redis_url: str, monkeypatch: pytest.M
 async def test_a_session_with_more_than_ten_thousand_checkpoints_is_deleted_completely(redis_url: str) -> None:
     prefix, count = fresh_prefix(), 10_050
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=prefix, ttl_s=600)
+        saver, _ = await saver_of(client, prefix, 600)
         stored_id = checkpoint_id(await put_checkpoint(saver, PLACE))
         (key,) = await redis_keys(client, f"{prefix}checkpoint:*")
         row: dict[str, Any] = await client.execute_command("JSON.GET", key)
@@ -85,6 +87,7 @@ async def test_a_session_with_more_than_ten_thousand_checkpoints_is_deleted_comp
         for number in range(count):
             id_ = f"0000-{number:05}"
             pipeline.json().set(key.replace(stored_id, id_), "$", {**row, "checkpoint_id": id_})
+            pipeline.sadd(f"{prefix}checkpoint_keys:{THREAD}", key.replace(stored_id, id_))
         await pipeline.execute()
         await saver.adelete_thread(THREAD)
         assert await redis_keys(client, f"{prefix}*") == []
@@ -93,47 +96,70 @@ async def test_a_session_with_more_than_ten_thousand_checkpoints_is_deleted_comp
 async def test_all_keys_of_a_session_expire_together_and_reading_renews_them(redis_url: str) -> None:
     prefix, thread = fresh_prefix(), str(uuid.uuid4())
     config = checkpoint_config(thread)
-    async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=prefix, ttl_s=600)
-        place = await put_checkpoint(saver, config, {"outputs": {"a": "x" * 9000}})
-        await saver.aput_writes(place, [("__interrupt__", [])], "task")
+
+    async def expiry_times(client: Redis) -> set[int]:
         keys = await redis_keys(client, f"{prefix}*") + await redis_keys(client, f"write_keys_zset:{thread}*")
-        assert len(keys) >= 5
-        for key in keys:
-            assert 0 < await client.ttl(key) <= 600, key
-            await client.expire(key, 100)
-        await saver.aget_tuple(config)
-        assert {key: await client.ttl(key) > 500 for key in keys} == dict.fromkeys(keys, True)
-
-
-async def test_a_failed_command_is_reported_as_in_a_plain_pipeline(redis_url: str) -> None:
-    from ragflow_lg.checkpoints.redis.redis_saver import _Fence, _fence  # pyright: ignore[reportPrivateUsage] - no public name sets a fence
+        assert len(keys) >= 9
+        untyped: Any = client
+        return {await untyped.pexpiretime(key) for key in keys}
 
     async with open_redis(redis_url) as client:
+        saver, sessions = await saver_of(client, prefix, 3)
+        runs = RedisRuns(client, sessions, prefix)
+        await runs.put(RunRecord("r1", session_of_thread(thread), started_ms=1))
+        for namespace in ("", "inner"):
+            place = await put_checkpoint(saver, checkpoint_config(thread, namespace), {"outputs": {"a": "x" * 9000}})
+            await saver.aput_writes(place, [("__interrupt__", [])], "task")
+        before = await expiry_times(client)
+        assert len(before) <= 2  # the session, and the index of all sessions
+        await asyncio.sleep(1)
+        await saver.aget_tuple(config)
+        after = await expiry_times(client)
+        assert len(after) <= 2
+        assert min(after) > max(before)
+        await asyncio.sleep(3.2)
+        assert await redis_keys(client, f"{prefix}*") == []
+
+
+async def test_a_session_that_has_lost_a_key_is_reported(redis_url: str) -> None:
+    prefix, thread = fresh_prefix(), str(uuid.uuid4())
+    config = checkpoint_config(thread)
+    async with open_redis(redis_url) as client:
+        saver, _ = await saver_of(client, prefix, 600)
+        place = await put_checkpoint(saver, config, {"outputs": {"a": "x" * 9000}})
+        await saver.aput_writes(place, [("outputs", {"a": 1})], "task")
+        keys = await redis_keys(client, f"{prefix}*") + await redis_keys(client, f"write_keys_zset:{thread}*")
+        assert len(keys) == 6
+        untyped: Any = client
+        for key in keys:
+            stored = await untyped.dump(key)
+            await client.delete(key)
+            with pytest.raises(CheckpointError, match="has lost a part"):
+                await saver.aget_tuple(config)
+            await untyped.restore(key, 0, stored)
+        assert await saver.aget_tuple(config) is not None
+
+
+async def test_a_failed_command_is_reported(redis_url: str) -> None:
+    async with open_redis(redis_url) as client:
+        _, sessions = await saver_of(client, fresh_prefix())
         key = fresh_prefix()
-        await client.hset(f"{key}lease", "token", 1)
-        await client.hset(f"{key}blobs", "epoch", "e")
-        reset_token = _fence.set(_Fence(f"{key}lease", f"{key}blobs", FenceToken("t", 1, "e")))
-        try:
+        with collecting_writes() as commands:
             pipeline = client.pipeline()
             pipeline.set(key, "text")
-            pipeline.lpush(key, "x")
-            results = await pipeline.execute(raise_on_error=False)
-            assert results[0] is True
-            assert "WRONGTYPE" in str(results[1])
-            pipeline.lpush(key, "x")
-            with pytest.raises(Exception, match="WRONGTYPE"):
-                await pipeline.execute()
-        finally:
-            _fence.reset(reset_token)
-        assert await client.delete(key, f"{key}lease", f"{key}blobs") == 3
+            assert await pipeline.execute() == [True]
+            assert await client.zadd(key, {"x": 1}) is True
+        assert await client.get(key) is None
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            await sessions.write(THREAD, commands)
+        await client.delete(key)
 
 
 async def test_a_server_without_the_modules_is_rejected(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing_modules(url: str) -> list[str]:
         return ["search"]
 
-    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.missing_modules", missing_modules)
+    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_client.missing_modules", missing_modules)
     with pytest.raises(CheckpointError, match=r"search\. Use redis:8"):
         async with open_redis(redis_url):
             pass
@@ -141,7 +167,7 @@ async def test_a_server_without_the_modules_is_rejected(redis_url: str, monkeypa
 
 async def test_a_lost_server_is_reported(redis_url: str) -> None:
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=fresh_prefix(), ttl_s=60)
+        saver, _ = await saver_of(client, fresh_prefix())
         inner: Any = saver.inner
         inner._redis = redis_client("redis://127.0.0.1:1")
         with pytest.raises(CheckpointError, match="cannot be read"):
@@ -150,7 +176,7 @@ async def test_a_lost_server_is_reported(redis_url: str) -> None:
 
 async def test_thousands_of_blobs_are_written_together(redis_url: str) -> None:
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=fresh_prefix(), ttl_s=60)
+        saver, _ = await saver_of(client, fresh_prefix())
         parts = {f"n{number}": f"{number:05}" * 300 for number in range(9000)}
         await put_checkpoint(saver, PLACE, {"outputs": parts})
         checkpoint = await saver.aget_tuple(PLACE)
@@ -161,8 +187,8 @@ async def test_thousands_of_blobs_are_written_together(redis_url: str) -> None:
 async def test_a_rejected_write_logs_no_further_warning(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
-        await client.hset(lease_key(prefix, session_of_thread(THREAD)), "token", "2")
+        saver, sessions = await saver_of(client, prefix)
+        await client.hset(sessions.lease_key(session_of_thread(THREAD)), "token", "2")
         with pytest.raises(ConflictError):
             await put_checkpoint(saver, with_lease_token(PLACE, 1))
     assert "TTL" not in caplog.text

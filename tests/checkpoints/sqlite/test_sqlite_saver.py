@@ -63,21 +63,3 @@ async def test_a_file_of_another_program_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not a session store"):
         async with open_sqlite(path) as file:
             await sqlite_saver(file)
-
-
-async def test_a_session_that_is_deleted_immediately_is_reported(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        saver = await sqlite_saver(file)
-        delete = "DELETE FROM blobs WHERE thread_id = NEW.thread_id"
-        await file.rows(f"CREATE TRIGGER other AFTER INSERT ON blobs WHEN NEW.hash = 'epoch' BEGIN {delete}; END")
-        with pytest.raises(CheckpointError, match="keeps deleting it"):
-            await put_checkpoint(saver, PLACE)
-
-
-@pytest.mark.parametrize("epoch", ["9999999999999999", "x'ff'", "'text'", "x''"])
-async def test_a_damaged_epoch_is_reported(tmp_path: Path, epoch: str) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        saver = await sqlite_saver(file)
-        await file.rows(f"INSERT INTO blobs VALUES ('t', 'epoch', {epoch})")
-        with pytest.raises(CheckpointError, match="its epoch is damaged"):
-            await put_checkpoint(saver, PLACE)

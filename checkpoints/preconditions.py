@@ -1,0 +1,60 @@
+"""What `CanvasSaver` needs from a backend in addition to LangGraph's saver: blobs, and guarded transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from msgspec import Struct
+
+from ragflow_lg.checkpoints.pruning import CheckpointKey
+
+LEASE_TAKEN = "another runner has this session"
+"""Message of the error raised for a write while another runner has the lease."""
+LEASE_MISSING = "the lease of this run is gone"
+"""Message of the error raised for a write of a run whose lease the store does not have."""
+BLOB_MISSING = "a blob of this write is gone"
+"""Message of the error raised for a write that refers to a blob that the store does not have."""
+CHECKPOINT_MISSING = "the checkpoint of this write is gone"
+"""Message of the error raised for the results of a task whose checkpoint the store does not have."""
+PART_MISSING = "a part of this session is gone"
+"""Message of the error raised for reading a checkpoint of which the store has lost a part."""
+NO_LEASE = -1
+"""Token of a writer without a lease, which may write only to threads that are not leased."""
+
+
+class Precondition(Struct, frozen=True):
+    """What must be stored for a write to take place.
+
+    A store can lose data that it has acknowledged: after a failover or a restart, or because another process has
+    deleted the thread. The store therefore checks what the writer believes to be stored, as part of each write.
+    """
+
+    thread: str
+    token: int
+    """Token of the writer's lease, or NO_LEASE."""
+    blobs: Collection[str] = ()
+    """Hashes of the blobs that the write refers to but does not contain."""
+    checkpoint: CheckpointKey | None = None
+    """The checkpoint to which the write belongs, if the writer has stored or read it."""
+
+
+class Blobs(Protocol):
+    """Immutable texts, stored by hash and separately for each thread. They are deleted together with the thread."""
+
+    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+        """Store blobs; existing ones are left unchanged."""
+        ...
+
+    async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
+        """Return those of the requested blobs that exist."""
+        ...
+
+
+OpenTransaction = Callable[[Precondition | None], AbstractAsyncContextManager[None]]
+"""Opens a transaction: either everything written inside it is stored or nothing is.
+
+If the precondition does not hold, the transaction fails with an error whose message contains one of the messages
+above. For deletions, pass None.
+"""

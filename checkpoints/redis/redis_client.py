@@ -1,0 +1,112 @@
+"""The Redis client: a pool that waits for a free connection, and write commands that are collected for one script."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias, cast
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.client import Pipeline
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.failures import plain_reason
+from ragflow_lg.checkpoints.redis.redis_server import missing_modules
+from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client
+
+TIMEOUT_S = 5.0
+"""Timeout of a response."""
+CONNECT_S = 3.0
+RETRIES = 3
+"""Retries after a refused or broken connection."""
+CONNECTIONS = 64
+"""Maximum number of connections, however many runs there are. The URL's ``max_connections`` takes precedence."""
+POOL_WAIT_S = 30.0
+"""How long a command waits for a free connection."""
+
+Command: TypeAlias = "tuple[Any, ...]"
+
+_WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
+_collected: ContextVar[list[Command] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collecting_writes() -> Generator[list[Command]]:
+    """Collect the write commands of the block in a list instead of executing them."""
+    commands: list[Command] = []
+    mark = _collected.set(commands)
+    try:
+        yield commands
+    finally:
+        _collected.reset(mark)
+
+
+class CollectingPipeline(Pipeline):
+    """A pipeline whose commands are collected if it writes."""
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Execute all commands, or collect them."""
+        commands, stack = _collected.get(), cast("list[Any]", self.command_stack)
+        if commands is None or not any(command[0] in _WRITE_COMMANDS for command, _ in stack):
+            return await super().execute(raise_on_error)
+        commands += [command for command, _ in stack]
+        await self.reset()
+        return [True] * len(stack)
+
+
+class CollectingRedis(Redis):
+    """A client whose write commands are collected inside `collecting_writes`."""
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Execute a command, or collect it."""
+        commands = _collected.get()
+        if commands is None or args[0] not in _WRITE_COMMANDS:
+            return await cast("Any", super()).execute_command(*args, **options)
+        commands.append(args)
+        return True
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        """Return a pipeline."""
+        return CollectingPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+
+class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
+    """A pool of connections to a Sentinel's master that waits for a free connection."""
+
+
+@asynccontextmanager
+async def open_redis(url: str) -> AsyncGenerator[CollectingRedis]:
+    """Open a client after checking the server's modules.
+
+    Raises:
+        CheckpointError: if the server does not respond or lacks a module.
+    """
+    if missing := missing_modules(url):
+        raise CheckpointError(
+            f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which includes them."
+        )
+    # Timeouts are not retried, so that a request waits for an unresponsive server only once.
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))
+    options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
+    pools = Pools(BlockingConnectionPool, _SentinelPool, {"max_connections": CONNECTIONS, "timeout": POOL_WAIT_S})
+    client = cast("CollectingRedis", create_client(url, CollectingRedis, Sentinel, pools, **options))
+    try:
+        await _refuse_cluster(client)
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def _refuse_cluster(client: CollectingRedis) -> None:
+    try:
+        facts: dict[str, Any] = await cast("Any", client).info("cluster")
+    except (RedisError, OSError) as error:
+        raise CheckpointError(f"The Redis server fails: {plain_reason(error)}") from error
+    if facts.get("cluster_enabled"):
+        raise CheckpointError("Redis clusters are not supported: use a single server, or a Sentinel.")

@@ -1,0 +1,191 @@
+"""The Redis keys of sessions. One script writes to them, so that all keys of a session live and expire together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+from ragflow_lg.base.ids import session_of_thread
+from ragflow_lg.checkpoints.preconditions import (
+    BLOB_MISSING,
+    CHECKPOINT_MISSING,
+    LEASE_MISSING,
+    LEASE_TAKEN,
+    NO_LEASE,
+    Precondition,
+)
+from ragflow_lg.checkpoints.redis.redis_client import Command
+
+_HAS_KEYS = "has_keys"
+"""Field of a thread's blobs that exists if the thread has a set of keys."""
+
+_RENEW = """
+local function renew(keys, index, ttl_ms)
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local deadline = redis.call('PEXPIRETIME', keys)
+    if deadline >= now + ttl_ms then return deadline end
+    deadline = now + math.ceil(ttl_ms * 1.01)
+    for _, key in ipairs(redis.call('SMEMBERS', keys)) do redis.call('PEXPIREAT', key, deadline) end
+    redis.call('PEXPIREAT', keys, deadline)
+    redis.call('PEXPIREAT', index, deadline, 'GT')
+    return deadline
+end
+"""
+"""Extends the life of all keys of a session, unless that has just been done: otherwise a run would take time in
+proportion to the square of the session's length."""
+
+_WRITE = f"""
+local lease, blobs, keys, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ttl_ms, is_checkpoint, token, checkpoint = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3], ARGV[4]
+{_RENEW}
+local at = 6 + tonumber(ARGV[5])
+if is_checkpoint then
+    local current = redis.call('HGET', lease, 'token') or '{NO_LEASE}'
+    if current ~= token then
+        return redis.error_reply(current == '{NO_LEASE}' and '{LEASE_MISSING}' or '{LEASE_TAKEN}')
+    end
+    if checkpoint ~= '' and redis.call('EXISTS', checkpoint) == 0 then
+        return redis.error_reply('{CHECKPOINT_MISSING}')
+    end
+    for i = 6, at - 1 do
+        if redis.call('HEXISTS', blobs, ARGV[i]) == 0 then return redis.error_reply('{BLOB_MISSING}') end
+    end
+end
+local written = {{}}
+while at <= #ARGV do
+    local count, command = tonumber(ARGV[at]), {{}}
+    for i = 1, count do command[i] = ARGV[at + i] end
+    if command[1] == 'JSON.MERGE' then
+        redis.pcall(unpack(command))
+    else
+        redis.call(unpack(command))
+    end
+    if command[1] == 'DEL' then
+        for i = 2, count do redis.call('SREM', keys, command[i]) end
+    else
+        written[command[2]] = true
+    end
+    at = at + count + 1
+end
+if is_checkpoint then
+    redis.call('HSET', blobs, '{_HAS_KEYS}', 1)
+    written[blobs] = true
+end
+for key in pairs(written) do redis.call('SADD', keys, key) end
+local deadline = renew(keys, index, ttl_ms)
+for key in pairs(written) do redis.call('PEXPIREAT', key, deadline) end
+return 1
+"""
+"""Checks the precondition, executes commands, and gives their keys the same time to live as the rest of the session.
+
+JSON.MERGE fails if a task's results are stored before their checkpoint. It only speeds up LangGraph's own listing."""
+
+_CHECK = f"""
+local blobs, keys, index, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+{_RENEW}
+local function is_gone(key) return redis.call('SISMEMBER', keys, key) == 1 and redis.call('EXISTS', key) == 0 end
+if redis.call('EXISTS', keys) == 0 then
+    return redis.call('HEXISTS', blobs, '{_HAS_KEYS}')
+end
+renew(keys, index, tonumber(ARGV[1]))
+if checkpoint == '' then
+    if is_gone(pointer) then return 1 end
+    checkpoint = redis.call('GET', pointer)
+    if not checkpoint then return 0 end
+end
+local writes = ARGV[2] .. string.match(checkpoint, '[^:]*$')
+if is_gone(blobs) or is_gone(checkpoint) or is_gone(writes) then return 1 end
+for _, key in ipairs(redis.call('ZRANGE', writes, 0, -1)) do
+    if redis.call('EXISTS', key) == 0 then return 1 end
+end
+return 0
+"""
+"""Renews a session, and returns whether a part of the requested checkpoint is missing."""
+
+_DELETE = """
+local prefix, rest = ARGV[1], {}
+for _, key in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+    if string.sub(key, 1, #prefix) ~= prefix then
+        redis.call('UNLINK', key)
+        redis.call('SREM', KEYS[2], key)
+    end
+end
+redis.call('UNLINK', KEYS[1])
+"""
+"""Deletes a thread. Run records remain, because they belong to the session."""
+
+_LIST = """
+redis.call('ZADD', KEYS[1], 'GT', ARGV[2], ARGV[1])
+local before, after = string.match(ARGV[3], '^(.*)%*(.*)$')
+for _, session in ipairs(redis.call('ZRANDMEMBER', KEYS[1], 3)) do
+    if redis.call('EXISTS', before .. session .. after) == 0 then redis.call('ZREM', KEYS[1], session) end
+end
+local ttl_ms = math.ceil(tonumber(ARGV[4]) * 1.01)
+if redis.call('PTTL', KEYS[1]) < ttl_ms then redis.call('PEXPIRE', KEYS[1], ttl_ms) end
+"""
+
+
+class RedisSessions:
+    """The keys of all sessions of a deployment."""
+
+    def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
+        self._client = cast("Any", client)
+        self._prefix = prefix
+        self._ttl_ms = ttl_s * 1000
+        self.index = f"{prefix}agent:sessions"
+        """The key of the sorted set of all sessions."""
+
+    async def list_session(self, session: str, started_ms: int, record_key: str) -> None:
+        """Add a session to the index. ``record_key`` exists as long as the session; a ``*`` in it is the session.
+
+        The index expires with its last session. Each call also drops a few sessions that have expired.
+        """
+        await self._client.eval(_LIST, 1, self.index, session, started_ms, record_key, self._ttl_ms)
+
+    def lease_key(self, session: str) -> str:
+        """Return the key of a session's lease."""
+        return f"{self._prefix}agent:active-session:{session}"
+
+    def blobs_key(self, thread: str) -> str:
+        """Return the key of the hash of a thread's blobs."""
+        return f"{self._prefix}checkpoint_blobs:{thread}"
+
+    async def write(self, thread: str, commands: Sequence[Command]) -> None:
+        """Execute commands. The second part of each must be its key, which becomes a key of the session."""
+        await self._write(thread, commands, [0, NO_LEASE, "", 0])
+
+    async def write_checked(self, precondition: Precondition, commands: Sequence[Command], checkpoint: str) -> None:
+        """Execute commands if the precondition holds. ``checkpoint`` is the key of its checkpoint, or ``""``.
+
+        Raises:
+            ResponseError: if it does not hold.
+        """
+        blobs: Collection[str] = precondition.blobs
+        await self._write(precondition.thread, commands, [1, precondition.token, checkpoint, len(blobs), *blobs])
+
+    async def _write(self, thread: str, commands: Sequence[Command], claims: Sequence[Any]) -> None:
+        arguments = [self._ttl_ms, *claims]
+        for command in commands:
+            arguments += [len(command), *command]
+        lease = self.lease_key(session_of_thread(thread))
+        keys = (lease, self.blobs_key(thread), self._keys_key(thread), self.index)
+        await self._client.eval(_WRITE, len(keys), *keys, *arguments)
+
+    async def is_missing_part(self, thread: str, pointer: str, checkpoint: str, writes_prefix: str) -> bool:
+        """Renew a thread, and return whether the server has lost a part of a checkpoint.
+
+        ``pointer`` is the key that names the newest checkpoint, ``checkpoint`` the key of another one, or ``""``.
+        """
+        keys = (self.blobs_key(thread), self._keys_key(thread), self.index, pointer, checkpoint)
+        return bool(await self._client.eval(_CHECK, len(keys), *keys, self._ttl_ms, writes_prefix))
+
+    async def delete_thread(self, thread: str) -> None:
+        """Delete a thread's checkpoints and blobs."""
+        keys = (self.blobs_key(thread), self._keys_key(thread))
+        await self._client.eval(_DELETE, 2, *keys, f"{self._prefix}agent:")
+
+    def _keys_key(self, thread: str) -> str:
+        return f"{self._prefix}checkpoint_keys:{thread}"
