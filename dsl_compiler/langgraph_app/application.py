@@ -175,7 +175,6 @@ class _EventWriter:
 
     def recall(self, state: Mapping[str, Any]) -> None:
         """Continue a turn that an earlier run began, with the state that it left."""
-        self._projection.recall(state)
         record = state.get("turn", {})
         self._answer_id = answer_id(record.get("seed", 0), record.get("number", 0))
 

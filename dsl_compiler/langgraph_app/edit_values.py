@@ -27,6 +27,7 @@ class _Turn(TypedDict, total=False):
     visits: dict[str, int]
     settled: int
     references: dict[str, dict[str, Any]]
+    shown: dict[str, str | None]
     answers: dict[str, Any]
 
 

@@ -28,7 +28,8 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     budget = MAX_WATCHED
     for flow in build_flows(draft).values():
         # A region's node is also the entry of its body's flow.
-        alone |= {n for n in flow.solitary if n != flow.entry or n not in draft.regions}
+        solitary = flow.order if _takes_turns(draft, flow) else flow.solitary
+        alone |= {n for n in solitary if n != flow.entry or n not in draft.regions}
         deciding = _bits(flow, (n for n in flow.order if _chooses(draft, flow, n) or n in flow.cyclic))
         shared = {node: (node, _predecessors(flow, node)) for node in flow.order}
         for node in sorted(flow.order, key=flow.position.__getitem__):
@@ -46,6 +47,18 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
         for id_, node in draft.nodes.items()
     }
     return replace(draft, joins=joins, nodes=nodes)
+
+
+def _takes_turns(draft: Draft, flow: Flow) -> bool:
+    """Return whether every node starts at most one other, so that cycles do not matter."""
+    for id_ in flow.order:
+        node = draft.nodes[id_]
+        choices = [route.targets for route in node.routes] or [node.downstream]
+        if id_ == flow.entry and id_ in draft.regions:
+            choices = [flow.successors[id_]]
+        if any(len(set(targets)) > 1 for targets in (*choices, node.on_error.goto, node.exits)):
+            return False
+    return True
 
 
 def _chooses(draft: Draft, flow: Flow, node: NodeId) -> bool:

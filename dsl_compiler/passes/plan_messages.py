@@ -1,15 +1,22 @@
-"""Determine which models stream into which Messages."""
+"""Determine which models stream into which Messages, and what these Messages can show before they run."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.plan import STREAMED_OUTPUT, MessagePlan, PlanNode
+from ragflow_lg.component.plan import MessagePlan, PlanNode, is_answer
+from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.scopes import build_flows
+
+Disturbing: TypeAlias = Mapping[NodeId, NodeId]
+"""Nodes that change values or keep others from running, each with the node of the flow that contains it."""
 
 
 def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
@@ -21,9 +28,10 @@ def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
     messages: dict[NodeId, MessagePlan] = {}
     streams_to: dict[NodeId, list[NodeId]] = {}
     for flow in build_flows(draft).values():
+        disturbing = _find_disturbing(draft, flow)
         for id_ in flow.order:
             if draft.nodes[id_].spec.kind == "message":
-                message = _plan(draft, flow, draft.nodes[id_])
+                message = _plan(draft, flow, draft.nodes[id_], disturbing)
                 messages[id_] = message
                 for model in sorted(message.models, key=lambda m: draft.nodes[m].rank):
                     streams_to.setdefault(model, []).append(id_)
@@ -34,25 +42,86 @@ def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
     return replace(draft, messages=messages, nodes=nodes)
 
 
-def _plan(draft: Draft, flow: Flow, node: PlanNode) -> MessagePlan:
+def _plan(draft: Draft, flow: Flow, node: PlanNode, disturbing: Disturbing) -> MessagePlan:
     alternatives = tuple(node.spec.shows(node.params))
     nodes_read = {r.node for text in alternatives for r in text.template.references if r.kind == "output"}
-    live = {
-        r.node
-        for text in alternatives
-        if text.is_live
-        for r in text.template.references
-        if r.kind == "output" and r.key == STREAMED_OUTPUT and not r.path
-    }
+    live = {r.node for text in alternatives if text.is_live for r in text.template.references if is_answer(r)}
     models = frozenset(
         p
         for p in flow.predecessors[node.id]
         if p in live and _may_stream(draft.nodes[p]) and node.id in draft.nodes[p].downstream
     )
-    return MessagePlan(
-        node.id, alternatives, frozenset(NodeId(n) for n in nodes_read if flow.is_ancestor(n, node.id)), models
-    )
+    ancestors = frozenset(NodeId(n) for n in nodes_read if flow.is_ancestor(n, node.id))
+    message = MessagePlan(node.id, alternatives, ancestors, models)
+    return message._replace(settled=_find_settled(draft, flow, message, disturbing)) if models else message
 
 
 def _may_stream(node: PlanNode) -> bool:
     return node.spec.kind == "model" and node.spec.streams(node.params) and not node.on_error.jumps
+
+
+def _find_settled(
+    draft: Draft, flow: Flow, message: MessagePlan, disturbing: Disturbing
+) -> frozenset[Reference] | None:
+    """Return the references that have the same value when a model starts and when the Message runs.
+
+    The Message runs one superstep after its models. Nodes in the same superstep can therefore change what it shows, or
+    keep it from running.
+    """
+    references = {r for text in message.alternatives for r in text.template.references}
+    models = [model for model in message.models if not draft.nodes[model].runs_alone]
+    unsettled, written = set(message.models), set[tuple[str, str]]()
+    for id_, outermost in disturbing.items():
+        if _may_run_beside(flow, outermost, models):
+            node = draft.nodes[id_]
+            if node.spec.kind == "interrupt" or _leaves(flow, node):
+                return None
+            written |= {_root(reference) for reference in node.spec.writes(node.params)}
+    for id_ in {NodeId(r.node) for r in references if r.node in draft.nodes}:
+        outermost = _node_in(draft, flow, draft.nodes[id_])
+        if outermost is not None and _may_run_beside(flow, outermost, models):
+            unsettled.add(id_)
+    if len(message.alternatives) > 1 and (len(message.models) > 1 or message.ancestors & unsettled - message.models):
+        return None  # the choice depends on the nodes that have run
+    return frozenset(r for r in references if r.node not in unsettled and _root(r) not in written)
+
+
+def _find_disturbing(draft: Draft, flow: Flow) -> Disturbing:
+    """Return the nodes that can change values for the flow's nodes or keep them from running."""
+    found: dict[NodeId, NodeId] = {}
+    for node in draft.nodes.values():
+        if node.spec.kind == "interrupt" or any(node.spec.writes(node.params)) or _leaves(flow, node):
+            outermost = _node_in(draft, flow, node)
+            if outermost is not None:
+                found[node.id] = outermost
+    return found
+
+
+def _leaves(flow: Flow, node: PlanNode) -> bool:
+    """Return whether a node of a body can end the round or jump out of the body."""
+    is_inside = node.id in flow.position and node.parent is not None
+    return is_inside and (node.spec.kind == "region_exit" or any(t not in flow.position for t in node.targets))
+
+
+def _node_in(draft: Draft, flow: Flow, node: PlanNode) -> NodeId | None:
+    """Return the node, or the region around it, that the flow starts at some time; None if there is none."""
+    id_: NodeId | None = node.id
+    while id_ is not None and id_ not in flow.position:
+        id_ = draft.nodes[id_].parent
+    return None if id_ == flow.entry else id_
+
+
+def _may_run_beside(flow: Flow, node: NodeId, models: Iterable[NodeId]) -> bool:
+    """Return whether a node may run in the same superstep as one of the models; never if one leads to the other."""
+    return any(
+        node != model
+        and ({node, model} & flow.cyclic or not (flow.is_ancestor(node, model) or flow.is_ancestor(model, node)))
+        for model in models
+    )
+
+
+def _root(reference: Reference) -> tuple[str, str]:
+    """Return the variable that a reference reads or changes, or a part of which it reads or changes."""
+    if reference.kind != "global":
+        return reference.node, reference.key
+    return "", ".".join(reference.key.split(".")[:2])

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ComponentError, RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.limits import Limit
+from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.base.values import JsonValue, join_texts, to_json, to_text, write_path
 from ragflow_lg.component.events import Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.spec import MessageAlternative
@@ -27,7 +28,7 @@ from ragflow_lg.services.references import Chunk, References, add_chunks, merge_
 from ragflow_lg.services.services import Caller
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.plan import Plan, PlanNode
+    from ragflow_lg.component.plan import MessagePlan, Plan, PlanNode
     from ragflow_lg.services.services import Services
     from ragflow_lg.services.sessions import Steps
 
@@ -59,8 +60,7 @@ class RunContext:
     """The `ragflow_lg.agents.agent_run.AgentResult` of the agent's attempts so far, or None if there is none."""
     caller = ""
     """For a tool: the positions of the enclosing calls, separated by ``/``."""
-    deltas = 0
-    """The number of deltas shown so far; an answer that was shown is not requested again."""
+    _shown: list[str] | None = None
     end: dict[str, JsonValue] | None = None
     """The data for ``message_end``, set by a Message."""
     limit: Limit | None = None
@@ -223,9 +223,14 @@ class RunContext:
         Raises:
             ComponentError: if the reference names a component that the canvas does not have.
         """
-        value = self._look_up(reference)
+        value = self.peek(reference)
         self.inputs[reference.text] = value
         return value
+
+    def answer(self, reference: Reference) -> str:
+        """Return the answer of a streaming model as it was shown, including a part before a default value."""
+        shown: str | None = self._state.get("turn", {}).get("shown", {}).get(reference.node)
+        return to_text(self.peek(reference)) if shown is None else shown
 
     def text(self, template: Template) -> str:
         """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""
@@ -306,7 +311,8 @@ class RunContext:
         """The session's ``[role, payload]`` pairs, ending with this turn's user entry."""
         return self._state.get("history", [])
 
-    def _look_up(self, reference: Reference) -> JsonValue:
+    def peek(self, reference: Reference) -> JsonValue:
+        """Return the value of a reference as `value` does, without recording it."""
         if reference.kind == "output" and reference.node not in self.plan.nodes:
             raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
         if reference.kind == "alias":
@@ -353,26 +359,39 @@ class RunContext:
         """Whether a Message streams this model's answer."""
         return bool(self.node.streams_to)
 
+    @property
+    def shown(self) -> str:
+        """The part of the answer that was shown so far, with tags. An answer that was shown is not requested again."""
+        return "".join(self._shown or ())
+
+    def shown_update(self, content: JsonValue) -> dict[str, str | None]:
+        """Return the update of the turn's record of shown answers, if this answer was shown other than as stored."""
+        known = self._state.get("turn", {}).get("shown", {}).get(self.node.id)
+        shown = None if self.shown in ("", to_text(content)) else self.shown
+        return {} if shown == known else {self.node.id: shown}
+
     async def delta(self, text: str, mark: Literal["", "start", "end"] = "") -> None:
         """Emit a piece of the model's answer, or the start or end of a thinking section."""
-        self.deltas += 1
-        await self.emit(Delta(self.node.id, text, mark))
+        self._shown = self._shown or []
+        self._shown.append(AnswerPart(text, mark).source)
+        await self.emit(Delta(self.node.id, text, mark, self.place))
 
-    async def piece(self, segment: int, text: str) -> None:
-        """Emit a piece of this Message: all or part of the text of segment ``segment``."""
+    async def piece(self, segment: int, text: str, model: NodeId | None = None) -> None:
+        """Emit the text of this Message's segment ``segment``, which may be the answer of a ``model``."""
         if self._turn.nested is not None:
             self.message_text += text
-        await self.emit(MessagePiece(self.node.id, segment, text))
+        await self.emit(MessagePiece(self.node.id, segment, text, model, self.place))
+
+    @property
+    def message(self) -> MessagePlan:
+        """The plan of this Message."""
+        return self.plan.messages[self.node.id]
 
     def alternative(self) -> MessageAlternative:
         """Select the text that this Message shows."""
-        message = self.plan.messages[self.node.id]
-        record = self._state.get("turn", {})
-        visit = cast("int", record.get("visits", {}).get(self.node.id, 0))
-        if len(message.alternatives) > 1:
-            self.visits[self.node.id] = visit + 1
-        index = message.choose(self._state.get("outputs", {}), record.get("seed", 0), visit)
-        return message.alternatives[index]
+        if len(self.message.alternatives) > 1:
+            self.visits[self.node.id] = self.message.count_visits(self._state) + 1
+        return self.message.select(self._state)
 
     async def emit(self, event: EngineEvent, *, even_if_cancelled: bool = False) -> None:
         """Emit an event, waiting while the reader is behind. The wait does not count towards the node's time limit.

@@ -23,13 +23,33 @@ class TurnStarted(NamedTuple):
     seed: int
 
 
+class StreamedSegment(NamedTuple):
+    """A segment of a Message that shows a model's answer while it arrives.
+
+    ``text`` is shown instead if the model does not run before the Message.
+    """
+
+    model: NodeId
+    text: str
+
+
+Preview: TypeAlias = tuple[str | StreamedSegment | None, ...]
+"""The segments of a Message that has not run yet; None for a text that is not final."""
+
+
 class NodeStarted(NamedTuple):
-    """A node starts. ``created_at`` is in epoch seconds."""
+    """A node starts. ``created_at`` is in epoch seconds.
+
+    ``place`` is the same for all events of one execution: the numbers of the enclosing rounds, separated by dots.
+    ``previews`` are the Messages that can show this model's answer before they run, each as the model's state knows it.
+    """
 
     node: NodeId
     created_at: float
     visit: int = 0
     """The number of the node execution within the run, starting at 1, to distinguish parallel ones; 0 for regions."""
+    place: str = ""
+    previews: Mapping[NodeId, Preview] | None = None
 
 
 class Delta(NamedTuple):
@@ -41,14 +61,17 @@ class Delta(NamedTuple):
     node: NodeId
     text: str
     mark: Literal["", "start", "end"] = ""
+    place: str = ""
 
 
 class MessagePiece(NamedTuple):
-    """A piece of a Message: text from segment number ``segment``, starting at 0."""
+    """The text of a Message's segment number ``segment``, starting at 0; ``model`` if it is that model's answer."""
 
     node: NodeId
     segment: int
     text: str
+    model: NodeId | None = None
+    place: str = ""
 
 
 class NodeFinished(NamedTuple):
@@ -73,6 +96,7 @@ class NodeFinished(NamedTuple):
     end: dict[str, JsonValue] | None = None
     usage: Usage | None = None
     visit: int = 0
+    place: str = ""
 
 
 class Waiting(NamedTuple):

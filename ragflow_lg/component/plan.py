@@ -20,7 +20,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.spec import AnySpec, ComponentParams, MessageAlternative, Route
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.dsl.joins import JoinRegion
-from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.dsl.variable_references import Reference, Template
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
@@ -174,6 +174,11 @@ class Region(Struct, frozen=True):
         return self.item or self.owner
 
 
+def is_answer(reference: Reference) -> bool:
+    """Return whether a reference is the entire text of an answer, so that a Message can stream it."""
+    return reference.kind == "output" and reference.key == STREAMED_OUTPUT and not reference.path
+
+
 class MessagePlan(NamedTuple):
     """A Message's alternatives. ``ancestors`` are the nodes that can run before it; ``models`` can stream into it."""
 
@@ -181,6 +186,31 @@ class MessagePlan(NamedTuple):
     alternatives: tuple[MessageAlternative, ...]
     ancestors: frozenset[NodeId]
     models: frozenset[NodeId] = frozenset()
+    settled: frozenset[Reference] | None = None
+    """The references whose values cannot change once a model has started; None if the Message cannot be shown early."""
+
+    def segments(self, template: Template) -> Iterator[tuple[str | Reference, NodeId | None]]:
+        """Yield the segments of a text, each with the model whose answer it streams.
+
+        Only the first reference to an answer streams it.
+        """
+        streamed: set[NodeId] = set()
+        for segment in template.segments:
+            model: NodeId | None = None
+            if not isinstance(segment, str) and segment.node in self.models - streamed and is_answer(segment):
+                model = NodeId(segment.node)
+                streamed.add(model)
+            yield segment, model
+
+    def select(self, state: Mapping[str, Any], running: Collection[str] = ()) -> MessageAlternative:
+        """Select the text to show in a state, once the nodes that are still ``running`` have finished."""
+        ran = {*state.get("outputs", {}), *running}
+        seed = state.get("turn", {}).get("seed", 0)
+        return self.alternatives[self.choose(ran, seed, self.count_visits(state))]
+
+    def count_visits(self, state: Mapping[str, Any]) -> int:
+        """Return how often the Message has run. This is counted only for a Message with several alternatives."""
+        return state.get("turn", {}).get("visits", {}).get(self.node, 0)
 
     def choose(self, ran: Collection[str], seed: int, visit: int) -> int:
         """Select one of the alternatives whose referenced nodes have all run, or any alternative if there are none.

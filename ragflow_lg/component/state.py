@@ -73,6 +73,8 @@ class TurnRecord(TypedDict, total=False):
     """The number of gates after cycles that have settled because no other node can run."""
     references: dict[str, dict[str, Any]]
     """The sources that this turn's answers may cite; see `ragflow_lg.services.references`."""
+    shown: dict[str, str | None]
+    """What was shown of each model's answer, if that is more than its output: the part before a default value."""
     answers: dict[str, Any]
     """Answers to forms by pause id. A run that resumes after a crash submits them again."""
 
@@ -176,6 +178,8 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
         merged["error"] = max(current["error"], update["error"])
     if "visits" in update:
         merged["visits"] = {**current.get("visits", {}), **update["visits"]}
+    if "shown" in update:
+        merged["shown"] = {**current.get("shown", {}), **update["shown"]}
     if "references" in update:
         merged["references"] = merge_references(current.get("references", {}), update["references"])
     if "answers" in update:

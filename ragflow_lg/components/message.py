@@ -106,14 +106,16 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
 
 async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict[str, JsonValue]]) -> str:
     content = ""
-    for index, segment in enumerate(template.segments):
+    for index, (segment, model) in enumerate(ctx.message.segments(template)):
         if isinstance(segment, str):
             text = segment
+        elif model is not None:
+            text = ctx.inputs[segment.text] = ctx.answer(segment)
         else:
             value = ctx.value(segment)
             downloads += find_downloads(value)
             text = message_text(value)
-        await ctx.piece(index, text)
+        await ctx.piece(index, text, model)
         content += _strip_tags(text)
         ctx.partial["content"] = content
     return content

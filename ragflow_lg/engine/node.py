@@ -33,6 +33,7 @@ from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state import TurnRequest, output_patch
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext, step_key
 from ragflow_lg.dsl.forms import Form, unwrap_submission
+from ragflow_lg.engine.message_preview import preview_messages
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ async def visit(
         return await _fail_interrupted(program, ctx, turn, step)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
-    await ctx.emit(NodeStarted(node.id, created_at, ctx.visit))
+    await ctx.emit(NodeStarted(node.id, created_at, ctx.visit, ctx.place, preview_messages(ctx, state)))
     if not node.runs_alone:
         # Let all nodes in this superstep start first, so that their node_started events are sent first.
         await asyncio.sleep(0)
@@ -156,10 +157,17 @@ async def visit_item(
     ctx = RunContext(program.plan, node, turn, state, round=round, write=write)
     turn.visits += 1
     created_at = turn.services.clock.now()
-    await turn.emit(NodeStarted(node.id, created_at, turn.visits), write)
+    await turn.emit(NodeStarted(node.id, created_at, turn.visits, ctx.place), write)
     outputs = {**program.blank, **_to_plain(await node.spec.run(ctx, node.params))}
     event = NodeFinished(
-        node.id, created_at, 0.0, ctx.inputs, outputs, targets=program.default_targets, visit=turn.visits
+        node.id,
+        created_at,
+        0.0,
+        ctx.inputs,
+        outputs,
+        targets=program.default_targets,
+        visit=turn.visits,
+        place=ctx.place,
     )
     await turn.emit(event, write)
     update: dict[str, Any] = {"outputs": {node.id: outputs}}
@@ -210,7 +218,7 @@ async def _fail_interrupted(
 ) -> tuple[dict[str, Any], list[str]]:
     """Fail a node that was interrupted and must not start again."""
     created_at = turn.services.clock.now()
-    await ctx.emit(NodeStarted(program.node.id, created_at, ctx.visit))
+    await ctx.emit(NodeStarted(program.node.id, created_at, ctx.visit, ctx.place))
     outcome = apply_error_policy(program, ctx, "The node was interrupted while running, and must not run twice.")
     await emit_finished(program, ctx, outcome, created_at, 0.0)
     return state_update(program, ctx, outcome, step), next_nodes(program, outcome)
@@ -253,15 +261,25 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             outputs = await _attempt(node, ctx, turn)
             return _route(program, {**program.blank, **outputs})
         except RunCancelled as cancelled:
-            return Outcome({**program.blank, **ctx.partial, ERROR: str(cancelled)}, str(cancelled), is_halting=True)
+            return _cancelled(program, ctx, cancelled)
         except UndeclaredTargetError:
             raise
         except Exception as error:
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
-            if ctx.deltas or isinstance(error, SettingsError | CassetteError):
+            if ctx.shown or isinstance(error, SettingsError | CassetteError):
                 break  # shown text cannot be withdrawn, and missing settings or recordings remain missing
-    return apply_error_policy(program, ctx, text)
+    outcome = apply_error_policy(program, ctx, text)
+    if outcome.error is None and ctx.is_streaming:
+        try:
+            await ctx.delta(to_text(outcome.outputs[STREAMED_OUTPUT]))  # the default value follows what was shown
+        except RunCancelled as cancelled:
+            return _cancelled(program, ctx, cancelled)
+    return outcome
+
+
+def _cancelled(program: NodeProgram, ctx: RunContext, cancelled: RunCancelled) -> Outcome:
+    return Outcome({**program.blank, **ctx.partial, ERROR: str(cancelled)}, str(cancelled), is_halting=True)
 
 
 async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[str, JsonValue]:
@@ -355,6 +373,7 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
         ctx.end,
         ctx.usage if ctx.usage.calls else None,
         ctx.visit,
+        ctx.place,
     )
 
 
@@ -376,6 +395,8 @@ def state_update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
         record["last"] = [step, node.rank, node.id]
     if ctx.visits:
         record["visits"] = ctx.visits
+    if ctx.is_streaming and (shown := ctx.shown_update(outcome.outputs.get(STREAMED_OUTPUT))):
+        record["shown"] = shown
     if ctx.new_references:
         record["references"] = to_json(ctx.new_references)
     if record:

@@ -126,6 +126,11 @@ class Scope(Struct, eq=False):
             view["aliases"] = {"item": current.item, "result": current.item, "index": current.index}
         return view
 
+    @property
+    def _place(self) -> str:
+        """The place of the region's own events."""
+        return ".".join(map(str, self.outer.get("place", ())))
+
     def _items(self, record: Mapping[str, Any]) -> Sequence[JsonValue] | None:
         return record.get("items", self.items)
 
@@ -140,14 +145,14 @@ class Scope(Struct, eq=False):
             scope["items"] = FrozenList(self.items)
         step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
-            await self._emit(NodeStarted(owner.id, started[0]), write)
+            await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
         return step.then(await self._begin(self._preview(state, step.update), self.only or 0, write))
 
     async def spread(self, write: Write | None) -> tuple[dict[str, Any], range]:
         """Open a region with concurrent rounds; return the state update and the numbers of the rounds."""
         owner, clock = self.program.owner.node, self.turn.services.clock
         started = [clock.now(), clock.monotonic()]
-        await self._emit(NodeStarted(owner.id, started[0]), write)
+        await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
         return {"scope": {"began": started}}, range(len(self.items or ()))
 
     def round_update(self, final: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +163,9 @@ class Scope(Struct, eq=False):
         update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
         if index == len(self.items or ()) - 1:
             update["outputs"] = {n: e for n, e in final.get("outputs", {}).items() if n in self.program.inside}
-        if record := {k: v for k, v in final.get("turn", {}).items() if k in ("error", "visits", "references")}:
+        if record := {
+            k: v for k, v in final.get("turn", {}).items() if k in ("error", "visits", "shown", "references")
+        }:
             update["turn"] = record
         if targets := final.get("scope", {}).get("leave"):
             update["scope"] = {"leave": targets}
@@ -178,7 +185,7 @@ class Scope(Struct, eq=False):
 
     async def _begin(self, state: Mapping[str, Any], index: int, write: Write | None) -> Step:
         program = self.program
-        view = self.view(state)
+        view = self.view({**state, "scope": {**state.get("scope", {}), "round": index}})
         items = self._items(view["scope"])
         current = Round(index, items)
         ctx = RunContext(program.owner.plan, program.owner.node, self.turn, view, round=current)
@@ -204,8 +211,9 @@ class Scope(Struct, eq=False):
             return {}
         item, now = self.program.item.node.id, self.turn.services.clock.now()
         outputs = view["outputs"].get(item, {})
-        await self._emit(NodeStarted(item, now), write)
-        await self._emit(NodeFinished(item, now, 0.0, {}, outputs), write)
+        place = ".".join(map(str, view["place"]))
+        await self._emit(NodeStarted(item, now, place=place), write)
+        await self._emit(NodeFinished(item, now, 0.0, {}, outputs, place=place), write)
         return {item: outputs}
 
     def _collect(self, preview: Mapping[str, Any], index: int) -> dict[str, Any]:
@@ -249,7 +257,7 @@ class Scope(Struct, eq=False):
         if assigned := state.get("globals"):
             update["globals"] = dict(assigned)
         record = state.get("turn", {})
-        if notes := {name: record[name] for name in ("visits", "references") if name in record}:
+        if notes := {name: record[name] for name in ("visits", "shown", "references") if name in record}:
             update["turn"] = notes
         return outputs, update
 
@@ -286,7 +294,7 @@ async def visit_region(
     outcome = await attempt(owner, ctx, turn)
     if outcome.error is not None or outcome.is_halting:
         created_at = clock.now()
-        await turn.emit(NodeStarted(owner.node.id, created_at), write)
+        await turn.emit(NodeStarted(owner.node.id, created_at, place=ctx.place), write)
         await emit_finished(owner, ctx, outcome, created_at, 0.0)
         return state_update(owner, ctx, outcome, number), next_nodes(owner, outcome)
     scope = Scope(program, turn, state, outcome.outputs, program.rules.items(ctx, owner.node.params))

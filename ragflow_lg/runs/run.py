@@ -170,7 +170,8 @@ class Run:
         """Yield the events. This is a single generator, because each event would pass through every additional one."""
         self._running.add(self)
         began = self._services.clock.monotonic()
-        projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at))
+        inputs = self._request.get("inputs")
+        projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at), inputs=inputs)
         try:
             async with self._session(), self._playing(projection) as graph:
                 if graph is None:
@@ -356,7 +357,6 @@ class Run:
         if self._intent == "continue" and (pauses or not snapshot.tasks):
             reason = "is waiting for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
             raise ConflictError(f"The session {reason}.")
-        projection.recall(snapshot.values)
         if self._intent == "continue":
             stored = stored_answers(snapshot)
             answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}

@@ -4,21 +4,22 @@ Three things differ from the execution order. A model's answer is shown live by 
 with the first delta, before its own node runs. Only one Message is open at a time, because ``message`` frames do not
 identify their Message. The ``node_finished`` of a streaming model waits for the end of its Message.
 
-The class is pure: no clock, no I/O. It mirrors outputs and globals by reference, so that it can show the text between
-two models' answers before the Message itself runs.
+The class is pure: no clock, no I/O. It keeps no values of the run: what a Message shows comes from its own execution
+or, before that, from the execution of its model (`ragflow_lg.engine.message_preview`). Executions of one node are told
+apart by their place, since parallel rounds run the same nodes at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CANCELLED_TEXT
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.thinking import AnswerPart, split_thinking
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import (
     AgentRecord,
     Delta,
@@ -26,64 +27,68 @@ from ragflow_lg.component.events import (
     MessagePiece,
     NodeFinished,
     NodeStarted,
+    Preview,
     TurnFinished,
     TurnStarted,
     Waiting,
 )
-from ragflow_lg.component.plan import STREAMED_OUTPUT, Plan
-from ragflow_lg.component.state import look_up
-from ragflow_lg.dsl.downloads import message_text
-from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, Plan
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire import wire_events as wire
+
+Visit: TypeAlias = tuple[str, NodeId]
+"""The place and the node of an execution. Executions of the same node at the same place follow each other."""
 
 
 class _Answer(Struct):
     """The answer so far from one execution of a streaming model."""
 
+    previews: Mapping[NodeId, Preview]
     deltas: list[Delta] = field(default_factory=list[Delta])
-    is_done: bool = False
+    finished: NodeFinished | None = None
+    """The model's end, reported after the end of its Message."""
     shown_by: _Show | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(AnswerPart(delta.text, delta.mark).source for delta in self.deltas)
 
 
 class _Show(Struct, eq=False):
-    """A Message while it is shown. ``segments`` is None if the text arrives in one piece."""
+    """A Message while it is shown."""
 
-    node: NodeId
-    segments: tuple[str | Reference, ...] | None
-    is_running: bool = False
-    """Whether the Message's own node has started; until then, its text is read from the mirror."""
+    visit: Visit
+    preview: Preview = ()
+    """What to show before the Message's own node runs."""
     at: int = 0
     """The next segment to show."""
-    shown: int = 0
+    shown_deltas: int = 0
     """The number of deltas in that segment that have been shown."""
-    known: dict[int, str] = field(default_factory=dict[int, str])
+    text: str = ""
+    """The text that was shown, without marks."""
+    pieces: list[MessagePiece] = field(default_factory=list[MessagePiece])
+    """What the Message's own node shows."""
+    is_running: bool = False
+    """Whether that node has started."""
     finished: NodeFinished | None = None
 
 
 class Projection:
     """Converts one turn's engine events to wire events."""
 
-    def __init__(self, plan: Plan, *, created_at: float) -> None:
+    def __init__(self, plan: Plan, *, created_at: float, inputs: Mapping[str, JsonValue] | None = None) -> None:
+        """Create the projection of a run. ``inputs`` are the fields of the request."""
         self._plan = plan
         self._created_at = created_at
-        self._inputs: dict[str, JsonValue] = {}
-        self._seed = 0
+        self._inputs = dict(inputs or {})
         self._usage = Usage()
-        self._globals: dict[str, JsonValue] = {}
-        self._outputs: dict[str, dict[str, JsonValue]] = {}
-        self._tokens: dict[str, list[str] | None] = {}
-        self._visits: dict[str, int] = {}
-        self._answers: dict[NodeId, _Answer] = {}
-        self._deferred: dict[NodeId, NodeFinished] = {}
-        self._shows: dict[NodeId, _Show] = {}
+        self._answers: dict[Visit, _Answer] = {}
+        self._shows: list[_Show] = []
+        """The Messages that have not ended, in the order in which they started."""
         self._open: _Show | None = None
-        self._ended: set[NodeId] = set()
-        """Messages that ended early; further text from their nodes is not shown."""
+        self._tokens: dict[Visit, dict[str, Sequence[str] | None]] = {}
+        """What has arrived at each join that can show a model's answer."""
         self._waiting: dict[NodeId, tuple[str, Mapping[str, Mapping[str, JsonValue]]]] = {}
-        self._is_recalled = False
-        """Whether nodes unknown to the mirror may have run, in a region that an earlier run entered."""
-        self._bodies = {region.item: region.body for region in plan.regions.values() if region.item}
 
     def feed(self, event: EngineEvent) -> Iterable[wire.WireEvent]:
         """Process one engine event; return the wire events that are due. The caller must consume all of them."""
@@ -93,16 +98,13 @@ class Projection:
             case NodeFinished():
                 return self._on_finished(event)
             case Delta():
-                answer = self._answers.setdefault(event.node, _Answer())
-                answer.deltas.append(event)
+                self._answers[event.place, event.node].deltas.append(event)
                 return self._advance()
             case MessagePiece():
-                if show := self._shows.get(event.node):
-                    show.known[event.segment] = show.known.get(event.segment, "") + event.text
-                    return self._advance()
-                return ()
+                if show := self._show_of((event.place, event.node)):
+                    show.pieces.append(event)
+                return self._advance()
             case TurnStarted():
-                self._globals, self._inputs, self._seed = event.globals, event.inputs, event.seed
                 return (wire.WorkflowStarted(event.inputs),)
             case Waiting():
                 self.wait(event.node, event.tips, event.fields)
@@ -111,14 +113,6 @@ class Projection:
                 return self._on_turn_finished(event)
             case AgentRecord():
                 return ()  # unknown to RAGFlow's clients
-
-    def recall(self, state: Mapping[str, Any]) -> None:
-        """Continue a turn that began in an earlier run, from its stored state."""
-        self._globals, self._outputs = dict(state.get("globals", {})), dict(state.get("outputs", {}))
-        self._seed = state.get("turn", {}).get("seed", 0)
-        self._inputs = state.get("turn", {}).get("inputs", {})
-        self._visits = dict(state.get("turn", {}).get("visits", {}))
-        self._is_recalled = True
 
     def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]]) -> None:
         """Record that a node waits for the user."""
@@ -133,7 +127,7 @@ class Projection:
         """Return the event that asks for input, with the fields of all waiting nodes and the tips of the last one."""
         inputs: dict[str, Any] = {}
         tips = ""
-        for node in sorted(self._waiting, key=lambda n: self._plan.nodes[n].rank):
+        for node in sorted(self._waiting, key=self._rank):
             tips, fields = self._waiting[node]
             inputs.update({name: dict(declared) for name, declared in fields.items()})
         return wire.UserInputs(inputs, tips)
@@ -141,60 +135,46 @@ class Projection:
     # Events
 
     def _on_started(self, event: NodeStarted) -> Iterator[wire.WireEvent]:
-        node = event.node
-        self._waiting.pop(node, None)
-        for inner in self._bodies.get(node, ()):  # another round starts
-            self._tokens.pop(inner, None)
-            self._ended.discard(inner)
-        if self._plan.nodes[node].streams_to:
-            self._answers[node] = _Answer()
-        show = self._shows.get(node)
+        visit = (event.place, event.node)
+        self._waiting.pop(event.node, None)
+        self._tokens.pop(visit, None)
+        if event.previews is not None:
+            yield from self._end_model(visit)  # it has run before, and no Message has shown it
+            self._answers[visit] = _Answer(event.previews)
+        show = self._show_of(visit)
         if show is not None and not show.is_running:
             show.is_running = True  # its node_started event was sent when it opened
             return
-        if node in self._plan.messages and node not in self._ended:
-            self._shows[node] = self._new_show(node, is_running=True)
-        yield self._node_started(node, event.created_at)
+        if event.node in self._plan.messages:
+            self._shows.append(_Show(visit, is_running=True))
+        yield self._node_started(event.node, event.created_at)
 
     def _on_finished(self, event: NodeFinished) -> Iterator[wire.WireEvent]:
-        node = event.node
-        self._update_mirror(event)
-        answer = self._answers.get(node)
-        if answer is not None:
-            answer.is_done = True
-            yield from self._on_model_finished(event, answer)
-        elif (show := self._shows.get(node)) is not None:
+        visit = (event.place, event.node)
+        if event.usage is not None:
+            self._usage = self._usage.plus(event.usage)
+        self._report_to_joins(event)
+        if visit in self._answers and event.error is None:
+            self._answers[visit].finished = event
+        elif (show := self._show_of(visit)) is not None:
             show.finished = event
         else:
-            self._ended.discard(node)
-            if event.fallback:
-                self._queue_fallback(event)
+            answer = self._answers.pop(visit, None)
+            if answer is not None and answer.shown_by is not None:
+                yield from self._abort(answer.shown_by, event.error)
+            if event.fallback:  # the text is a message of its own, before the node's end
+                piece = MessagePiece(event.node, 0, event.fallback)
+                self._shows.append(_Show(visit, pieces=[piece], is_running=True, finished=event))
             else:
                 yield self._node_finished(event)
         yield from self._advance()
 
-    def _on_model_finished(self, event: NodeFinished, answer: _Answer) -> Iterator[wire.WireEvent]:
-        if event.error is None:
-            # If a default value replaced the answer, it is shown after the text that was already streamed.
-            text = to_text(event.outputs.get(STREAMED_OUTPUT))
-            if answer.deltas and text != "".join(_tagged_text(delta) for delta in answer.deltas):
-                answer.deltas.append(Delta(event.node, text))
-            self._deferred[event.node] = event
-            return
-        if (show := answer.shown_by) is not None and show is self._open:
-            yield from self._abort(show)
-        if event.fallback:
-            self._queue_fallback(event)
-        else:
-            yield self._node_finished(event)
-
     def _on_turn_finished(self, event: TurnFinished) -> Iterator[wire.WireEvent]:
         yield from self._advance()
         if self._open is not None:
-            yield from self._abort(self._open)
-        for node in sorted(self._deferred, key=lambda n: self._plan.nodes[n].rank):
-            yield self._node_finished(self._deferred[node])
-        self._deferred.clear()
+            yield from self._abort(self._open, event.error)
+        for visit in sorted(self._answers, key=lambda visit: self._rank(visit[1])):
+            yield from self._end_model(visit)
         elapsed = 0.0
         if event.status == "succeeded":
             yield wire.WorkflowFinished(self._inputs, event.outputs, elapsed, self._created_at, self._usage)
@@ -207,15 +187,11 @@ class Projection:
         """Show everything that can be shown."""
         if not self._shows and not self._answers:
             return
-        while True:
-            if self._open is None:
-                self._open = self._next_show()
-                if self._open is None:
-                    return
-                if not self._open.is_running and self._open.node not in self._shows:
-                    self._shows[self._open.node] = self._open
-                    yield self._node_started(self._open.node, self._created_at)
-            show = self._open
+        while show := self._open or self._next_show():
+            if not show.is_running and show not in self._shows:
+                self._shows.append(show)
+                yield self._node_started(show.visit[1], self._created_at)
+            self._open = show
             yield from self._show(show)
             if show.finished is None:
                 return
@@ -223,128 +199,113 @@ class Projection:
 
     def _next_show(self) -> _Show | None:
         """Return the first Message, by rank, that has something to show."""
-        waiting = [show for show in self._shows.values() if show.known or show.finished]
+        waiting = [show for show in self._shows if show.pieces or show.finished]
         waiting += self._openable()
-        return min(waiting, key=lambda show: self._plan.nodes[show.node].rank, default=None)
+        return min(waiting, key=lambda show: self._rank(show.visit[1]), default=None)
 
     def _openable(self) -> Iterator[_Show]:
         """Yield the Messages that may open before their own node runs."""
-        for model, answer in self._answers.items():
-            if not answer.deltas or answer.shown_by or answer.is_done:
-                continue
-            for message in self._plan.nodes[model].streams_to:
-                if message not in self._shows and message not in self._ended and self._would_be_ready(message):
-                    show = self._new_show(message, is_running=False)
-                    if show.segments is not None:
-                        yield show
+        for (place, _), answer in self._answers.items():
+            if answer.deltas and not answer.shown_by and not answer.finished:
+                for message, preview in answer.previews.items():
+                    visit = (place, message)
+                    if preview[0] is not None and self._show_of(visit) is None and self._would_be_ready(visit):
+                        yield _Show(visit, preview)
 
-    def _would_be_ready(self, message: NodeId) -> bool:
+    def _would_be_ready(self, visit: Visit) -> bool:
         """Return whether the Message would run next if its streaming models had finished."""
-        join = self._plan.joins.get(message)
-        if join is None:
+        place, message = visit
+        if (join := self._plan.joins.get(message)) is None:
             return True
-        running = {m: None for m in self._plan.messages[message].models if self._is_streaming(m)}
-        return join.is_ready({**self._tokens, **running})
+        models = self._plan.messages[message].models
+        running = {model: None for model in models if self._is_streaming((place, model))}
+        return join.is_ready({**self._tokens.get(visit, {}), **running})
 
-    def _is_streaming(self, node: NodeId) -> bool:
-        answer = self._answers.get(node)
-        return answer is not None and not answer.is_done
+    def _is_streaming(self, visit: Visit) -> bool:
+        answer = self._answers.get(visit)
+        return answer is not None and answer.finished is None
 
-    def _new_show(self, node: NodeId, *, is_running: bool) -> _Show:
-        message = self._plan.messages[node]
-        finished = {*self._outputs, *(m for m in message.models if m in self._answers)}
-        index = message.choose(finished, self._seed, self._visits.get(node, 0))
-        alternative = message.alternatives[index]
-        return _Show(node, alternative.template.segments if alternative.is_live else None, is_running)
-
-    def _show(self, show: _Show) -> Iterator[wire.WireEvent]:
-        if show.segments is None:
-            yield from _frames("".join(show.known.values()))
-            show.known.clear()
-            return
-        while show.at < len(show.segments):
-            segment = show.segments[show.at]
-            answer = self._answer_for(show, segment)
-            if answer is not None:
-                while show.shown < len(answer.deltas):
-                    yield _frame(answer.deltas[show.shown])
-                    show.shown += 1
-                if not answer.is_done:
-                    return
+    def _show(self, show: _Show) -> Iterator[wire.Message]:
+        """Show what is known: the Message's own text once it has run, before that its preview."""
+        while not show.is_running and show.at < len(show.preview):
+            segment = show.preview[show.at]
+            if segment is None:
+                return
+            if isinstance(segment, str):
+                yield from self._send(show, _frames(segment))
+            elif (answer := self._answer_for(show, segment.model)) is None:
+                yield from self._send(show, _frames(segment.text))
             else:
-                text = self._text(show, segment)
-                if text is None:
+                yield from self._send(show, map(_frame, answer.deltas[show.shown_deltas :]))
+                show.shown_deltas = len(answer.deltas)
+                if not answer.finished:
                     return
-                yield from _frames(text)
-            show.at, show.shown = show.at + 1, 0
+            show.at, show.shown_deltas = show.at + 1, 0
+        for piece in show.pieces:
+            if piece.segment >= show.at:
+                yield from self._show_piece(show, piece)
+        show.pieces.clear()
 
-    def _answer_for(self, show: _Show, segment: str | Reference) -> _Answer | None:
-        """Return the live answer for the segment.
+    def _show_piece(self, show: _Show, piece: MessagePiece) -> Iterator[wire.Message]:
+        """Show a segment; a model's answer in the pieces in which it has arrived."""
+        answer = self._answer_for(show, piece.model) if piece.model else None
+        if answer is not None and answer.text == piece.text:
+            yield from self._send(show, map(_frame, answer.deltas))
+        else:
+            yield from self._send(show, _frames(piece.text))
 
-        Only the first segment that shows an answer streams it; later ones show its text.
-        """
-        if isinstance(segment, str) or segment.kind != "output" or segment.key != STREAMED_OUTPUT or segment.path:
+    def _answer_for(self, show: _Show, model: NodeId) -> _Answer | None:
+        """Return the answer that the Message shows as it arrived; None if another Message has shown it."""
+        answer = self._answers.get((show.visit[0], model))
+        if answer is None or answer.shown_by not in (None, show):
             return None
-        answer = self._answers.get(NodeId(segment.node))
-        if answer is None or show.node not in self._plan.nodes[NodeId(segment.node)].streams_to:
-            return None
-        if answer.shown_by is None:
-            answer.shown_by = show
-        is_repeated = segment in (show.segments or ())[: show.at]
-        return answer if answer.shown_by is show and not is_repeated else None
+        answer.shown_by = show
+        return answer
 
-    def _text(self, show: _Show, segment: str | Reference) -> str | None:
-        """Return a segment's text, or None while it is unknown."""
-        if show.at in show.known:
-            return show.known[show.at]
-        if show.finished is not None:
-            return ""
-        if show.is_running:
-            return None
-        if isinstance(segment, str):
-            return segment
-        if segment.kind == "alias" or self._is_streaming(NodeId(segment.node)):
-            return None
-        if self._is_recalled and segment.kind == "output" and segment.node not in self._outputs:
-            return None
-        return message_text(look_up(segment, self._globals, self._outputs))
+    def _send(self, show: _Show, frames: Iterable[wire.Message]) -> Iterator[wire.Message]:
+        for frame in frames:
+            show.text += frame.content
+            yield frame
 
     def _close(self, show: _Show, finished: NodeFinished) -> Iterator[wire.WireEvent]:
         self._open = None
-        self._shows.pop(show.node, None)
-        is_message = show.node in self._plan.messages
-        if is_message:
-            self._visits[show.node] = self._visits.get(show.node, 0) + 1
+        self._shows.remove(show)
         yield wire.MessageEnd(finished.end or {})
-        for model in sorted(self._deferred, key=lambda n: self._plan.nodes[n].rank):
-            if show.node in self._plan.nodes[model].streams_to:
-                yield self._node_finished(self._deferred.pop(model))
+        models = self._plan.messages[finished.node].models if finished.node in self._plan.messages else ()
+        for model in sorted(models, key=self._rank):
+            yield from self._end_model((finished.place, model))
         yield self._node_finished(finished)
 
-    def _abort(self, show: _Show) -> Iterator[wire.WireEvent]:
-        """End a Message whose remaining text will not arrive. Text that was already shown remains."""
+    def _abort(self, show: _Show, error: str | None) -> Iterator[wire.WireEvent]:
+        """End a Message that will not run. Text that was already shown remains."""
         self._open = None
-        self._shows.pop(show.node, None)
-        if not show.is_running:
-            self._ended.add(show.node)
+        self._shows.remove(show)
         yield wire.MessageEnd({})
+        outputs: dict[str, JsonValue] = {STREAMED_OUTPUT: show.text, "downloads": None, ERROR: error}
+        yield self._node_finished(NodeFinished(show.visit[1], self._created_at, 0.0, {}, outputs, error))
 
-    def _queue_fallback(self, event: NodeFinished) -> None:
-        """Queue a failed node's fallback text as a separate message, followed by its ``node_finished``."""
-        self._shows[event.node] = _Show(event.node, None, is_running=True, known={0: event.fallback}, finished=event)
+    def _end_model(self, visit: Visit) -> Iterator[wire.WireEvent]:
+        """Report the end of a model that has finished."""
+        if visit in self._answers and (finished := self._answers[visit].finished):
+            del self._answers[visit]
+            yield self._node_finished(finished)
 
     # Bookkeeping
 
-    def _update_mirror(self, event: NodeFinished) -> None:
-        self._outputs[event.node] = event.outputs
-        if event.usage is not None:
-            self._usage = self._usage.plus(event.usage)
-        if event.globals:
-            self._globals = {**self._globals, **event.globals}
-        for node, patch in (event.patches or {}).items():
-            self._outputs[node] = {**self._outputs.get(node, {}), **patch}
-        if not event.is_halting:
-            self._tokens[event.node] = list(event.targets) if self._plan.nodes[event.node].chooses else None
+    def _show_of(self, visit: Visit) -> _Show | None:
+        return next((show for show in self._shows if show.visit == visit and show.finished is None), None)
+
+    def _rank(self, node: NodeId) -> int:
+        return self._plan.nodes[node].rank
+
+    def _report_to_joins(self, event: NodeFinished) -> None:
+        node = self._plan.nodes[event.node]
+        if event.is_halting:
+            return
+        for join in node.reports_to:
+            if join in self._plan.messages and self._plan.messages[join].models:
+                tokens = self._tokens.setdefault((event.place, join), {})
+                tokens[event.node] = list(event.targets) if node.chooses else None
 
     def _node_started(self, id_: NodeId, created_at: float) -> wire.WireNodeStarted:
         node = self._plan.nodes[id_]
@@ -372,7 +333,3 @@ def _frames(text: str) -> Iterator[wire.Message]:
 
 def _frame(delta: Delta) -> wire.Message:
     return wire.Message(delta.text, start_to_think=delta.mark == "start", end_to_think=delta.mark == "end")
-
-
-def _tagged_text(delta: Delta) -> str:
-    return AnswerPart(delta.text, delta.mark).source

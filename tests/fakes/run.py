@@ -75,7 +75,10 @@ async def run_component(
         node.id,
         {**others, node.id: node},
         {},
-        messages={node.id: MessagePlan(node.id, texts, frozenset(others))} if texts else {},
+        messages={
+            **({node.id: MessagePlan(node.id, texts, frozenset(others))} if texts else {}),
+            **{id_: MessagePlan(id_, (), frozenset()) for id_ in node.streams_to},
+        },
     )
     events: list[EngineEvent] = []
     state = {

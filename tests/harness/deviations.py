@@ -44,7 +44,6 @@ _TWO = (
 
 DEVIATIONS: dict[str, Deviation] = {
     "agent-tool-cancel": _deviation("cancel-ends-cleanly", "nodes history globals outputs error", "Looking."),
-    "agent-tool-error-default": _deviation("stream-failures", "outputs history", "Looking. Please try later."),
     "agent-tool-history": _deviation(
         "question-without-tools", "llm_calls", "A country.", "Vientiane.", "About a million."
     ),
@@ -115,5 +114,10 @@ DEVIATIONS: dict[str, Deviation] = {
     "loop-nested-loop-max": _deviation("region-reentry", f"{_LISTS} globals", "total=4"),
     "loop-no-condition-and": _deviation("loop-no-condition", _LISTS, "n=3"),
     "loop-typed-init": _deviation("loop-variables", _SUCCESS, "1"),
+    "own-parallel-rounds-shown": _deviation(
+        "parallel-rounds",
+        "nodes",
+        'a:[for a it is long text];b:[for b it is];c:[else];["for a it is long text", "for b it is", "else"]',
+    ),
     "nested-iteration-two-lines": _deviation("region-reentry", _LISTS, '["*a|*b", "*c"]'),
 }

@@ -42,6 +42,13 @@ def test_nodes_of_a_chain_run_alone_and_siblings_do_not() -> None:
     assert {id_ for id_, node in fork.nodes.items() if node.runs_alone} == {"begin", "j"}
 
 
+def test_nodes_of_a_cycle_run_alone_if_none_starts_two_others() -> None:
+    cycle = plan_of(canvas({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}))
+    assert all(node.runs_alone for node in cycle.nodes.values())
+    fork = plan_of(canvas({"a": text(["s"]), "s": switch(["a"], ["b", "c"]), "b": text(), "c": text()}))
+    assert not any(node.runs_alone for node in fork.nodes.values())
+
+
 def test_joins_that_watch_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[find_joins.__module__], "MAX_WATCHED", 500_000)
     components: dict[str, Any] = {"s": switch(["x0"], ["y0"])}

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.ids import NodeId
-from tests.fakes.canvas import canvas, node, plan_of, text
+from tests.fakes.canvas import canvas, node, plan_of, switch, text
 
 SCHEMA = {"outputs": {"structured": {"type": "object", "properties": {"a": {"type": "string"}}}}}
 
@@ -36,3 +36,37 @@ def test_a_model_does_not_stream(llm: dict[str, Any], message: dict[str, Any]) -
 
 def test_a_message_that_is_not_a_direct_successor_does_not_stream() -> None:
     assert not is_streaming({}, {"content": ["{llm@content}"]}, between=True)
+
+
+def settled(components: dict[str, Any], first: list[str], **more: Any) -> set[str] | None:
+    found = plan_of(canvas(components, first, **more)).messages[NodeId("m")].settled
+    return None if found is None else {reference.text for reference in found}
+
+
+MESSAGE = node("Message", {"content": ["{sys.query}{env.e}{t@result}{llm@content}"]})
+ASSIGNER = node("VariableAssigner", {"variables": [{"variable": "env.e", "operator": "set", "parameter": "x"}]})
+VARIABLES = {"variables": {"e": {"name": "e", "type": "string", "value": ""}}}
+
+
+def test_nothing_changes_what_a_message_shows_if_its_model_runs_alone() -> None:
+    components = {"t": text(["s"]), "s": switch(["t"], ["llm"]), "llm": node("LLM", {}, ["m"]), "m": MESSAGE}
+    assert settled(components, ["t"], **VARIABLES) == {"sys.query", "env.e", "t@result"}
+
+
+def test_nodes_beside_the_model_can_change_what_its_message_shows() -> None:
+    components = {"t": text(), "a": {**ASSIGNER}, "llm": node("LLM", {}, ["m"]), "m": MESSAGE}
+    assert settled(components, ["llm", "t"], **VARIABLES) == {"sys.query", "env.e"}
+    assert settled(components, ["llm", "t", "a"], **VARIABLES) == {"sys.query"}
+    before = {**components, "t": text(["llm"]), "a": {**ASSIGNER, "downstream": ["t"]}}
+    assert settled(before, ["a"], **VARIABLES) == {"sys.query", "env.e", "t@result"}
+
+
+def test_a_form_beside_the_model_keeps_its_message_from_being_shown_early() -> None:
+    components = {"f": node("UserFillUp", {"inputs": {"x": {"type": "line"}}}), "llm": node("LLM", {}, ["m"])}
+    assert settled({**components, "m": MESSAGE, "t": text()}, ["llm", "f"]) is None
+
+
+def test_a_choice_that_depends_on_nodes_beside_the_model_is_not_made_early() -> None:
+    message = node("Message", {"content": ["{llm@content}", "{t@result}{llm@content}"]})
+    components = {"t": text(["m"]), "llm": node("LLM", {}, ["m"]), "m": message}
+    assert settled(components, ["llm", "t"]) is None

@@ -9,7 +9,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import NodeFinished
-from ragflow_lg.component.plan import ExceptionPolicy, Plan, PlanNode
+from ragflow_lg.component.plan import ExceptionPolicy, MessagePlan, Plan, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.switch import switch
@@ -30,6 +30,7 @@ def program(
     routes: tuple[Route, ...] = (),
     extra_attempts: int = 0,
     timeout_s: float | None = None,
+    streams_to: tuple[str, ...] = (),
 ) -> NodeProgram:
     """Return the program of a node ``n`` with a function as its component."""
 
@@ -51,9 +52,15 @@ def program(
         on_error=policy,
         extra_attempts=extra_attempts,
         timeout_s=timeout_s,
+        streams_to=tuple(map(NodeId, streams_to)),
     )
+    messages = {id_: MessagePlan(id_, (), frozenset()) for id_ in node.streams_to}
     return NodeProgram(
-        Plan("", node.id, {node.id: node}, {}), node, {t: f"to_{t}" for t in node.targets}, ("gate",), {"x": None}
+        Plan("", node.id, {node.id: node}, {}, messages=messages),
+        node,
+        {t: f"to_{t}" for t in node.targets},
+        ("gate",),
+        {"x": None},
     )
 
 
@@ -107,6 +114,24 @@ async def test_the_exception_policy_decides_targets_outputs_and_fallback(
 async def test_the_default_of_a_model_is_its_content() -> None:
     update, _, _ = await play(program(fail, kind="model", policy=ExceptionPolicy("comment", "DEF")))
     assert update["outputs"]["n"]["content"] == "DEF"
+
+
+async def test_what_was_shown_before_a_default_value_is_kept_until_the_model_runs_again() -> None:
+    async def break_off(ctx: RunContext) -> dict[str, Any]:
+        await ctx.delta("par")
+        raise ComponentError("cut")
+
+    async def say(ctx: RunContext) -> dict[str, Any]:
+        await ctx.delta("all")
+        return {"content": "all"}
+
+    policy = ExceptionPolicy("comment", "DEF")
+    model = program(break_off, kind="model", policy=policy, streams_to=("m",))
+    update, _, _ = await play(model)
+    assert (update["outputs"]["n"]["content"], update["turn"]["shown"]) == ("DEF", {"n": "parDEF"})
+    again = program(say, kind="model", policy=policy, streams_to=("m",))
+    assert (await play(again, state=update))[0]["turn"] == {"shown": {"n": None}}
+    assert "turn" not in (await play(again))[0]
 
 
 async def test_a_node_is_retried_until_it_succeeds() -> None:

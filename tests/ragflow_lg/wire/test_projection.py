@@ -3,6 +3,7 @@
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import (
     Delta,
     EngineEvent,
@@ -13,9 +14,12 @@ from ragflow_lg.component.events import (
     TurnStarted,
 )
 from ragflow_lg.component.plan import Plan
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.engine.message_preview import preview_messages
 from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Message
 from tests.fakes.canvas import canvas, node, plan_of, text
+from tests.fakes.services import fake_services
 
 
 def llm(*downstream: str) -> dict[str, Any]:
@@ -30,6 +34,7 @@ class WireLog:
     """Feeds a projection and collects its wire events in short form."""
 
     def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         self._projection = Projection(plan, created_at=0)
         self.out: list[str] = []
         self.feed(TurnStarted({"sys.query": "q"}, {}, 0))
@@ -38,13 +43,21 @@ class WireLog:
     def feed(self, *events: EngineEvent) -> list[str]:
         start = len(self.out)
         for event in events:
-            for frame in self._projection.feed(event):
+            for frame in self._projection.feed(self._with_previews(event)):
                 if isinstance(frame, Message):
                     mark = "<" if frame.start_to_think else ">" if frame.end_to_think else ""
                     self.out.append(mark or repr(frame.content))
                 else:
                     self.out.append(f"{frame.event.replace('node_', '')} {getattr(frame, 'component_id', '')}".strip())
         return self.out[start:]
+
+    def _with_previews(self, event: EngineEvent) -> EngineEvent:
+        """Add what the Messages after a model show, as the model's visit does."""
+        if not isinstance(event, NodeStarted):
+            return event
+        node, turn = self._plan.nodes[event.node], TurnContext(fake_services())
+        ctx = RunContext(self._plan, node, turn, {})
+        return event._replace(previews=preview_messages(ctx, {}))
 
 
 def start(id_: str) -> NodeStarted:
@@ -60,8 +73,8 @@ def delta(id_: str, text_: str, mark: Any = "") -> Delta:
     return Delta(NodeId(id_), text_, mark)
 
 
-def piece(id_: str, segment: int, text_: str) -> MessagePiece:
-    return MessagePiece(NodeId(id_), segment, text_)
+def piece(id_: str, segment: int, text_: str, model: str = "") -> MessagePiece:
+    return MessagePiece(NodeId(id_), segment, text_, NodeId(model) if model else None)
 
 
 def test_a_message_opens_with_the_first_delta_of_its_model() -> None:
@@ -128,13 +141,15 @@ def test_thinking_is_marked_in_streamed_and_in_stored_text() -> None:
         delta("g", "A"),
         end("g", ("m",), content=stored),
     )
-    assert log.feed(*events) == ["started m", "<", "'t'", ">", "'A'", "<", "'t'", ">", "'A'"]
+    assert log.feed(*events) == ["started m", "<", "'t'", ">", "'A'"]
+    pieces = (piece("m", 0, stored, "g"), piece("m", 1, stored))
+    assert log.feed(start("m"), *pieces) == ["<", "'t'", ">", "'A'"]
 
 
 def test_a_failure_ends_the_message() -> None:
     log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
     log.feed(start("g"), delta("g", "1"))
-    assert log.feed(end("g", (), "cut", is_halting=True)) == ["message_end", "finished g"]
+    assert log.feed(end("g", (), "cut", is_halting=True)) == ["message_end", "finished m", "finished g"]
     assert log.feed(TurnFinished("failed", {}, "cut")) == []
 
 
@@ -147,7 +162,9 @@ def test_a_default_text_is_sent_after_a_failure() -> None:
 def test_a_default_follows_the_streamed_part_of_a_broken_answer() -> None:
     log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
     log.feed(start("g"), delta("g", "par"))
-    assert log.feed(end("g", ("m",), content="default")) == ["'default'", "'z'"]
+    assert log.feed(delta("g", "default"), end("g", ("m",), content="default")) == ["'default'", "'z'"]
+    log.feed(start("m"), piece("m", 0, "pardefault", "g"))
+    assert log.feed(piece("m", 1, "z"), end("m")) == ["message_end", "finished g", "finished m"]
 
 
 def test_two_messages_are_never_interleaved() -> None:
@@ -163,7 +180,7 @@ def test_two_messages_are_never_interleaved() -> None:
 def test_a_cancelled_turn_ends_open_messages() -> None:
     log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}")})))
     log.feed(start("g"), delta("g", "1"))
-    assert log.feed(TurnFinished("cancelled", {}, "x")) == ["message_end", "workflow_finished"]
+    assert log.feed(TurnFinished("cancelled", {}, "x")) == ["message_end", "finished m", "workflow_finished"]
 
 
 def test_a_message_in_a_cycle_is_sent_in_every_round() -> None:
@@ -175,3 +192,35 @@ def test_a_message_in_a_cycle_is_sent_in_every_round() -> None:
             "message_end",
             "finished m",
         ]
+
+
+def test_an_answer_that_its_message_shows_late_keeps_its_pieces() -> None:
+    components = {"g": llm("m"), "t": text(["u"]), "u": text(["m"]), "m": message("{g@content}")}
+    log = WireLog(plan_of(canvas(components, ["g", "t"])))
+    log.feed(start("g"), start("t"), delta("g", "1"), delta("g", "2"), end("g", ("m",), content="12"))
+    log.feed(end("t", ("u",)), start("u"), end("u", ("m",)), start("m"))
+    assert log.feed(piece("m", 0, "12", "g")) == ["'1'", "'2'"]
+
+
+def test_parallel_rounds_are_told_apart() -> None:
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
+
+    def at(place: str, *events: EngineEvent) -> list[str]:
+        return log.feed(*(event._replace(place=place) for event in events))  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue, reportArgumentType, reportUnknownArgumentType, reportUnknownMemberType]
+
+    at("0", start("g"))
+    at("1", start("g"))
+    assert at("0", delta("g", "1")) == ["started m", "'a'", "'1'"]
+    assert at("1", delta("g", "x"), end("g", ("m",), content="x"), start("m")) == ["started m"]
+    assert at("1", piece("m", 0, "a"), piece("m", 1, "x", "g"), piece("m", 2, "z"), end("m")) == []
+    assert at("0", delta("g", "2"), end("g", ("m",), content="12")) == ["'2'", "'z'"]
+    ends = ["message_end", "finished g", "finished m"]
+    assert at("0", start("m"), end("m")) == [*ends, "'a'", "'x'", "'z'", *ends]
+
+
+def test_a_text_that_is_not_final_waits_for_the_message() -> None:
+    components = {"g": llm("m"), "t": text(), "m": message("a{t@result}:{g@content}")}
+    log = WireLog(plan_of(canvas(components, ["g", "t"])))
+    assert log.feed(start("g"), start("t"), delta("g", "1")) == ["started g", "started t", "started m", "'a'"]
+    assert log.feed(end("g", ("m",), content="1"), end("t"), start("m"), piece("m", 0, "a")) == ["finished t"]
+    assert log.feed(piece("m", 1, "T"), piece("m", 2, ":"), piece("m", 3, "1", "g")) == ["'T'", "':'", "'1'"]
