@@ -74,6 +74,13 @@ class Result(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
+class _Canvas(Struct, frozen=True):
+    """The canvas that is disturbed, and the catalog that every forked process has its own copy of."""
+
+    document: bytes
+    catalog: Registry
+
+
 class _Log:
     """Records the points in a file that outlives the process, and kills the process at the chosen one."""
 
@@ -110,16 +117,16 @@ def disturb(
     Raises:
         RuntimeError: If the undisturbed run does not end.
     """
-    _import_all(document)
+    canvas = _Canvas(document, _load_everything(document))
     calm_log = folder / "calm"
-    expected = _run_to_end(document, fresh(), calm_log, query, None)
+    expected = _run_to_end(canvas, fresh(), calm_log, query, None)
     calm = _entries(calm_log)
     counts = Counter(kind for kind, _ in calm)
     points = [Point(kind, n) for kind in POINT_KINDS for n in range(1, counts[kind] + 1)]
     yield len(points)
     for index, point in enumerate(points):
         log, where = folder / f"log-{index}", fresh()
-        state = _run_to_end(document, where, log, query, point)
+        state = _run_to_end(canvas, where, log, query, point)
         yield Result(point, tuple(_problems(expected, state, calm, _entries(log))))
 
 
@@ -153,15 +160,19 @@ def disturb_all(
     return kills, problems
 
 
-def _import_all(document: bytes) -> None:
-    """Import the modules that every forked process would otherwise import itself."""
+def _load_everything(document: bytes) -> Registry:
+    """Import the modules that every forked process would otherwise import itself, and return a loaded catalog."""
     for name in (
         "ragflow_lg.checkpoints.sqlite.sqlite_store",
         "langgraph.checkpoint.redis",
     ):
         with suppress(ImportError):
             import_module(name)
-    compile_canvas(document, load_catalog())
+    catalog = load_catalog()
+    compile_canvas(document, catalog)
+    for _ in catalog:  # loads all components; watching them would do it in every process
+        pass
+    return catalog
 
 
 def _problems(expected: Any, state: Any, calm: list[tuple[str, str]], entries: list[tuple[str, str]]) -> Iterator[str]:
@@ -181,13 +192,13 @@ def _entries(log: Path) -> list[tuple[str, str]]:
     return [tuple(json.loads(line)) for line in log.read_text().splitlines()]
 
 
-def _run_to_end(document: bytes, where: StoredSession, log: Path, query: str, point: Point | None) -> Any:
+def _run_to_end(canvas: _Canvas, where: StoredSession, log: Path, query: str, point: Point | None) -> Any:
     """Run all turns, each in its own process, and return the final state. If a process is killed, another continues."""
     answer, intent = log.with_suffix(".json"), "start"
     for _ in range(MAX_TURNS):
         pid = os.fork()
         if pid == 0:
-            _child(document, where, log, query, point, intent, answer)
+            _child(canvas, where, log, query, point, intent, answer)
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):
             with log.open("a") as file:
@@ -211,10 +222,10 @@ def _remaining(point: Point, log: Path) -> Point:
 
 
 def _child(
-    document: bytes, where: StoredSession, log: Path, query: str, point: Point | None, intent: str, answer: Path
+    canvas: _Canvas, where: StoredSession, log: Path, query: str, point: Point | None, intent: str, answer: Path
 ) -> None:
     try:
-        outcome = asyncio.run(asyncio.wait_for(_play(document, where, _Log(log, point), query, intent), LIMIT_S))
+        outcome = asyncio.run(asyncio.wait_for(_play(canvas, where, _Log(log, point), query, intent), LIMIT_S))
         answer.write_text(json.dumps(outcome, sort_keys=True))
         os._exit(0)
     except BaseException:  # noqa: BLE001 - a forked process must not return into its parent's code
@@ -222,8 +233,8 @@ def _child(
         os._exit(1)
 
 
-async def _play(document: bytes, where: StoredSession, log: _Log, query: str, intent: str) -> dict[str, Any]:
-    canvas = compile_canvas(document, _watch_components(load_catalog(), log))
+async def _play(source: _Canvas, where: StoredSession, log: _Log, query: str, intent: str) -> dict[str, Any]:
+    canvas = compile_canvas(source.document, _watch_components(source.catalog, log))
     http = GuardedHttpClient()
     services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds())
     url, session = where
