@@ -1,6 +1,7 @@
 """What all tests share: the recorded material, if it is there."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ settings.load_profile("no deadlines")
 
 os.environ.pop("OPENAI_API_KEY", None)  # it would select a real model
 os.environ.pop("OPENAI_BASE_URL", None)
+
+# A forked process ends without storing what coverage has measured in it: measuring only makes it slow.
+os.register_at_fork(after_in_child=lambda: sys.settrace(None))
 
 SHARED = Path(__file__).parents[2] / "shared"
 """Recorded behaviour and real canvases, beside the checkout; they are not part of it."""

@@ -13,7 +13,7 @@ from tests.fakes.canvas import canvas, node, switch, text
 from tests.fakes.regions import assign, form, out, play_run, runner_of
 from tests.stores import OpenStore, store_opener
 
-COUNT, BATCHES = int(os.environ.get("REGIONS", "60")), 10
+COUNT, BATCHES = int(os.environ.get("REGIONS", "30")), 10
 
 
 class Builder:
