@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.library import load_graph as load_canvas
     from ragflow_lg.server.assembly.library import open_runner
 
-__all__ = ["RunCallbacks", "Runner", "load_canvas", "open_runner"]
+    __version__: str
+
+__all__ = ["RunCallbacks", "Runner", "__version__", "load_canvas", "open_runner"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the names on first use: components import this package, and ``check`` must stay fast."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("ragflow-lg")
     if name == "Runner":
         from ragflow_lg.runs.runner import Runner
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -294,15 +295,24 @@ async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str
     known: Mapping[str, Dataset] = await knowledge.datasets(list(required)) if required else {}
     for name, is_required in required.items():
         if name not in known:
+            logger.warning("Node %s: %s", ctx.node.id, _describe_missing(name))
             if is_required:
                 raise ComponentError(f"Dataset({name[:200]}) does not exist.", node=ctx.node.id)
-            logger.warning("Node %s: the dataset %s does not exist.", ctx.node.id, name)
     datasets = tuple({dataset.id: dataset for name in required if (dataset := known.get(name))}.values())
     if not datasets:
         raise ComponentError("No dataset is selected.", node=ctx.node.id)
     if len({dataset.embedding_model for dataset in datasets}) > 1:
         raise ComponentError("Knowledge bases use different embedding models.", node=ctx.node.id)
     return datasets
+
+
+def _describe_missing(name: str) -> str:
+    """Return what to do about a dataset; the error that clients see is RAGFlow's and cannot say it."""
+    label = name[:200] if name.isprintable() else repr(name[:200])
+    return (
+        f"the dataset {label!r} does not exist. Create it with `ragflow-lg kb create NAME --id {shlex.quote(label)}` "
+        "and `ragflow-lg kb add FOLDER --dataset NAME`, or set [knowledge] url to the RAGFlow server that has it."
+    )
 
 
 async def _documents(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.dsl_compiler.deployment import CanvasSource
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 
@@ -135,5 +136,5 @@ def read_canvas(path: Path) -> bytes:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
     except ValueError as error:  # a path that is invalid on every system
-        reason = str(error)
-    raise SettingsError(f"{str(path)!r} cannot be read: {reason}.")
+        raise SettingsError(f"{str(path)!r} cannot be read: {error}.") from None
+    raise SettingsError(f"{str(path)!r} cannot be read: {reason}.{suggest_file(path)}")

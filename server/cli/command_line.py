@@ -37,15 +37,15 @@ _RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "doctor", "serve")
 
 def _show_version(is_requested: bool) -> None:
     if is_requested:
-        from importlib.metadata import version
+        from ragflow_lg import __version__
 
-        typer.echo(version("ragflow-lg"))
+        typer.echo(__version__)
         raise typer.Exit
 
 
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+        bool, typer.Option("--version", "-V", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Run RAGFlow canvases on LangGraph."""
@@ -59,6 +59,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         name="ragflow-lg",
         help="Run RAGFlow canvases on LangGraph.",
+        context_settings={"help_option_names": ["--help", "-h"]},
         epilog="Start with:  ragflow-lg run examples/customer_service_router.json 'Where is my parcel?' --model demo",
         no_args_is_help=True,
         add_completion=False,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note, printable
 
@@ -67,7 +68,7 @@ def add(
     config = load_settings(settings)
     for path in paths:
         if not path.exists():
-            raise SettingsError(f"The file or folder {str(path)!r} does not exist.")
+            raise SettingsError(f"The file or folder {str(path)!r} does not exist.{suggest_file(path)}")
 
     async def add_all() -> bool:
         knowledge = SettingsKnowledge(config)
@@ -96,13 +97,16 @@ async def _add(
     files, root = list(list_source_files(path)), Path(resolve_source_name(path))
     default_name = root.parent.name if [file.path for file in files] == [path] else root.name
     database = knowledge.embedded().database
-    dataset, embedder = _open_dataset(knowledge, name or default_name or "files", embedding)
+    dataset, embedder, is_new = _open_dataset(knowledge, name or default_name or "files", embedding)
     section = settings.embeddings.get(embedder.name)
-    with _progress_bar(dataset.name) as show:
-        indexer = Indexer(
-            database, dataset, embedder, batch=section.batch if section else _BATCH, parallel=parallel, on_progress=show
-        )
-        report = await indexer.add(files, str(root))
+    batch = section.batch if section else _BATCH
+    try:
+        with _progress_bar(dataset.name) as show:
+            indexer = Indexer(database, dataset, embedder, batch=batch, parallel=parallel, on_progress=show)
+            report = await indexer.add(files, str(root))
+    finally:
+        if is_new:
+            _delete_if_empty(knowledge, dataset)
     if prune and report.missing:
         _prune(knowledge, dataset, report.missing)
     if others := list(list_unsupported_files(path)):
@@ -115,8 +119,8 @@ async def _add(
     return not report.failed
 
 
-def _open_dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[DatasetRecord, Embedder]:
-    """Return the dataset, created if it is missing, and its embedding model."""
+def _open_dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[DatasetRecord, Embedder, bool]:
+    """Return the dataset, created if it is missing, its embedding model, and whether it is new."""
     from ragflow_lg.adapters.knowledge.knowledge_records import add_dataset, find_dataset
     from ragflow_lg.base.errors import SettingsError
 
@@ -124,13 +128,24 @@ def _open_dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tu
     model = embedding or embedders.default
     embedders.embedder(model)
     with knowledge.embedded().database.writing() as connection:
-        dataset = find_dataset(connection, name) or add_dataset(connection, name, model)
+        known = find_dataset(connection, name)
+        dataset = known or add_dataset(connection, name, model)
     if embedding and dataset.embedding_model != embedding:
         raise SettingsError(
             f"The dataset {name!r} was created with the embedding model {dataset.embedding_model!r}, and vectors of "
             "two models cannot be compared. Leave out --embedding, or choose another name with --dataset."
         )
-    return dataset, embedders.embedder(dataset.embedding_model)
+    return dataset, embedders.embedder(dataset.embedding_model), known is None
+
+
+def _delete_if_empty(knowledge: SettingsKnowledge, dataset: DatasetRecord) -> None:
+    """Delete a new dataset to which no file could be added, for example because an extra is missing."""
+    from ragflow_lg.adapters.knowledge.knowledge_records import delete_dataset, find_dataset
+
+    with knowledge.embedded().database.writing() as connection:
+        record = find_dataset(connection, dataset.id)
+        if record is not None and not record.documents:
+            delete_dataset(connection, record.number)
 
 
 def _prune(knowledge: SettingsKnowledge, dataset: DatasetRecord, names: list[str]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.server.cli.options import Attachments, BeginInputs, Conversation, RunOptions, with_run_options
 from ragflow_lg.server.cli.terminal import print_note
 
@@ -39,21 +40,23 @@ def _read_content(path: Path) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise _error(path, f"cannot be read: {reason}") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise _error(path, f"cannot be read: {reason}.{suggest_file(path)}") from None
+    except ValueError as error:
+        raise _error(path, f"cannot be read: {error}.") from None
     if len(content) > MAX_BYTES:
-        raise _error(path, f"is larger than {MAX_BYTES // 1024**2} MiB")
+        raise _error(path, f"is larger than {MAX_BYTES // 1024**2} MiB.")
     if kind := _PICTURES.get(path.suffix.lower()):
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _error(path, f"is neither UTF-8 text nor a picture ({', '.join(sorted(_PICTURES))})") from None
+        raise _error(path, f"is neither UTF-8 text nor a picture ({', '.join(sorted(_PICTURES))}).") from None
 
 
 def _error(path: Path, reason: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{str(path)!r} {reason}.", param_hint="--file")
+    return typer.BadParameter(f"{str(path)!r} {reason}", param_hint="--file")
 
 
 @with_run_options
@@ -81,11 +84,14 @@ def run(
 
     ragflow-lg run chat.json "Hello" --record hello.jsonl   (later, without a model: --replay hello.jsonl)
     """
+    from ragflow_lg.checkpoints.store_url import store_kind
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.play import play_canvas
     from ragflow_lg.server.cli.run import read_attachments
     from ragflow_lg.server.settings import load_settings
 
+    if options.checkpoint:
+        store_kind(options.checkpoint)
     if options.checkpoint and not session:
         raise typer.BadParameter("A store needs a session: name one with --session.", param_hint="--checkpoint")
     settings = load_settings(options.settings)

@@ -14,6 +14,7 @@ import pydantic_settings
 from pydantic import BaseModel
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.server.settings.environment import FILE_VARIABLE, unknown_variables, variable_name
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
@@ -67,7 +68,9 @@ def _find(path: Path | None) -> Path | None:
         file = _home(Path(name))
         if not file.is_file():
             origin = "--settings" if path else FILE_VARIABLE
-            raise SettingsError(f"The settings file {str(file)!r} named by {origin} does not exist.")
+            raise SettingsError(
+                f"The settings file {str(file)!r} named by {origin} does not exist.{suggest_file(file)}"
+            )
         return file
     config = _home(Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config"))
     default_files = (Path("ragflow-lg.toml"), config / "ragflow-lg" / "settings.toml")

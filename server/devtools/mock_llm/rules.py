@@ -24,6 +24,7 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.similar_files import suggest_file
 
 MAX_PATTERN_CHARS = 1000
 MAX_SEARCHED_CHARS = 200_000
@@ -288,7 +289,8 @@ def _read(path: Path) -> Any:
         text = data.decode("utf-8-sig")
         return json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise SettingsError(f"The rules {name!r} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+        reason = (error.strerror or str(error)).lower()
+        raise SettingsError(f"The rules {name!r} cannot be read: {reason}.{suggest_file(path)}") from None
     except RecursionError:
         raise SettingsError(f"The rules {name!r} cannot be read: they are nested too deeply.") from None
     except UnicodeDecodeError as error:

@@ -83,6 +83,14 @@ async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any,
     assert (result.outputs["formalized_content"], knowledge.searches) == (None, [])
 
 
+@pytest.mark.parametrize("entry", ["gone 1", "form@set"])
+async def test_the_log_says_how_to_create_a_missing_dataset(entry: str, caplog: pytest.LogCaptureFixture) -> None:
+    await search({"dataset_ids": [entry]}, outputs={"form": {"set": "gone 1"}})
+    assert "the dataset 'gone 1' does not exist" in caplog.text
+    assert "ragflow-lg kb create NAME --id 'gone 1'" in caplog.text
+    assert "set [knowledge] url" in caplog.text
+
+
 async def test_datasets_with_different_embedding_models_are_an_error() -> None:
     knowledge = FakeKnowledge([Dataset("ds1", "A", "one"), Dataset("ds2", "B", "two")])
     result, _, _ = await search({"dataset_ids": ["ds1", "ds2"]}, knowledge)

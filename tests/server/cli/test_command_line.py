@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+import ragflow_lg
 from ragflow_lg.server.cli.command_line import COMMANDS
 from tests.server.cli.command import ROOT, SUPPORT, invoke
 
@@ -36,3 +37,15 @@ def test_all_commands_are_listed_and_a_misspelt_one_is_refused() -> None:
     misspelt = invoke("ru", "x.json")
     assert misspelt.exit_code == 2
     assert "No such command 'ru'" in misspelt.stderr
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_shown(option: str) -> None:
+    assert invoke(option).stdout == f"{ragflow_lg.__version__}\n"
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", ragflow_lg.__version__)
+
+
+@pytest.mark.parametrize("words", [[], ["check"], ["kb", "add"], ["keys"]])
+def test_help_has_a_short_option(words: list[str]) -> None:
+    assert invoke(*words, "-h").stdout == invoke(*words, "--help").stdout
+    assert "Usage:" in invoke(*words, "-h").stdout

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -98,3 +99,26 @@ def test_another_model_and_missing_files_are_refused(tmp_path: Path, settings: M
     none = invoke("kb", "add", HANDBOOK, tmp_path / "none", environment=settings)
     assert str(none.exception) == f"The file or folder '{tmp_path}/none' does not exist."
     assert none.stdout == ""
+
+
+@pytest.mark.parametrize(("package", "file"), [("docx", "a.docx"), ("pypdf", "a.pdf"), ("lxml", "a.html")])
+def test_a_missing_extra_leaves_no_empty_dataset(
+    tmp_path: Path, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, package: str, file: str
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / file).write_bytes(b"<p>text</p>")
+    monkeypatch.setitem(sys.modules, package, None)
+    added = invoke("kb", "add", folder, environment=settings)
+    assert added.exit_code != 0
+    assert "pip install 'ragflow-lg[" in added.stderr + str(added.exception)
+    assert "There are no datasets" in invoke("kb", "list", environment=settings).stdout
+
+
+def test_a_folder_without_supported_files_creates_no_dataset(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "contains no supported file" in invoke("kb", "add", tmp_path / "empty", environment=settings).stdout
+    assert "There are no datasets" in invoke("kb", "list", environment=settings).stdout
+    invoke("kb", "create", "empty", environment=settings)
+    invoke("kb", "add", tmp_path / "empty", environment=settings)
+    assert "empty" in invoke("kb", "list", environment=settings).stdout

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
@@ -12,7 +13,7 @@ from ragflow_lg.base.errors import CheckpointError, CompileError, SettingsError
 from ragflow_lg.server.cli import run as attachments
 from ragflow_lg.server.cli.run import read_attachments
 from tests.fakes.mock_llm import MockLLM, reply
-from tests.server.cli.command import SUPPORT, frames, invoke, write_canvas
+from tests.server.cli.command import SUPPORT, frames, invoke, one_line, write_canvas
 
 FORM = {
     "city": {"name": "City", "type": "line", "optional": False},
@@ -257,3 +258,37 @@ async def test_a_key_in_the_environment_is_enough_for_openai(tmp_path: Path, llm
     assert exchange.request is not None
     assert exchange.request.model == (llm_id or "gpt-4.1-mini@OpenAI").partition("@")[0]
     assert exchange.headers["authorization"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("url", ["postgres://x", "sqlite://x.db"])
+def test_an_invalid_store_is_reported_before_a_missing_session(greeter: Path, url: str) -> None:
+    result = invoke("run", greeter, "Hi", "--checkpoint", url)
+    assert isinstance(result.exception, CheckpointError)
+    assert f"Invalid session store URL '{url}'" in str(result.exception)
+
+
+def test_a_similar_file_is_suggested(greeter: Path, tmp_path: Path) -> None:
+    result = invoke("run", "greter.json", "Hi")
+    assert "no such file or directory. Did you mean 'greeter.json'?" in str(result.exception)
+    (tmp_path / "report.md").touch()
+    attached = invoke("run", greeter, "Hi", "--file", "reprt.md")
+    assert "Did you mean 'report.md'?" in one_line(attached.stderr)
+    settings = invoke("run", greeter, "Hi", "--settings", "reprt.md")
+    assert "named by --settings does not exist. Did you mean 'report.md'?" in str(settings.exception)
+    rules = invoke("mock-llm", "reprt.md")
+    assert "Did you mean 'report.md'?" in str(rules.exception)
+    files = invoke("kb", "add", "reprt.md")
+    assert "Did you mean 'report.md'?" in str(files.exception)
+
+
+def test_a_missing_dataset_is_reported_with_the_command_that_creates_it(tmp_path: Path) -> None:
+    canvas = write_canvas(
+        tmp_path / "r.json",
+        ("begin", "Begin", {}, ["Retrieval:R"]),
+        ("Retrieval:R", "Retrieval", {"dataset_ids": ["65cb"], "query": "{sys.query}"}, []),
+    )
+    command = [sys.executable, "-m", "ragflow_lg", "run", str(canvas), "Hi"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ragflow-lg kb create NAME --id 65cb" in done.stderr
+    assert "set [knowledge] url" in done.stderr
