@@ -218,7 +218,9 @@ class RunContext:
     # Reading
 
     def value(self, reference: Reference) -> JsonValue:
-        """Return the value of a reference, or ``""`` if nothing has been stored yet.
+        """Return the value of a reference.
+
+        If nothing has been stored yet, this is None for outputs that the canvas declares, and otherwise ``""``.
 
         Raises:
             ComponentError: if the reference names a component that the canvas does not have.
@@ -322,7 +324,8 @@ class RunContext:
             globals_ = {**globals_, **self.global_updates}
         if reference.node in self.output_updates:
             outputs = merge_outputs(outputs, output_patch(patch=self.output_updates))
-        return look_up(reference, globals_, outputs)
+        declared = self.plan.nodes[NodeId(reference.node)].declared if reference.kind == "output" else ()
+        return look_up(reference, globals_, outputs, declared)
 
     # Writing
 

@@ -104,7 +104,9 @@ class PlanNode(Struct, frozen=True):
     references: tuple[tuple[Reference, tuple[str | int, ...]], ...] = ()
     """Every reference in the params, with its path within them."""
     outputs: tuple[str, ...] = ()
-    """The declared output keys; their values are null until the node has succeeded."""
+    """The keys of all outputs; their values are null until the node has succeeded."""
+    declared: frozenset[str] = frozenset()
+    """The outputs that the canvas itself declares. They are null until the node has run, as in RAGFlow."""
     extra_attempts: int = 0
     retry_delay_s: float = 0.0
     timeout_s: float | None = None

@@ -244,13 +244,20 @@ class CanvasState(TypedDict, total=False):
     turn: Annotated[TurnRecord, merge_turn]
 
 
-def look_up(reference: Reference, globals_: Mapping[str, JsonValue], outputs: Mapping[str, Any]) -> JsonValue:
-    """Return the value of a reference: ``""`` if nothing was stored, and None if the path does not exist.
+def look_up(
+    reference: Reference,
+    globals_: Mapping[str, JsonValue],
+    outputs: Mapping[str, Any],
+    declared: Collection[str] = (),
+) -> JsonValue:
+    """Return the value of a reference, and None if the path does not exist.
+
+    If nothing was stored, the value is None for an output that the canvas has ``declared``, and otherwise ``""``.
 
     A global is looked up by its full name first, and then by its longest prefix that is a name.
     """
     if reference.kind == "output":
-        value = outputs.get(reference.node, {}).get(reference.key, "")
+        value = outputs.get(reference.node, {}).get(reference.key, None if reference.key in declared else "")
         return read_path(value, reference.path) if reference.path else value
     key = reference.key
     if key in globals_:

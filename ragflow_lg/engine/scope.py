@@ -217,7 +217,7 @@ class Scope(Struct, eq=False):
         return {item: outputs}
 
     def _collect(self, preview: Mapping[str, Any], index: int) -> dict[str, Any]:
-        """Collect the round's values. The value is ``""`` for a node that failed or did not run in the round."""
+        """Collect the round's values. A node that failed or did not run in the round has no stored outputs."""
         collected = dict(preview.get("scope", {}).get("collected", {}))
         ran, view = preview.get("ran", {}), self.view(preview)
         outputs = view["outputs"]
@@ -228,7 +228,8 @@ class Scope(Struct, eq=False):
                 value = view.get("aliases", {}).get(reference.key, "")
             else:
                 is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
-                value = look_up(reference, {}, outputs) if is_there else ""
+                declared = self.program.owner.plan.nodes[NodeId(reference.node)].declared
+                value = look_up(reference, {}, outputs if is_there else {}, declared)
             collected[name] = append_entry(collected.get(name, []), value)
         return collected
 

@@ -53,6 +53,9 @@ def test_references_are_looked_up() -> None:
 
     assert value("n@k.a.0") == 5
     assert (value("n@none"), value("n@missing"), value("x@y"), value("n@missing.deep")) == (None, "", "", None)
+    missing = parse_reference("n@missing")
+    assert missing is not None
+    assert look_up(missing, globals_, outputs, {"missing"}) is None
     assert value("env.b." + "a." * 200_000 + "a") == ""
     assert (value("sys.files.0"), value("env.a.b"), value("env.a.c"), value("env.nope")) == ("f", 1, 3, "")
 
