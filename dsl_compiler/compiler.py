@@ -149,6 +149,7 @@ def _build_plan(draft: Draft) -> Plan:
         regions=draft.regions,
         cyclic=draft.cyclic,
         form=draft.form,
+        compatibility=draft.compatibility,
     )
 
 

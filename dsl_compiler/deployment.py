@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.services.tool_policies import ToolPermits
 
 
@@ -41,6 +42,11 @@ class Deployment(Protocol):
         """The permitted tools of each MCP server, by server id (None permits all); None if the servers are unknown."""
         ...
 
+    @property
+    def compatibility(self) -> Compatibility:
+        """The behaviours of RAGFlow that apply unless a canvas chooses others."""
+        ...
+
     def canvas_by_name(self, name: str) -> CanvasSource:
         """Return the canvas with the given name.
 
@@ -64,6 +70,7 @@ class NoDeployment:
     key = ""
     permits = ToolPermits()
     servers = None
+    compatibility = Compatibility()
 
     def canvas_by_name(self, name: str) -> CanvasSource:
         """Raise SettingsError."""

@@ -13,6 +13,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import FormField, MessagePlan, Plan, PlanNode, Region
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
@@ -72,6 +73,7 @@ class Draft(Struct, frozen=True):
     cyclic: frozenset[NodeId] = frozenset()
     joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
     messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])
+    compatibility: Compatibility = Compatibility()
     deployment: Deployment = field(default_factory=NoDeployment)
     nesting: Nesting = field(default_factory=lambda: Nesting(lambda source, nesting: (None, ())))
 

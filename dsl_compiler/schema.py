@@ -10,8 +10,22 @@ from typing import Any, cast
 
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec
+from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
 
 SCHEMA_ID = "urn:ragflow-lg:canvas:1"
+
+_COMPAT: dict[str, Any] = {
+    "description": "Behaviours of RAGFlow to follow where ragflow-lg differs: all of them, or by name.",
+    "anyOf": [
+        {"const": ALL},
+        {
+            "type": "object",
+            "properties": {name: {"type": "boolean"} for name in (ALL, *BEHAVIOURS)},
+            "additionalProperties": False,
+        },
+        {"type": "null"},
+    ],
+}
 
 _ID_LIST = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}, {"type": "null"}]}
 
@@ -56,6 +70,7 @@ def _document_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
                 "history": {"type": "array"},
                 "retrieval": {"type": ["array", "object"]},
                 "memory": {"type": "array"},
+                "compat": _COMPAT,
             },
         },
         "Node": {

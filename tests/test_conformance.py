@@ -14,6 +14,9 @@ OWN = list(read_cases(FIXTURES / "conformance"))
 RECORDED = list(read_cases(SHARED / "conformance" / "cases"))
 
 
+OPTIONAL = [case for case in OWN if case.option]
+"""Cases about a behaviour of RAGFlow that can be chosen."""
+
 PAUSING = [case for case in (*OWN, *RECORDED) if {"UserFillUp", "Fillup"} & set(case.components.values())]
 
 
@@ -27,6 +30,12 @@ def check(case: Case, reopen: OpenStore | None = None) -> None:
 @pytest.mark.parametrize("case", OWN, ids=lambda case: case.id)
 def test_own_case_passes(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("case", OPTIONAL, ids=lambda case: case.id)
+def test_the_case_has_ragflows_result_with_its_option(case: Case) -> None:
+    check(case.with_compatibility({case.option: True}))
+    check(case.with_compatibility("ragflow"))
 
 
 @pytest.mark.skipif(not RECORDED, reason="the folder ../shared/conformance does not exist")

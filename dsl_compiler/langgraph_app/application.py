@@ -141,7 +141,12 @@ class CanvasApplication(CanvasGraph):
         if update is None:
             update = await resume_turn(snapshot.values, turn, {})
             # A run that continues after a crash uses them again; forms ask again for values that are invalid.
-            valid = {id_: fields for id_, fields in answers.items() if not form_problems(resume[id_][0], fields)}
+            is_unchecked = bool(self.plan.unchecked_forms)
+            valid = {
+                id_: fields
+                for id_, fields in answers.items()
+                if is_unchecked or not form_problems(resume[id_][0], fields)
+            }
             update["turn"] = {"answers": to_json(valid)}
         return Command(resume={id_: {"inputs": fields} for id_, fields in answers.items()}, update=update)
 

@@ -21,7 +21,7 @@ from ragflow_lg.base.errors import RunError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import Waiting
-from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.state import TurnRequest, find_replaced_nodes, output_patch
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.form_schema import response_schema
@@ -103,7 +103,8 @@ class Node(_NodeRunnable):
             state,
             turn,
             superstep_of(config),
-            ask=partial(_ask, turn, runtime) if inner is None else None,  # a nested canvas has no user
+            # a nested canvas has no user
+            ask=partial(_ask, self._program.plan, turn, runtime) if inner is None else None,
             task=task if inner is None else inner.name_visit(task),
             write=runtime.stream_writer,
         )
@@ -261,7 +262,9 @@ class ClosingNode(_NodeRunnable):
         return Step(update)
 
 
-async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode, form: Form) -> dict[str, Any]:
+async def _ask(
+    plan: Plan, turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode, form: Form
+) -> dict[str, Any]:
     """Wait for the user. LangGraph aborts the node here and runs it again with the answer."""
     question: dict[str, Any] = {
         "component_id": node.id,
@@ -272,7 +275,7 @@ async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode,
     schema = response_schema(form.fields, form.tips)
     try:
         answer = parse_answers(form.fields, interrupt(question, response_schema=schema))
-        while problems := form_problems(form.fields, answer):
+        while node.id not in plan.unchecked_forms and (problems := form_problems(form.fields, answer)):
             answer = parse_answers(form.fields, interrupt({**question, "problems": problems}, response_schema=schema))
     except GraphInterrupt:
         await turn.emit(Waiting(NodeId(node.id), form.tips, form.fields), runtime.stream_writer)

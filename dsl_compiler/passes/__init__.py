@@ -1,8 +1,9 @@
 """The compiler's passes in order. Each is one function, in the file with the same name.
 
-The first group brings the document into its current form, the second binds it to the catalog, the third determines the
-flow, and the last only performs checks. If the first group reports errors, the other groups do not run, since their
-errors would only be consequences. Passes import the rooms below the compiler except the catalog, and never LangGraph.
+The first group brings the document into its current form, the second binds it to the catalog, and the third determines
+the flow. The last performs checks; it also chooses which of RAGFlow's behaviours apply. If the first group reports
+errors, the other groups do not run, since their errors would only be consequences. Passes import the rooms below the
+compiler except the catalog, and never LangGraph.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ragflow_lg.dsl_compiler.passes.bind_components import bind_components
 from ragflow_lg.dsl_compiler.passes.bind_globals import bind_globals
 from ragflow_lg.dsl_compiler.passes.bind_params import bind_params
 from ragflow_lg.dsl_compiler.passes.bind_tools import bind_tools
+from ragflow_lg.dsl_compiler.passes.check_differences import check_differences
 from ragflow_lg.dsl_compiler.passes.check_parallel import check_parallel
 from ragflow_lg.dsl_compiler.passes.check_reachable import check_reachable
 from ragflow_lg.dsl_compiler.passes.check_ready import check_ready
@@ -37,5 +39,5 @@ PASSES: tuple[tuple[Pass, ...], ...] = (
     (classify_document, collect_components, migrate_names, rewrite_shapes),
     (bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
     (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
-    (check_ready, check_servers, check_parallel, check_reachable, check_references, check_titles),
+    (check_ready, check_servers, check_parallel, check_reachable, check_references, check_titles, check_differences),
 )

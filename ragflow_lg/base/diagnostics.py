@@ -51,12 +51,21 @@ CODES: dict[str, str] = {
     "reference-not-upstream": "A reference reads a node that does not run before it.",
     "reference-excluded": "A reference reads a node in a branch that excludes the reader.",
     "template-invalid": "A Jinja template has a syntax error.",
+    # Differences from RAGFlow
+    "compat-invalid": "The canvas asks for a behaviour of RAGFlow that does not exist.",
+    "differs-fillup-checked": "A form accepts only valid values; in RAGFlow it accepts any values.",
+    "differs-jinja-values": "A template uses a value as text that may not be text; in RAGFlow all values are text.",
+    "differs-loop-no-condition": "A Loop without conditions runs; in RAGFlow it ends at once.",
+    "differs-retry-after-text": "A model that has shown text may be called again; RAGFlow repeats the text.",
+    "differs-structured-checks": "An answer that does not match its schema fails the node; RAGFlow accepts it.",
+    "differs-unread-model": "A model whose answer nobody reads is called; in RAGFlow it is not.",
 }
 """The meaning of every code, in one sentence."""
 
 _EXPORT = "Export the canvas again from the editor."
 _CHOOSE = "Choose the value again in the editor."
 _CONNECT = "Connect it, or remove it."
+_COMPAT = "docs/fidelity.md names the option that brings RAGFlow's way back."
 _NOTHING = "No action needed; save the canvas in a current editor to remove this note."
 
 ADVICE: dict[str, str] = {
@@ -96,6 +105,13 @@ ADVICE: dict[str, str] = {
     "reference-not-upstream": "Connect that node to the reader, directly or through others.",
     "reference-excluded": "Read a node in this branch, or join the branches first.",
     "template-invalid": "Fix the template.",
+    "compat-invalid": "Correct the name, or remove it.",
+    "differs-fillup-checked": _COMPAT,
+    "differs-jinja-values": _COMPAT,
+    "differs-loop-no-condition": _COMPAT,
+    "differs-retry-after-text": _COMPAT,
+    "differs-structured-checks": _COMPAT,
+    "differs-unread-model": _COMPAT,
 }
 """The default hint for each code, used if a finding does not have a hint."""
 

@@ -19,6 +19,7 @@ from ragflow_lg.component.events import Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest, look_up, merge_outputs, output_patch
 from ragflow_lg.component.turn_context import MemorySteps, NestedTurn, TurnContext, step_key
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import is_file, read_value, unwrap_submission
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
@@ -126,6 +127,11 @@ class RunContext:
         """The token budget for this node's models."""
         nested = self._turn.nested
         return TokenBudget(nested.budget if nested is not None else None)
+
+    @property
+    def compatibility(self) -> Compatibility:
+        """The behaviours of RAGFlow that apply."""
+        return self.plan.compatibility
 
     @property
     def services(self) -> Services:

@@ -57,6 +57,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     retries: bool
     routes: Callable[[P], Iterable[Route]]
     lint: Callable[[P], Iterable[Finding]]
+    differences: Callable[[P], Iterable[Finding]]
     output_names: Callable[[P], Iterable[str] | None]
     writes: Callable[[P], Iterable[Reference]]
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None

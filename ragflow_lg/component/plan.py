@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.spec import AnySpec, ComponentParams, MessageAlternative, Route
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl.variable_references import Reference, Template
@@ -120,6 +121,8 @@ class PlanNode(Struct, frozen=True):
     """The canvas that the component runs, if any."""
     runs_alone: bool = False
     """Whether no other node can ever run at the same time."""
+    is_skipped: bool = False
+    """Whether the component is not run: its outputs are null, and the flow continues."""
 
     def with_tools(self) -> Iterator[PlanNode]:
         """Yield the node and its tools, recursively."""
@@ -248,6 +251,8 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
     """The nodes on a cycle outside any Loop."""
     form: tuple[FormField, ...] = ()
     """Begin's fields."""
+    compatibility: Compatibility = Compatibility()
+    """The behaviours of RAGFlow that apply."""
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return the complete plan as JSON."""
@@ -262,6 +267,7 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
                 r.owner: {"item": r.item, "body": list(r.body), "start": list(r.start)} for r in self.regions.values()
             },
             "cyclic": list[JsonValue](sorted(self.cyclic)),
+            **({"compat": list[JsonValue](names)} if (names := self.compatibility.names) else {}),
         }
 
     def with_canvases(self) -> Iterator[Plan]:
@@ -271,6 +277,13 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
             for part in node.with_tools():
                 if part.canvas is not None:
                     yield from part.canvas.plan.with_canvases()
+
+    @cached_property
+    def unchecked_forms(self) -> frozenset[NodeId]:
+        """The nodes whose forms accept every answer."""
+        if not self.compatibility.unchecked_forms:
+            return frozenset()
+        return frozenset(id_ for id_, node in self.nodes.items() if node.spec.kind == "interrupt")
 
     @cached_property
     def region_shapes(self) -> Mapping[NodeId, str]:

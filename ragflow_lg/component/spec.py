@@ -284,6 +284,8 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """The declared exits, for kind ``route``."""
     lint: Callable[[P], Iterable[Finding]] = _empty
     """Additional checks that the params model does not cover."""
+    differences: Callable[[P], Iterable[Finding]] = _empty
+    """Differences from RAGFlow that matter with these params, with codes of `ragflow_lg.dsl.compatibility.OPTIONS`."""
     output_names: Callable[[P], Iterable[str] | None] = _empty
     """Outputs that depend on the params, in addition to the outputs model and the DSL's list; None for any output."""
     writes: Callable[[P], Iterable[Reference]] = _empty

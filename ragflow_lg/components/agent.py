@@ -29,6 +29,7 @@ from ragflow_lg.models.chat_params import (
     WholeNumber,
     lint_schema,
     rename_params,
+    schema_differences,
     structured_output_names,
 )
 from ragflow_lg.models.citations import require_citations
@@ -260,6 +261,7 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     streams=_streams,
     output_names=structured_output_names,
     lint=_lint,
+    differences=schema_differences,
     rewrite=_rewrite,
     tools=_tools,
     server_tools=_server_tools,

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs
-from ragflow_lg.models.chat_params import GO_NAMES, PromptedParams, lint_schema, rename_params, structured_output_names
+from ragflow_lg.models.chat_params import (
+    GO_NAMES,
+    PromptedParams,
+    lint_schema,
+    rename_params,
+    schema_differences,
+    structured_output_names,
+)
 from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.model_call import (
     AnswerStream,
@@ -52,6 +59,7 @@ def _streams(params: Params) -> bool:
     streams=_streams,
     output_names=structured_output_names,
     lint=lint_schema,
+    differences=schema_differences,
     rewrite=_rewrite,
     description="Ask a chat model.",
     source="agent/component/llm.py",

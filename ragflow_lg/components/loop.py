@@ -137,12 +137,26 @@ def _lint(params: Params) -> Iterable[Finding]:
         )
 
 
+def _differences(params: Params) -> Iterable[Finding]:
+    rounds = params.maximum_loop_count
+    if not params.loop_termination_condition and params.logical_operator != "or" and rounds:
+        yield Finding(
+            "differs-loop-no-condition",
+            "warning",
+            ("loop_termination_condition",),
+            f"The Loop has no conditions: it runs {rounds} rounds here, and none in RAGFlow.",
+        )
+
+
 def _has_next_round(ctx: RunContext, params: Params) -> bool:
-    """Return whether neither the count nor the conditions end the Loop. An empty list of conditions never does."""
+    """Return whether neither the count nor the conditions end the Loop.
+
+    An empty list of conditions never ends it. In RAGFlow ``all`` of no conditions are met before the first round.
+    """
     if ctx.round.index >= params.maximum_loop_count:
         return False
     if not params.loop_termination_condition:
-        return True
+        return params.logical_operator == "or" or not ctx.compatibility.skip_unconditional_loops
     results = (_is_met(ctx, row) for row in params.loop_termination_condition)
     return not (any(results) if params.logical_operator == "or" else all(results))
 
@@ -193,6 +207,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     output_names=_names,
     timeout_s=None,
     shows_default=True,
+    differences=_differences,
     region=RegionRules(items=_no_items, has_next_round=_has_next_round, max_rounds=_max_rounds, leaves_at_exit=True),
     description="Repeat the nodes inside until a condition is met.",
     source="agent/component/loop.py",

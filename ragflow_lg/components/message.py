@@ -127,7 +127,8 @@ async def _render(ctx: RunContext, template: Template, downloads: list[dict[str,
         value = ctx.value(reference)
         files = find_downloads(value)
         downloads += files
-        values[reference.text] = message_text(value) if files else value
+        is_text = bool(files) or ctx.compatibility.jinja_text
+        values[reference.text] = message_text(value) if is_text else value
     return await render(template, values)
 
 

@@ -253,6 +253,8 @@ async def emit_finished(
 async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outcome:
     """Run the component with its time limit and retries; turn every result into an `Outcome`."""
     node = program.node
+    if node.is_skipped:
+        return Outcome(dict(program.blank), targets=program.default_targets)
     text = ""
     for attempt in range(node.extra_attempts + 1):
         if attempt:
@@ -267,8 +269,10 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
         except Exception as error:
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
-            if ctx.shown or isinstance(error, SettingsError | CassetteError):
-                break  # shown text cannot be withdrawn, and missing settings or recordings remain missing
+            if isinstance(error, SettingsError | CassetteError):
+                break  # missing settings or recordings remain missing
+            if ctx.shown and not ctx.compatibility.repeat_shown_text:
+                break  # shown text cannot be withdrawn
     outcome = apply_error_policy(program, ctx, text)
     if outcome.error is None and ctx.is_streaming:
         try:

@@ -159,6 +159,17 @@ def lint_schema(params: PromptedParams) -> Iterable[Finding]:
         )
 
 
+def schema_differences(params: PromptedParams) -> Iterable[Finding]:
+    """Report a schema whose first invalid answer fails the node, while RAGFlow goes on with it."""
+    if params.json_schema and not params.max_retries and not params.exception_method:
+        yield Finding(
+            "differs-structured-checks",
+            "warning",
+            ("outputs", "structured"),
+            "An answer that does not match this schema fails the node, because max_retries is 0; RAGFlow accepts it.",
+        )
+
+
 def rename_params(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return the params under new names; a new name that is already set keeps its value."""
     result = {key: value for key, value in params.items() if key not in names}

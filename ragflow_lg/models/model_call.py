@@ -134,15 +134,16 @@ class AnswerSink(Protocol):
 class AnswerStream:
     """Streams an answer to the Message that is waiting for it. ``text`` is everything shown, including tags.
 
-    If ``cites`` is set, unknown citations are removed.
+    If ``cites`` is set, unknown citations are removed. If an earlier attempt has shown text, the answer is appended.
     """
 
     def __init__(self, ctx: RunContext, *, cites: bool = False) -> None:
         self._ctx = ctx
         self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if cites else None
-        self._pieces: list[str] = []
-        self._chars = 0
-        self._is_thinking = False
+        shown = ctx.shown
+        self._pieces = [shown]
+        self._chars = len(shown)
+        self._is_thinking = shown.rfind("<think>") > shown.rfind("</think>")
         self._model_thinks = False
 
     @property
@@ -253,17 +254,18 @@ def _charge(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatAn
     return answer
 
 
-async def read_structured(
-    ctx: RunContext, model: ChatModel, answer: str, schema: dict[str, Any]
-) -> dict[str, JsonValue]:
+async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema: dict[str, Any]) -> JsonValue:
     """Parse and validate a structured answer.
 
-    The problems are included in the next attempt's request. RAGFlow repeats the same request and accepts any answer.
+    The problems are included in the next attempt's request. RAGFlow accepts any answer, as does this function if
+    ``compatibility.unchecked_answers`` is set.
 
     Raises:
         ComponentError: if the answer does not match; ``ctx.feedback`` then describes the problems for the next
             attempt.
     """
+    if ctx.compatibility.unchecked_answers:
+        return await ctx.run_in_thread(read_answer, answer)
     value, problems = await ctx.run_in_thread(_read, answer, schema)
     if problems:
         ctx.refusals += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from msgspec import Struct
@@ -25,10 +25,15 @@ class Pause(Struct, frozen=True):
     node: str
     tips: str
     inputs: Mapping[str, Mapping[str, JsonValue]]
+    is_checked: bool = True
+    """Whether only valid answers are accepted."""
 
 
-def open_pauses(snapshot: Any) -> list[Pause]:
-    """Return the unanswered pauses in a LangGraph state snapshot, including pauses in inner graphs."""
+def open_pauses(snapshot: Any, unchecked: Collection[str] = ()) -> list[Pause]:
+    """Return the unanswered pauses in a LangGraph state snapshot, including pauses in inner graphs.
+
+    ``unchecked`` are the nodes whose forms accept every answer.
+    """
     pauses: list[Pause] = []
     answers = stored_answers(snapshot)
     for pending in snapshot.interrupts:
@@ -36,7 +41,8 @@ def open_pauses(snapshot: Any) -> list[Pause]:
             continue
         value: Any = pending.value
         form = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        pauses.append(Pause(pending.id, form.get("component_id", ""), form.get("tips", ""), form.get("inputs", {})))
+        node: str = form.get("component_id", "")
+        pauses.append(Pause(pending.id, node, form.get("tips", ""), form.get("inputs", {}), node not in unchecked))
     return pauses
 
 
@@ -46,11 +52,11 @@ def stored_answers(snapshot: Any) -> Mapping[str, Any]:
 
 
 def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool) -> dict[str, dict[str, Any]]:
-    """Return the validated answers in a request, by pause id.
+    """Return the answers in a request, by pause id.
 
     ``inputs`` maps field names to values. If ``is_strict``, it may also map pause ids to fields, and unknown fields are
     refused; otherwise they are ignored, as in RAGFlow. If there are no inputs, the query is the answer to the only
-    field.
+    field. Unchecked forms accept any values, and also none.
 
     Raises:
         AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
@@ -58,7 +64,7 @@ def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: b
     inputs: dict[str, Any] = dict(request.get("inputs") or {})
     if is_strict and inputs and all(map(_is_pause_id, inputs)):
         answers = _by_id(pauses, inputs)
-    elif inputs or is_strict:
+    elif inputs or is_strict or not any(pause.is_checked for pause in pauses):
         answers = _by_field(pauses, inputs)
     else:
         answers = _from_query(pauses, request.get("query"))
@@ -122,7 +128,7 @@ def _refuse_wrong(pauses: Sequence[Pause], answers: Mapping[str, Mapping[str, An
     """Refuse invalid values of all forms at once."""
     problems: dict[str, str] = {}
     nodes: list[str] = []
-    for pause in (pause for pause in pauses if pause.id in answers):
+    for pause in (pause for pause in pauses if pause.id in answers and pause.is_checked):
         for name, problem in form_problems(pause.inputs, answers[pause.id]).items():
             nodes.append(pause.node)
             problems[_key(pauses, pause, name)] = problem if len(pauses) == 1 else f"{pause.node}: {problem}"

@@ -347,7 +347,7 @@ class Run:
                 raise ConflictError("The session is not waiting: without a session store, turns are independent.")
             return new_turn
         snapshot = await self._canvas.graph.aget_state(self._config)
-        pauses = open_pauses(snapshot)
+        pauses = open_pauses(snapshot, self._canvas.plan.unchecked_forms)
         if self._intent != "start" or self._request.get("inputs"):
             await self._check_canvas(snapshot)
         if self._intent == "start" and not pauses:

@@ -112,7 +112,8 @@ class Runner:
         """Return a session's open pauses."""
         if self._checkpointer is None:
             return []
-        return open_pauses(await self._canvas.graph.aget_state(thread_config(self._canvas, session)))
+        snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session))
+        return open_pauses(snapshot, self._canvas.plan.unchecked_forms)
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
         """Create a session from another session or one of its checkpoints. See `ragflow_lg.runs.branching.fork`."""

@@ -43,9 +43,9 @@ def find_syntax_error(template: Template) -> str:
     if len(template.source) > MAX_SOURCE_CHARS:
         return f"it is longer than {MAX_SOURCE_CHARS:,} characters"
     try:
-        template_sandbox.check(_source(template))
+        template_sandbox.check(build_source(template))
     except (TemplateError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
-        names = {name: text for text, name in _name_references(template).items()}
+        names = {name: text for text, name in name_references(template).items()}
         problem = str(error.message if isinstance(error, TemplateError) else error.args[0] if error.args else "")
         problem = _POSITION.sub("", problem)  # positions refer to the generated source, not the author's
         return _NAME.sub(lambda m: names.get(m[0], m[0]), problem).rstrip(".") or "it is nested too deeply"
@@ -75,13 +75,13 @@ def _render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     from ragflow_lg.templates import render_budget as template_budget
     from ragflow_lg.templates import sandbox as template_sandbox
 
-    context = {name: values.get(text) for text, name in _name_references(template).items()}
+    context = {name: values.get(text) for text, name in name_references(template).items()}
     context |= {_variable_name(text): values.get(text) for text in values}
     template_budget.start_budget()
     pieces: list[str] = []
     size = 0
     try:
-        for piece in template_sandbox.compile_template(_source(template)).generate(context):
+        for piece in template_sandbox.compile_template(build_source(template)).generate(context):
             size += len(piece)
             if size > template_budget.MAX_OUTPUT_CHARS:
                 limit = template_budget.MAX_OUTPUT_CHARS
@@ -116,7 +116,7 @@ def _variable_name(text: str) -> str:
     return _NOT_NAME.sub("_", text)
 
 
-def _name_references(template: Template) -> dict[str, str]:
+def name_references(template: Template) -> dict[str, str]:
     """Return, for each reference, a variable name that does not occur in the template."""
     taken = set(_PREFIX.findall(template.source))
     prefix = next(prefix for number in itertools.count() if (prefix := f"ref{number}_") not in taken)
@@ -125,7 +125,7 @@ def _name_references(template: Template) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _source(template: Template) -> str:
+def build_source(template: Template) -> str:
     """Return the template with a variable for each reference.
 
     Raises:
@@ -133,7 +133,7 @@ def _source(template: Template) -> str:
     """
     from ragflow_lg.templates import sandbox as template_sandbox
 
-    names = _name_references(template)
+    names = name_references(template)
     if not names:
         return template.source
     source = "".join(names[s.text] if isinstance(s, Reference) else s for s in template.segments)

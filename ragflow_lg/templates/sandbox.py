@@ -52,6 +52,15 @@ def check(source: str) -> None:
     environment.compile(tree)
 
 
+def parse(source: str) -> nodes.Template:
+    """Return a template's syntax tree, in which the filter ``charged`` may enclose operands.
+
+    Raises:
+        TemplateError: if it has a syntax error.
+    """
+    return _environment().parse(source)
+
+
 @functools.lru_cache(maxsize=64)
 def compile_template(source: str) -> Template:
     """Compile a template. Rendering it can raise Jinja's errors and any error from the template's own code."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl_compiler.deployment import CanvasSource
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 
@@ -29,7 +30,12 @@ class CanvasFiles:
     """
 
     def __init__(
-        self, settings: Callable[[], Settings], path: Path | None = None, *, asks_servers: bool = True
+        self,
+        settings: Callable[[], Settings],
+        path: Path | None = None,
+        *,
+        asks_servers: bool = True,
+        compatibility: Compatibility | None = None,
     ) -> None:
         """Initialize.
 
@@ -37,10 +43,12 @@ class CanvasFiles:
             settings: Loads the settings when they are first needed.
             path: The canvas's path, if it has one.
             asks_servers: Whether the canvas will call only the MCP servers in the settings.
+            compatibility: Replaces the choice of RAGFlow's behaviours in the settings.
         """
         self._settings = cache(settings)
         self._path = None if path is None else path.absolute()
         self._asks_servers = asks_servers
+        self._compatibility = compatibility
         self._rules: dict[str, object] = {}
         self.has_loaded = False
         """Whether another canvas has been requested."""
@@ -65,6 +73,13 @@ class CanvasFiles:
             servers = {id_: section.allow for id_, section in self._settings().mcp.items()}
         self._rules["servers"] = servers
         return servers
+
+    @property
+    def compatibility(self) -> Compatibility:
+        """The behaviours of RAGFlow that apply unless a canvas chooses others."""
+        compatibility = self._settings().compat.compatibility if self._compatibility is None else self._compatibility
+        self._rules["compatibility"] = compatibility
+        return compatibility
 
     @property
     def rules(self) -> Mapping[str, object]:
@@ -114,9 +129,8 @@ class CanvasFiles:
     def _load(self, file: Path, label: str) -> CanvasSource:
         if not file.is_file():
             raise SettingsError(f"The canvas {label!r} cannot be read: no such file.")
-        return CanvasSource(
-            str(file), label, read_canvas(file), CanvasFiles(self._settings, file, asks_servers=self._asks_servers)
-        )
+        files = CanvasFiles(self._settings, file, asks_servers=self._asks_servers, compatibility=self._compatibility)
+        return CanvasSource(str(file), label, read_canvas(file), files)
 
 
 def canvas_files(folder: Path) -> list[Path]:

@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ragflow_lg.base.entry_points import load_entry_point
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.catalog import load_catalog
+from ragflow_lg.dsl.compatibility import Compatibility, read_choices
 from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, sketch_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Clock, Services
 
 GUARD_GROUP = "ragflow_lg.tool_guards"
+Compat: TypeAlias = Literal["ragflow"] | Mapping[str, bool]
+"""RAGFlow's behaviours: all of them, or a choice by name as in `ragflow_lg.dsl.compatibility`."""
+
 MAX_CACHED = 64
 """Maximum number of compiled canvases in the cache."""
 
@@ -44,14 +48,19 @@ def catalog() -> Registry:
 
 
 def load_canvas(
-    source: Path | str | bytes | Mapping[str, Any], settings: Settings | None = None, *, asks_servers: bool = True
+    source: Path | str | bytes | Mapping[str, Any],
+    settings: Settings | None = None,
+    *,
+    asks_servers: bool = True,
+    compat: Compat | None = None,
 ) -> CompiledCanvas:
     """Compile a canvas, given as a file path, as text or bytes, or as a JSON object.
 
     Text that begins with ``{`` is a document; any other text is a path. Compiled canvases are cached by content, except
     those that run others. Without ``settings``, the default settings are loaded as soon as the canvas needs a rule.
     ``asks_servers`` is false if the canvas will not call the MCP servers in the settings because it is replayed, only
-    inspected, or run with other services. In that case, its servers need not be in the settings.
+    inspected, or run with other services. In that case, its servers need not be in the settings. ``compat`` replaces
+    the section ``[compat]`` of the settings.
 
     Raises:
         CompileError: If the canvas has errors.
@@ -59,10 +68,20 @@ def load_canvas(
     """
     read = _default_settings if settings is None else lambda: settings
     content = _content(source)
-    if isinstance(content, Mapping):
-        return compile_canvas(content, catalog(), CanvasFiles(read, asks_servers=asks_servers))
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
-    return _compile(content, CanvasFiles(read, path, asks_servers=asks_servers))
+    files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat))
+    if isinstance(content, Mapping):
+        return compile_canvas(content, catalog(), files)
+    return _compile(content, files)
+
+
+def _compatibility(compat: Compat | None) -> Compatibility | None:
+    if compat is None:
+        return None
+    choices, problems = read_choices(compat)
+    if problems:
+        raise SettingsError(f"compat is wrong: {' '.join(problems)}")
+    return Compatibility().override(choices)
 
 
 def load_graph(
@@ -73,6 +92,7 @@ def load_graph(
     services: Services | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
+    compat: Compat | None = None,
 ) -> CanvasApplication:
     """Compile a canvas to a LangGraph graph that can be run, drawn, or used as a node in another graph.
 
@@ -83,7 +103,8 @@ def load_graph(
 
     ``model`` replaces every model in the canvas (``demo`` needs no key). Models and services are taken from
     ``settings``, or from the default settings, and stay open while anything is running. ``services`` replaces them and
-    is not closed. A surrounding graph uses its own ``checkpointer``.
+    is not closed. A surrounding graph uses its own ``checkpointer``. ``compat`` replaces the section ``[compat]`` of
+    the settings: ``"ragflow"``, or single behaviours such as ``{"jinja_text": True}``.
 
     Raises:
         CompileError: If the canvas has errors.
@@ -94,7 +115,7 @@ def load_graph(
     from ragflow_lg.dsl_compiler.lower import as_application
     from ragflow_lg.server.assembly.shared_services import SharedServices
 
-    canvas = load_canvas(source, settings, asks_servers=services is None)
+    canvas = load_canvas(source, settings, asks_servers=services is None, compat=compat)
 
     def open_by_model(model: str) -> AbstractAsyncContextManager[Services]:
         source_settings = _default_settings() if settings is None else settings
@@ -257,12 +278,14 @@ async def open_runner(
     record: Path | str = "",
     replay: Path | str = "",
     callbacks: Sequence[RunCallbacks] = (),
+    compat: Compat | None = None,
 ) -> AsyncGenerator[Runner]:
     """Open a runner for a canvas with the models and services from the settings.
 
     ``model`` replaces every model in the canvas (``demo`` needs no key). ``checkpoint`` is the session store's URL.
     ``record`` and ``replay`` are files to which answers from models and servers are recorded, or from which they are
-    replayed. ``callbacks`` are called for every run, in addition to those from the settings.
+    replayed. ``callbacks`` are called for every run, in addition to those from the settings. ``compat`` replaces the
+    section ``[compat]`` of the settings.
 
     Raises:
         CompileError: If the canvas has errors.
@@ -278,7 +301,7 @@ async def open_runner(
     from ragflow_lg.server.settings import load_settings
 
     settings = load_settings(None)
-    canvas = load_canvas(source, settings, asks_servers=not replay)
+    canvas = load_canvas(source, settings, asks_servers=not replay, compat=compat)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
     limit = settings.run.event_limit
     with open_recording(

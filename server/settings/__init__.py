@@ -46,10 +46,14 @@ The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, `
     [canvases]
     report = "canvases/report.json"
 
+    [compat]
+    jinja_text = true
+
     [server]
     port = 9380
 """
 
+from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
@@ -59,6 +63,7 @@ from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection,
 
 __all__ = [
     "AgentsSection",
+    "CompatSection",
     "DatasetSection",
     "EmbeddingSection",
     "HttpSection",

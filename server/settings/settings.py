@@ -20,6 +20,7 @@ from ragflow_lg.adapters.chat.chat_models import (
 from ragflow_lg.adapters.http.http_client import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
+from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.environment import PREFIX
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
@@ -60,6 +61,7 @@ class Settings(BaseSettings):
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
     """Canvases that others can run, by name. Paths in a file are relative to its folder."""
+    compat: CompatSection = CompatSection()
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.environment import FILE_VARIABLE, unknown_variables, variable_name
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
@@ -130,6 +131,7 @@ def _valid_names(place: tuple[int | str, ...]) -> list[str]:
         "http": HttpSection,
         "run": RunSection,
         "agents": AgentsSection,
+        "compat": CompatSection,
         "otel": OtelSection,
         "server": ServerSection,
     }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragflow_lg.base.errors import SettingsError
@@ -10,6 +10,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.function_tool import spec_of_function
 from ragflow_lg.component.registry import Registry
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl_compiler.deployment import CanvasSource
 from ragflow_lg.services.tool_policies import Allow, ToolPermits, ToolUse, Verdict
 
@@ -35,13 +36,14 @@ class Canvases:
     permits: ToolPermits = field(default_factory=ToolPermits)
     key: str = ""
     servers: Mapping[str, Sequence[str] | None] | None = None
+    compatibility: Compatibility = field(default_factory=Compatibility)
 
     def canvas_by_name(self, name: str) -> CanvasSource:
         if name not in self.documents:
             raise SettingsError(f"There is no canvas {name!r}.")
         document = self.documents[name]
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
-        return CanvasSource(name, name, content, Canvases(self.documents, self.permits, name, self.servers))
+        return CanvasSource(name, name, content, replace(self, key=name))
 
     def canvas_at_path(self, path: str) -> CanvasSource:
         return self.canvas_by_name(path)

@@ -55,6 +55,16 @@ class Case:
         )
         return live[: ended + 1]
 
+    @property
+    def option(self) -> str:
+        """The behaviour of RAGFlow that the case is about, or ``""``."""
+        return self.data.get("option", "")
+
+    def with_compatibility(self, choices: Any) -> "Case":
+        """Return the case with a canvas that chooses RAGFlow's behaviours, and with what it then expects."""
+        dsl = {**self.data["dsl"], "compat": choices}
+        return Case({**self.data, "dsl": dsl, "expect": self.data.get("expect_compat", self.data["expect"])})
+
     def alternative(self, turn: int) -> Mapping[str, Any] | None:
         """Return the better result that the case names for a faulty turn of RAGFlow, if any."""
         sane = self.data.get("sane")

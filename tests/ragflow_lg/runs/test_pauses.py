@@ -84,3 +84,14 @@ def test_a_snapshot_without_interrupts_has_no_pauses() -> None:
         values: dict[str, Any] = {}  # noqa: RUF012
 
     assert open_pauses(Snapshot()) == []
+
+
+def test_unchecked_forms_accept_any_values_and_none() -> None:
+    shoes = [Pause(SHOES, "Form:Shoes", "", {"size": SIZE}, is_checked=False)]
+    assert match({"size": "big"}, pauses=shoes) == {SHOES: {"size": "big"}}
+    assert match({}, is_strict=False, pauses=shoes, query="5") == {SHOES: {}}
+    with pytest.raises(AnswerError, match="No open form has a field 'colr'"):
+        match({"colr": "red"}, pauses=shoes)
+    with pytest.raises(AnswerError) as error:
+        match({"size": "big", "colour": "red"}, pauses=[OPEN[0], *shoes])
+    assert list(error.value.problems) == ["Form:Shirt@size"]

@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.library import check_file, load_canvas
-from ragflow_lg.server.settings import AgentsSection, McpSection, Settings
+from ragflow_lg.server.settings import AgentsSection, CompatSection, McpSection, Settings
 from tests.fakes.canvas import canvas, node
 
 HELLO = canvas({"m": node("Message", {"content": "hello"})})
@@ -146,3 +146,17 @@ def test_a_huge_file_is_not_read_completely(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(MAX_BYTES * 4)
     assert len(read_canvas(path)) == MAX_BYTES + 1
+
+
+def test_a_canvas_is_cached_by_the_behaviours_that_matter_to_it(tmp_path: Path) -> None:
+    message = node("Message", {"content": ['{% if {sys.conversation_turns} == "1" %}x{% endif %}']})
+    path = write(tmp_path / "a.json", canvas({"m": message}))
+    as_ragflow = Settings(compat=CompatSection(ragflow=True))
+    first = load_canvas(path, Settings())
+    assert load_canvas(path, Settings()) is first
+    assert not first.plan.compatibility.jinja_text
+    assert load_canvas(path, as_ragflow).plan.compatibility.jinja_text
+    assert load_canvas(path, compat="ragflow").plan.compatibility.jinja_text
+    assert not load_canvas(path, as_ragflow, compat={}).plan.compatibility.jinja_text
+    with pytest.raises(SettingsError, match="There is no behaviour 'jinja'"):
+        load_canvas(path, compat={"jinja": True})

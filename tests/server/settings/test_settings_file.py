@@ -4,7 +4,8 @@ import pytest
 
 from ragflow_lg.adapters.http.http_client import HttpSettings
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.settings import load_settings
+from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
+from ragflow_lg.server.settings import CompatSection, load_settings
 from tests.server.settings.files import FULL, write
 
 
@@ -133,4 +134,17 @@ def test_rules_for_tools_and_paths_relative_to_the_file(home: Path) -> None:
     assert settings.agents.cache_tools == {"Wikipedia": 60}
     file.write_text("[agents]\nallow_tool = []\n[canvases]\nreport = 3\n")
     with pytest.raises(SettingsError, match=r"(?s)Did you mean 'allow_tools'.*canvases.report"):
+        load_settings(file)
+
+
+def test_the_behaviours_of_ragflow(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home / "s.toml"
+    file.write_text("[compat]\nragflow = true\njinja_text = false\n")
+    assert "jinja_text" not in load_settings(file).compat.compatibility.names
+    assert "unchecked_forms" in load_settings(file).compat.compatibility.names
+    monkeypatch.setenv("RAGFLOW_LG_COMPAT__JINJA_TEXT", "true")
+    assert load_settings(file).compat.compatibility.names == BEHAVIOURS
+    assert CompatSection.model_fields.keys() == {ALL, *BEHAVIOURS}
+    file.write_text("[compat]\nragflw = true\n")
+    with pytest.raises(SettingsError, match="Did you mean 'ragflow'"):
         load_settings(file)

@@ -1,0 +1,146 @@
+"""Report where a canvas may run differently than in RAGFlow, and choose which of RAGFlow's behaviours apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import STREAMED_OUTPUT, PlanNode
+from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS, OPTIONS, Compatibility, read_choices
+from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.value_kinds import find_value_kind
+from ragflow_lg.templates.render import has_jinja
+
+MAX_NAMED = 5
+"""Maximum number of fields that a message names."""
+
+_CHECKED_FIELDS = frozenset({"options", "number", "integer", "boolean", "object"})
+"""Types of form fields whose values are checked."""
+
+
+class _Difference(NamedTuple):
+    """A finding about a node or one of its tools. ``pointer`` is that of the node's or tool's params."""
+
+    node: NodeId
+    pointer: str
+    finding: Finding
+
+
+def check_differences(draft: Draft, reporter: Reporter) -> Draft:
+    """Report the differences that matter to the canvas, except where RAGFlow's behaviour applies.
+
+    The deployment is asked only if its answer matters, because reading the settings takes longer than a check.
+    """
+    choices, problems = read_choices(draft.document.get("compat"))
+    for problem in problems:
+        hint = f'"{ALL}" stands for all behaviours; the single ones are {", ".join(BEHAVIOURS)}.'
+        reporter.report("compat-invalid", "error", extend_pointer(draft.base, ["compat"]), problem, hint=hint)
+    unread = frozenset(_find_unread_models(draft))
+    differences = list(_find_differences(draft, unread))
+    is_affected = bool(differences) or any(map(_is_affected, draft.nodes.values()))
+    base = draft.deployment.compatibility if is_affected and ALL not in choices else Compatibility()
+    compatibility = base.override(choices)
+    for difference in differences:
+        if not getattr(compatibility, OPTIONS[difference.finding.code]):
+            _report(draft, difference, reporter)
+    if compatibility.skip_unread_models and unread:
+        nodes = {id_: replace(n, is_skipped=True) if id_ in unread else n for id_, n in draft.nodes.items()}
+        draft = replace(draft, nodes=nodes)
+    return replace(draft, compatibility=compatibility)
+
+
+def _is_affected(node: PlanNode) -> bool:
+    """Return whether some behaviour may change what a node does, even if nothing is reported."""
+    spec, params = node.spec, node.params
+    if spec.kind == "message":
+        return any(has_jinja(alternative.template) for alternative in spec.shows(params))
+    return spec.kind == "interrupt" or (spec.kind == "model" and not spec.streams(params))
+
+
+def _report(draft: Draft, difference: _Difference, reporter: Reporter) -> None:
+    code, severity, path, message, hint = difference.finding
+    option, row = OPTIONS[code], code.removeprefix("differs-")
+    reporter.report(
+        code,
+        severity,
+        extend_pointer(difference.pointer, path),
+        message,
+        hint=hint or f"docs/fidelity.md explains it under {row!r}; compat.{option} = true brings RAGFlow's way back.",
+        component=draft.components[difference.node],
+    )
+
+
+def _find_differences(draft: Draft, unread: frozenset[NodeId]) -> Iterator[_Difference]:
+    for node in draft.nodes.values():
+        pointer = draft.components[node.id].params_pointer
+        for part in node.with_tools():
+            part_pointer = pointer if part is node else extend_pointer(part.pointer, ["params"])
+            for finding in part.spec.differences(part.params):
+                yield _Difference(node.id, part_pointer, finding)
+        findings = _find_jinja_values(draft, node) if node.spec.kind == "message" else _find_checked_fields(node)
+        for finding in findings:
+            yield _Difference(node.id, pointer, finding)
+        if node.id in unread:
+            message = "No node reads this model's answer: it is called here, but never in RAGFlow."
+            yield _Difference(node.id, pointer, Finding("differs-unread-model", "warning", (), message))
+    if retried := [node for node in draft.nodes.values() if node.streams_to and node.extra_attempts]:
+        finding = Finding("differs-retry-after-text", "info", ("max_retries",), _describe_retries(retried))
+        yield _Difference(retried[0].id, draft.components[retried[0].id].params_pointer, finding)
+
+
+def _find_jinja_values(draft: Draft, message: PlanNode) -> Iterator[Finding]:
+    """Report values in Jinja templates that may not be text and are used like text."""
+    for alternative in message.spec.shows(message.params):
+        if alternative.is_live or not has_jinja(alternative.template):
+            continue
+        from ragflow_lg.templates.text_uses import find_text_uses  # imports Jinja
+
+        paths = dict(message.references)
+        for use in find_text_uses(alternative.template):
+            kind = find_value_kind(draft, use.reference)
+            if kind == "other" or (kind == "unknown" and not use.is_test):
+                is_known = "is not text and" if kind == "other" else "may not be text and"
+                text = (
+                    f"{{{use.reference}}} {is_known} {use.description}; in RAGFlow, all values in a template are text."
+                )
+                yield Finding("differs-jinja-values", "warning", paths.get(use.reference, ("content",)), text)
+
+
+def _find_checked_fields(node: PlanNode) -> Iterator[Finding]:
+    """Report a form whose values are checked, once for all its fields."""
+    fields = [f for f in form_fields(node.params.inputs) if f.type.lower() in _CHECKED_FIELDS]
+    if node.spec.kind == "interrupt" and fields:
+        names = ", ".join(field.display_name for field in fields[:MAX_NAMED])
+        text = f"The values of {names} are checked before the turn continues; RAGFlow accepts any values."
+        yield Finding("differs-fillup-checked", "info", ("inputs",), text)
+
+
+def _find_unread_models(draft: Draft) -> Iterator[NodeId]:
+    """Yield the models that RAGFlow would stream into a Message, and whose answers nobody reads."""
+    read = {r.node for r in _references(draft) if r.kind == "output" and r.key == STREAMED_OUTPUT}
+    for node in draft.nodes.values():
+        has_message = any(draft.nodes[target].spec.kind == "message" for target in node.downstream)
+        streams = node.spec.kind == "model" and node.spec.streams(node.params) and not node.on_error.jumps
+        if streams and has_message and node.id not in read:
+            yield node.id
+
+
+def _references(draft: Draft) -> Iterator[Reference]:
+    for node in draft.nodes.values():
+        for part in node.with_tools():
+            yield from (reference for reference, _ in part.references)
+        if node.spec.region is not None:
+            yield from node.spec.region.collects(node.params).values()
+
+
+def _describe_retries(nodes: Sequence[PlanNode]) -> str:
+    others = len(nodes) - 1
+    models = f"This model and {others} other{'s' * (others > 1)} are" if others else "This model is"
+    return f"{models} called again after a failure; RAGFlow then appends the new answer to the text already shown."

@@ -1,0 +1,90 @@
+"""The behaviours in which a canvas can follow RAGFlow exactly, where ragflow-lg differs by default.
+
+The settings (``[compat]``) choose them for a deployment, the canvas (``"compat"``) for itself. ``docs/fidelity.md`` has
+a row for each of them, and the compiler reports canvases whose results may depend on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from msgspec import Struct, structs
+
+ALL = "ragflow"
+"""The name that stands for all behaviours."""
+
+
+class Compatibility(Struct, frozen=True):
+    """Which of RAGFlow's behaviours apply."""
+
+    jinja_text: bool = False
+    """Values in the Jinja templates of Messages are text."""
+    unchecked_answers: bool = False
+    """A structured answer is whatever JSON the model's answer contains."""
+    unchecked_forms: bool = False
+    """A waiting form accepts every answer; missing fields are null."""
+    repeat_shown_text: bool = False
+    """A model that fails after showing text is called again, and its new answer is appended."""
+    skip_unconditional_loops: bool = False
+    """A Loop without conditions ends before its first round, unless its conditions are joined by ``or``."""
+    skip_unread_models: bool = False
+    """A model whose answer no other node reads is not called, if a Message follows it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the behaviours that apply."""
+        return tuple(name for name in BEHAVIOURS if getattr(self, name))
+
+    def override(self, choices: Mapping[str, bool]) -> Compatibility:
+        """Return these behaviours with other choices. A single name takes precedence over ``ragflow``.
+
+        >>> Compatibility().override({"jinja_text": False, "ragflow": True}).jinja_text
+        False
+        """
+        every = dict.fromkeys(BEHAVIOURS, choices[ALL]) if ALL in choices else {}
+        single = {name: value for name, value in choices.items() if name != ALL}
+        return structs.replace(self, **{**every, **single})
+
+
+BEHAVIOURS = Compatibility.__struct_fields__
+"""The names of all behaviours."""
+
+RAGFLOW = Compatibility(**dict.fromkeys(BEHAVIOURS, True))
+"""All behaviours of RAGFlow."""
+
+OPTIONS: Mapping[str, str] = {
+    "differs-jinja-values": "jinja_text",
+    "differs-structured-checks": "unchecked_answers",
+    "differs-fillup-checked": "unchecked_forms",
+    "differs-retry-after-text": "repeat_shown_text",
+    "differs-loop-no-condition": "skip_unconditional_loops",
+    "differs-unread-model": "skip_unread_models",
+}
+"""The behaviour that each diagnostic is about. After ``differs-``, a code names the row of ``docs/fidelity.md``."""
+
+
+def read_choices(declared: Any) -> tuple[dict[str, bool], list[str]]:
+    """Read a canvas's ``compat``: ``"ragflow"``, or a map from names to true or false. Return its choices and problems.
+
+    >>> read_choices("ragflow")
+    ({'ragflow': True}, [])
+    >>> read_choices({"jinja_text": True, "unknown": True})
+    ({'jinja_text': True}, ["There is no behaviour 'unknown'."])
+    """
+    if declared is None:
+        return {}, []
+    if declared == ALL:
+        return {ALL: True}, []
+    if not isinstance(declared, Mapping):
+        return {}, [f'compat should be "{ALL}" or an object, not {declared!r:.80}.']
+    choices: dict[str, bool] = {}
+    problems: list[str] = []
+    for name, value in cast("Mapping[str, Any]", declared).items():
+        if name not in (ALL, *BEHAVIOURS):
+            problems.append(f"There is no behaviour {name!r:.80}.")
+        elif not isinstance(value, bool):
+            problems.append(f"{name} should be true or false, not {value!r:.80}.")
+        else:
+            choices[name] = value
+    return choices, problems

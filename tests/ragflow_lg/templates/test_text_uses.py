@@ -1,0 +1,39 @@
+import pytest
+
+from ragflow_lg.dsl.variable_references import parse_template
+from ragflow_lg.templates.text_uses import find_text_uses
+
+
+@pytest.mark.parametrize(
+    ("template", "description"),
+    [
+        ('{% if {env.n} == "5" %}x{% endif %}', "is compared with text"),
+        ('{% if "5" != {env.n} %}x{% endif %}', "is compared with text"),
+        ('{% if "app" in {env.n} %}x{% endif %}', "is compared with text"),
+        ('{% if {env.n} in ["a", "b"] %}x{% endif %}', "is compared with text"),
+        ('{{ "n=" + {env.n} }}', "is added to text"),
+        ('{{ {env.n}.split(",") }}', "has its method split() called"),
+        ("{{ {env.n} | length }}", "has its length measured"),
+        ("{% if {env.n} %}x{% endif %}", "is tested"),
+        ("{{ 1 if not {env.n} else 2 }}", "is tested"),
+        ('{{ {env.n} or "none" }}', "is tested"),
+    ],
+)
+def test_a_use_as_text_is_found(template: str, description: str) -> None:
+    found = {(use.reference.text, use.description): use.is_test for use in find_text_uses(parse_template(template))}
+    assert found["env.n", description] is (description == "is tested")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for row in {env.n} %}{{ row.name }}{% endfor %}",
+        "{% if {env.n} > 4 %}x{% endif %}",
+        '{{ "n=" ~ {env.n} }}',
+        '{% if x == "5" %}{env.n}{% endif %}',
+        '{% if {env.n} == "5" %}x',
+        "{env.n}",
+    ],
+)
+def test_other_uses_and_invalid_templates_are_ignored(template: str) -> None:
+    assert find_text_uses(parse_template(template)) == []
