@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 
 LEASE_TAKEN = "another runner has this session"
@@ -22,6 +23,33 @@ PART_MISSING = "a part of this session is gone"
 """Message of the error raised for reading a checkpoint of which the store has lost a part."""
 NO_LEASE = -1
 """Token of a writer without a lease, which may write only to threads that are not leased."""
+
+
+_CONTINUE = "Continue the session: it resumes at the last stored step."
+_ERRORS: dict[str, tuple[type[CheckpointError], str]] = {
+    LEASE_TAKEN: (SessionBusyError, "Another runner holds this session."),
+    LEASE_MISSING: (
+        SessionBusyError,
+        "This run no longer holds its session: its lease has expired, or the session store has lost it. " + _CONTINUE,
+    ),
+    CHECKPOINT_MISSING: (
+        CheckpointError,
+        "The session store has lost the latest steps of this session, or another process has deleted it. " + _CONTINUE,
+    ),
+    PART_MISSING: (
+        CheckpointError,
+        "The session store has lost a part of this session, so it cannot be read. Delete the session, and check the"
+        " store's memory limit and eviction policy: ragflow-lg doctor.",
+    ),
+}
+
+
+def describe_violation(error: Exception) -> CheckpointError | None:
+    """Return the error for the user if a store's error contains one of the messages above."""
+    for message, (kind, text) in _ERRORS.items():
+        if message in str(error):
+            return kind(text)
+    return None
 
 
 class Precondition(Struct, frozen=True):

@@ -6,6 +6,7 @@ passes them only text, so that data stays data on every backend, and stores larg
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -21,23 +22,21 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.channel_values import to_object, to_plain
 from ragflow_lg.checkpoints.codec import Codec, find_digests
 from ragflow_lg.checkpoints.failures import store_failure
 from ragflow_lg.checkpoints.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
-    LEASE_MISSING,
-    LEASE_TAKEN,
     NO_LEASE,
-    PART_MISSING,
     Blobs,
     OpenTransaction,
     Precondition,
+    describe_violation,
 )
 from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSaver, checkpoint_key, key_config
-from ragflow_lg.checkpoints.saver_internals import advance_ids_past
+from ragflow_lg.checkpoints.saver_internals import INTERRUPT_CHANNEL, advance_ids_past
 from ragflow_lg.services.sessions import LEASE_TOKEN
 
 _PLAIN_METADATA = ("source", "step", "parents", "run_id")
@@ -48,18 +47,7 @@ _MAX_CURRENT = 4096
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
 """Exceptions that an inner saver raises if its stored data was modified by something else."""
 
-_LEASE_MISSING = (
-    "This run no longer holds its session: its lease has expired, or the session store has lost it. Continue the"
-    " session: it resumes at the last stored step."
-)
-_CHECKPOINT_MISSING = (
-    "The session store has lost the latest steps of this session, or another process has deleted it. Continue the"
-    " session: it resumes at the last stored step."
-)
-_PART_MISSING = (
-    "The session store has lost a part of this session, so it cannot be read. Delete the session, and check the"
-    " store's memory limit and eviction policy: ragflow-lg doctor."
-)
+logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -162,6 +150,8 @@ class CanvasSaver(PruningSaver):
     ) -> None:
         """Store a task's writes.
 
+        If the store has lost the checkpoint, only a pause fails: all other writes are part of the next checkpoint.
+
         Raises:
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
@@ -179,7 +169,13 @@ class CanvasSaver(PruningSaver):
 
         key = checkpoint_key(config)
         is_known = self._current.get(key[:2]) == key.checkpoint
-        await self._write(config, pack, put, key if is_known else None)
+        try:
+            await self._write(config, pack, put, key if is_known else None)
+        except CheckpointError as error:
+            is_pause = any(channel == INTERRUPT_CHANNEL for channel, _ in writes)
+            if is_pause or CHECKPOINT_MISSING not in str(error.__cause__):
+                raise
+            logger.warning("The session store has lost the latest steps of a run. Its next step is stored completely.")
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the given checkpoint, or the newest one, with its pending writes.
@@ -427,16 +423,7 @@ class CanvasSaver(PruningSaver):
         return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 
     def _failure(self, participle: str, error: Exception) -> CheckpointError:
-        text = str(error)
-        if LEASE_TAKEN in text:
-            return SessionBusyError("Another runner holds this session.")
-        if LEASE_MISSING in text:
-            return SessionBusyError(_LEASE_MISSING)
-        if CHECKPOINT_MISSING in text:
-            return CheckpointError(_CHECKPOINT_MISSING)
-        if PART_MISSING in text:
-            return CheckpointError(_PART_MISSING)
-        return store_failure(f"The session cannot be {participle}", error)
+        return describe_violation(error) or store_failure(f"The session cannot be {participle}", error)
 
 
 def _damage_error(error: Exception) -> CheckpointError:

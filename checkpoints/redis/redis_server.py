@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -65,11 +65,11 @@ def missing_modules(url: str) -> list[str]:
 
 
 @contextmanager
-def redis_server(keep: Path | None = None, port: int = 0) -> Generator[str]:
+def redis_server(keep: Path | None = None, port: int = 0, options: Sequence[str] = ()) -> Generator[str]:
     """Yield a server's URL. If the server was started here, it stops at the end of the block.
 
     With ``keep``, a new server is always started. It persists everything in that folder and reads it when it is
-    started again. ``port`` sets its port.
+    started again. ``port`` sets its port, and ``options`` are passed to it.
 
     Raises:
         CheckpointError: if no suitable server is available. The message lists all attempts.
@@ -86,7 +86,7 @@ def redis_server(keep: Path | None = None, port: int = 0) -> Generator[str]:
     for candidate in _candidates():
         with tempfile.TemporaryDirectory(prefix="ragflow-lg-redis-") as folder:
             try:
-                process, url, problem = _start(candidate, Path(folder), keep, port)
+                process, url, problem = _start(candidate, Path(folder), keep, port, options)
             except OSError as error:
                 attempts.append(f"{candidate.command[0]}: {error}")
                 continue
@@ -176,7 +176,7 @@ def _has_libraries() -> bool:
 
 
 def _start(
-    candidate: _Candidate, folder: Path, keep: Path | None, port: int
+    candidate: _Candidate, folder: Path, keep: Path | None, port: int, options: Sequence[str]
 ) -> tuple[subprocess.Popen[bytes], str, str]:
     """Start a server. Return its process, its URL and a description of the problem (``""`` if it works)."""
     with socket.socket() as probe:
@@ -185,7 +185,7 @@ def _start(
         port = probe.getsockname()[1]
     log = folder / "log"
     persistence = ["--appendonly", "yes", "--appendfsync", "always"] if keep else ["--appendonly", "no"]
-    command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *persistence]
+    command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *persistence, *options]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--dir", str(keep or folder)],

@@ -330,6 +330,8 @@ class Run:
             self._set_end(end)
             return list(projection.feed(end))
         if self.status == "running" and projection.waiting:
+            if self._has_saver and not open_pauses(await self._canvas.graph.aget_state(self._config)):
+                raise CheckpointError("The session store has lost this pause. Continue the session to be asked again.")
             return [self._wait_for_user(projection)]
         return []
 

@@ -18,6 +18,7 @@
 - ``query_strings``: a parser and matcher for Elasticsearch's ``query_string``.
 - ``recorded_tokenizer``: a tokenizer with recorded results of RAGFlow's.
 - ``recordings``: record and replay a turn.
+- ``redis_process``: a Redis server that can be killed and started again with the data that it has stored.
 - ``regions``: Loops, Iterations and forms, and playing a turn.
 - ``run``: run one component through the real node wrapper.
 - ``scripted_run``: a run that yields scripted events.

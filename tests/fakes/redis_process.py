@@ -1,0 +1,89 @@
+"""A Redis server that can be killed and started again with the data that it has stored."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from ragflow_lg.checkpoints.redis import redis_server as servers
+
+RDB = ("--appendonly", "no")
+"""Options of a server that stores its data when it is told to ``SAVE``."""
+AOF = ("--appendonly", "yes", "--appendfsync", "everysec")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RedisProcess:
+    """The server. It keeps its port and its folder when it is started again."""
+
+    def __init__(self, folder: Path, stack: ExitStack, *options: str) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self._stack = stack
+        self._options = options
+        folder.mkdir(exist_ok=True)
+        self.start()
+
+    def start(self) -> None:
+        self._stack.enter_context(servers.redis_server(self.folder, self.port, self._options))
+
+    def request(self, *command: Any) -> Any:
+        """Execute a command."""
+        client: Any = redis.Redis(port=self.port)
+        with client:
+            return client.execute_command(*command)
+
+    def kill(self) -> None:
+        """Kill the server and wait until it has ended."""
+        pid = int(self.request("INFO", "server")["process_id"])
+        os.kill(pid, signal.SIGKILL)
+        while True:  # its parent collects it only at the end of the test
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+            time.sleep(0.005)
+
+    def log_sizes(self) -> dict[Path, int]:
+        """Return the sizes of the files of the append-only log."""
+        return {path: path.stat().st_size for path in self.folder.glob("appendonlydir/*.incr.aof")}
+
+
+@contextmanager
+def redis_process(folder: Path, *options: str) -> Generator[RedisProcess]:
+    """Start a server that ends with the block."""
+    with ExitStack() as stack:
+        yield RedisProcess(folder, stack, *options)
+
+
+@contextmanager
+def sentinel_of(master: RedisProcess, folder: Path) -> Generator[str]:
+    """Run a Sentinel that watches a server as ``sessions``. Yield the URL of the service."""
+    candidates: Any = servers._candidates()  # pyright: ignore[reportPrivateUsage] - the same program as the server
+    candidate: Any = next(iter(candidates))
+    program: str = candidate.command[0]
+    port, file = free_port(), folder / "sentinel.conf"
+    lines = [f"port {port}", "bind 127.0.0.1", f"dir {folder}"]
+    lines += [f"sentinel monitor sessions 127.0.0.1 {master.port} 1"]
+    lines += ["sentinel down-after-milliseconds sessions 300", "sentinel failover-timeout sessions 3000"]
+    file.write_text("\n".join(lines) + "\n")
+    environment: dict[str, str] = {**os.environ, **candidate.environment}
+    process = subprocess.Popen(
+        [program, str(file), "--sentinel"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield f"redis+sentinel://127.0.0.1:{port}/sessions"
+    finally:
+        process.kill()
+        process.wait()
