@@ -3,6 +3,7 @@
 Imports every room below it except the catalog, which is an argument. Only `lower` and `langgraph_app` import LangGraph.
 """
 
-from ragflow_lg.dsl_compiler.compiler import check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler.compiler import add_positions, check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
 
-__all__ = ["check_canvas", "compile_canvas", "sketch_canvas"]
+__all__ = ["add_positions", "check_canvas", "compile_canvas", "extend_pointer", "sketch_canvas"]

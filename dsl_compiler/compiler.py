@@ -94,7 +94,7 @@ def _examine(
     draft = _parse(value, catalog, reporter)
     if draft is not None:
         draft = run_passes(replace(draft, deployment=deployment, nesting=nesting), reporter)
-    return draft, _add_positions(reporter.diagnostics, text)
+    return draft, add_positions(reporter.diagnostics, text)
 
 
 def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
@@ -153,7 +153,7 @@ def _build_plan(draft: Draft) -> Plan:
     )
 
 
-def _add_positions(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
+def add_positions(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
     """Add lines and columns, and sort the diagnostics by them."""
     if not text or any(d.code == "json-invalid" and not d.pointer for d in diagnostics):
         return diagnostics

@@ -23,7 +23,7 @@ def suggest_file(path: Path) -> str:
     except OSError:
         return ""
     by_lower_case = {name.lower(): name for name in names}
-    near = get_close_matches(missing.name.lower(), by_lower_case, n=1, cutoff=0.7)
+    near = get_close_matches(missing.name.lower(), by_lower_case, n=1, cutoff=0.8)
     if not near:
         return ""
     folder = missing.with_name(by_lower_case[near[0]])

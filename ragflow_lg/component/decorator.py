@@ -32,6 +32,7 @@ from ragflow_lg.component.spec import (
     Kind,
     MessageAlternative,
     RegionRules,
+    Requirement,
     Route,
     ServerTool,
     ToolEntry,
@@ -68,6 +69,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     tools: Callable[[P], Sequence[ToolEntry]]
     allowed_tools: Callable[[P], Sequence[str] | None]
     server_tools: Callable[[P], Iterable[ServerTool]]
+    requires: Callable[[P], Iterable[Requirement]]
     plays: Callable[[P], CanvasName] | None
     asks: Callable[[RunContext, P], Form | None]
     is_ready: bool

@@ -203,6 +203,16 @@ class ServerTool(NamedTuple):
     """The location of the server's id."""
 
 
+class Requirement(NamedTuple):
+    """Something in the settings that a component needs: a chat model, dataset or rerank model, or a service's key."""
+
+    kind: Literal["model", "dataset", "reranker", "key"]
+    name: str
+    """The id of the model or dataset, as in the canvas, or the name of the service. ``""`` is the default model."""
+    path: tuple[str | int, ...] = ()
+    """Its location in the component's params, for diagnostics."""
+
+
 class ToolResult(Struct, frozen=True):
     """The result of a tool: ``value`` for the model that called it, ``outputs`` for the canvas, ``chunks`` to cite.
 
@@ -308,6 +318,8 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """The names and patterns of tools that its own model may call; None for all."""
     server_tools: Callable[[P], Iterable[ServerTool]] = _empty
     """The server tools for its own model."""
+    requires: Callable[[P], Iterable[Requirement]] = _empty
+    """What it needs from the settings."""
     plays: Callable[[P], CanvasName] | None = None
     """The canvas that it runs, if any."""
     asks: Callable[[C, P], Form | None] = _none

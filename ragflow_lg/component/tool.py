@@ -32,6 +32,7 @@ from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
     ComponentSpec,
+    Requirement,
     ToolResult,
     ToolRules,
 )
@@ -88,6 +89,11 @@ def find_api_key(ctx: RunContext, canvas_key: str | None, service: str) -> str:
             "of the variable that contains the key, or api_key in the canvas."
         )
     return key
+
+
+def required_key(canvas_key: str | None, service: str) -> Sequence[Requirement]:
+    """Return a service's key as a requirement, unless the canvas sets it."""
+    return () if (canvas_key or "").strip() else (Requirement("key", service),)
 
 
 def tool(

@@ -265,6 +265,7 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     rewrite=_rewrite,
     tools=_tools,
     server_tools=_server_tools,
+    requires=lambda params: params.requirements,
     allowed_tools=_allowed_tools,
     tool=ToolRules("", Arguments, _as_tool),
     description="Ask a chat model that can call tools.",

@@ -120,6 +120,7 @@ def _routes(params: Params) -> Iterable[Route]:
     routes=_routes,
     rewrite=_rewrite,
     retries=True,
+    requires=lambda params: params.requirements,
     description="Let a chat model choose a category and continue with its successors.",
     source="agent/component/categorize.py",
 )

@@ -61,6 +61,7 @@ def _streams(params: Params) -> bool:
     lint=lint_schema,
     differences=schema_differences,
     rewrite=_rewrite,
+    requires=lambda params: params.requirements,
     description="Ask a chat model.",
     source="agent/component/llm.py",
 )

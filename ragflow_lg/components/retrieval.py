@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.component.spec import ComponentParams, OneOrMany, TemplateOrValue, ToolResult
+from ragflow_lg.component.spec import ComponentParams, OneOrMany, Requirement, TemplateOrValue, ToolResult
 from ragflow_lg.component.tool import tool
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
@@ -214,6 +214,19 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("params-unsupported", "warning", ("meta_data_filter", "method"), message)
 
 
+def _requires(params: Params) -> Iterable[Requirement]:
+    if params.source != "dataset":
+        return
+    key = "dataset_ids" if any(entry != "" for entry in params.dataset_ids) else "kb_ids"
+    for index, entry in enumerate(getattr(params, key)):
+        if isinstance(entry, str) and entry:
+            yield Requirement("dataset", entry, (key, index))
+    if params.rerank_id:
+        yield Requirement("reranker", params.rerank_id, ("rerank_id",))
+    if params.cross_languages or params.meta_data_filter.method in ("auto", "semi_auto"):
+        yield Requirement("model", "")
+
+
 @tool(
     "Retrieval",
     function="search_my_dateset",
@@ -222,6 +235,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     blank=_nothing,
     read_name=_function_name,
     lint=_lint,
+    requires=_requires,
     timeout_s=12.0,
     description="Search the datasets of this deployment. Returns numbered passages with title and content.",
     source="agent/tools/retrieval.py",

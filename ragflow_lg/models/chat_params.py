@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.component.spec import ComponentParams, OptionalReference
+from ragflow_lg.component.spec import ComponentParams, OptionalReference, Requirement
 from ragflow_lg.dsl.variable_references import Template, parse_template
 from ragflow_lg.models.structured_answer import find_schema, find_schema_problem
 
@@ -55,6 +55,11 @@ class ChatParams(ComponentParams):
     maxTokensEnabled: Any = None
     thinking: str | None = ""
     """``enabled`` or ``disabled``, if the endpoint supports it. If it is blank or ``default``, the model decides."""
+
+    @property
+    def requirements(self) -> Sequence[Requirement]:
+        """The model, as a requirement of the component."""
+        return (Requirement("model", self.llm_id or "", ("llm_id",)),)
 
     @property
     def sampling(self) -> dict[str, float | int]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.component.service_client import Service, read_label, read_text
 from ragflow_lg.component.spec import ArgumentOrValue, ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, required_key, tool
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.references import build_chunks
 
@@ -59,6 +59,7 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search the web with Google by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/google.py",
+    requires=lambda params: required_key(params.api_key, "serpapi"),
 )
 async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult
-from ragflow_lg.component.tool import find_api_key, tool
+from ragflow_lg.component.tool import find_api_key, required_key, tool
 from ragflow_lg.services.http import HttpRequest
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def _json(params: Params) -> tuple[str, ...]:
     timeout_s=600.0,
     description="Read web pages by their URLs. Returns the text of each page.",
     source="agent/tools/tavily.py",
+    requires=lambda params: required_key(params.api_key, "tavily"),
 )
 async def tavily_extract(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Read all pages in one request. Pages that cannot be read are missing from the result."""

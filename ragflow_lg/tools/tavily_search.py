@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult
-from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, required_key, tool
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.references import build_chunks
 
@@ -54,6 +54,7 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search the web by keywords. Returns the title, URL and content of each result.",
     source="agent/tools/tavily.py",
+    requires=lambda params: required_key(params.api_key, "tavily"),
     unused=frozenset(["include_image_descriptions", "include_images", "include_raw_content"]),
 )
 async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.tool_policies import ToolPermits
 
+_CANVAS_KEYS = (b'"components"', b'"graph"', b'"dsl"')
+
 NO_CANVAS = "langgraph.json"
 """A JSON file that is not a canvas: `ragflow-lg studio` writes it next to canvases for LangGraph's tools."""
 
@@ -136,6 +138,13 @@ class CanvasFiles:
 def canvas_files(folder: Path) -> list[Path]:
     """Return the JSON files in a folder that may be canvases."""
     return sorted(path for path in folder.glob("*.json") if path.name != NO_CANVAS)
+
+
+def find_canvases(folder: Path) -> list[Path]:
+    """Return the canvases in a folder and below. Hidden folders and JSON files that are not canvases are left out."""
+    files = [file for file in folder.rglob("*.json") if file.name != NO_CANVAS and file.is_file()]
+    visible = [f for f in files if not any(part.startswith(".") for part in f.relative_to(folder).parts)]
+    return sorted(file for file in visible if any(key in read_canvas(file) for key in _CANVAS_KEYS))
 
 
 def read_canvas(path: Path) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -13,8 +13,9 @@ from ragflow_lg.base.entry_points import load_entry_point
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
-from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler import add_positions, check_canvas, compile_canvas, sketch_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
+from ragflow_lg.server.assembly.canvas_needs import check_needs
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
@@ -140,13 +141,16 @@ def _is_document(source: Path | str) -> bool:
 def check_file(
     path: Path, settings: Callable[[], Settings] | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
-    """Check a file. Return the plan if it can run, all diagnostics, and the text that they refer to.
+    """Check a file and what it needs. Return the plan if it can run, all diagnostics, and the text they refer to.
 
     ``settings`` is loaded as soon as the canvas needs a rule.
     """
-    content = read_canvas(path)
-    plan, diagnostics = check_canvas(content, catalog(), CanvasFiles(settings or _default_settings, path))
-    return plan, diagnostics, content.decode("utf-8", "replace")
+    content, load = read_canvas(path), cache(settings or _default_settings)
+    plan, diagnostics = check_canvas(content, catalog(), CanvasFiles(load, path))
+    text = content.decode("utf-8", "replace")
+    if plan is not None and (missing := check_needs(plan, load)):
+        diagnostics = add_positions((*diagnostics, *missing), text)
+    return plan, diagnostics, text
 
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:

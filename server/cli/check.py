@@ -12,7 +12,7 @@ from ragflow_lg.server.cli.options import SettingsFile
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Canvas files.", metavar="FILE…")],
+    files: Annotated[list[Path], typer.Argument(help="Canvas files, or folders of canvas files.", metavar="FILE|DIR…")],
     output: Annotated[
         ReportFormat, typer.Option("--output", "-o", help="text for reading; json or sarif for other programs.")
     ] = ReportFormat.TEXT,
@@ -20,8 +20,13 @@ def check(
 ) -> None:
     """Report all problems in canvases, with their line and column.
 
+    Warnings name the models, datasets and keys that the settings lack.
+
     Exit code 0: all canvases can run. 1: at least one has errors. 2: a file cannot be read.
 
-    Example: ragflow-lg check my_canvas.json --output sarif > findings.sarif
+    Examples:
+    ragflow-lg check canvases
+
+    ragflow-lg check my_canvas.json --output sarif > findings.sarif
     """
     raise typer.Exit(check_files(files, output, settings))

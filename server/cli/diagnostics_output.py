@@ -13,7 +13,7 @@ from urllib.parse import quote
 from ragflow_lg.base.diagnostics import CODES, Diagnostic
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler.source import split_lines
-from ragflow_lg.server.assembly.canvas_files import NO_CANVAS
+from ragflow_lg.server.assembly.canvas_files import NO_CANVAS, find_canvases
 from ragflow_lg.server.assembly.library import check_file
 from ragflow_lg.server.cli.terminal import count_of, print_note, printable
 
@@ -89,7 +89,7 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
 
         return load_settings(settings)
 
-    for path in files:
+    for path in _expand(files):
         if path.name == NO_CANVAS and len(files) > 1:  # the files were probably named by a pattern
             print_note(f"{path} is skipped: it is the configuration of LangGraph, not a canvas.")
             continue
@@ -111,6 +111,17 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
             sys.stdout.write(_as_text(path, diagnostics, text))
     has_errors = any(d.severity == "error" for _, diagnostics, _ in reports for d in diagnostics)
     return 2 if is_unreadable else int(has_errors)
+
+
+def _expand(paths: Iterable[Path]) -> Iterable[Path]:
+    """Yield the files, and the canvases in the folders."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+        elif canvases := find_canvases(path):
+            yield from canvases
+        else:
+            print_note(f"There is no canvas in {path}.")
 
 
 def _as_json(reports: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:

@@ -26,6 +26,32 @@ def probe_packages(registry: Registry) -> list[CheckResult]:
     return [CheckResult(False, f"{broken.name} cannot be loaded", str(broken.error)) for broken in registry.broken]
 
 
+def probe_models(settings: Settings) -> list[CheckResult]:
+    """Check the default model, and report sections whose environment variable with the key is not set."""
+    from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+
+    chat = settings.chat_settings()
+    try:
+        ConfiguredModels(chat).model("")
+        results = [CheckResult(True, f"the default model is {chat.default_model}")]
+    except RagflowLgError as error:
+        results = [CheckResult(False, f"the default model {chat.default_model} cannot be used", str(error))]
+    sections = {
+        "providers": settings.providers,
+        "embeddings": settings.embeddings,
+        "rerankers": settings.rerankers,
+        "tools": settings.tools,
+        "": {"knowledge": settings.knowledge},
+    }
+    for kind, named in sections.items():
+        for name, section in named.items():
+            if section.api_key_env and section.key() is None:
+                what = f"[{kind}.{name}]" if kind else f"[{name}]"
+                advice = f"Set the environment variable {section.api_key_env} to the key, or correct api_key_env."
+                results.append(CheckResult(False, f"{what} has no key", advice))
+    return results
+
+
 async def probe_tools(settings: Settings) -> list[CheckResult]:
     """List every server's tools; findings about failures say what to check."""
     if not settings.mcp:
@@ -55,10 +81,11 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
 
 
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
-    """Check the session store, MCP servers and packages.
+    """Check the session store, models, MCP servers and packages.
 
-    Checks the store's connection, modules, version, permissions, expiry and clock, with advice for every problem. Also
-    lists the tools of the configured MCP servers, and reports installed packages whose components cannot be loaded.
+    Checks the store's connection, modules, version, permissions, expiry and clock, and the default model and the keys
+    in the settings, with advice for every problem. Also lists the tools of the configured MCP servers, and reports
+    installed packages whose components cannot be loaded.
 
     Exit code 0: everything is fine. 1: something needs fixing.
 
@@ -68,14 +95,14 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
 
     from ragflow_lg.checkpoints.backends import probe_store
     from ragflow_lg.server.assembly.library import catalog
-    from ragflow_lg.server.cli.doctor import probe_packages, probe_tools
+    from ragflow_lg.server.cli.doctor import probe_models, probe_packages, probe_tools
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)
     url = checkpoint or config.checkpoints
 
     async def examine() -> list[CheckResult]:
-        tools = [*probe_packages(catalog()), *await probe_tools(config)]
+        tools = [*probe_models(config), *probe_packages(catalog()), *await probe_tools(config)]
         return [*await probe_store(url, ttl_s=config.checkpoint_ttl_s), *tools]
 
     findings = asyncio.run(examine())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
@@ -54,14 +54,24 @@ class ConfiguredRerankers:
         Raises:
             SettingsError: if the settings do not contain the id.
         """
-        for id_ in (rerank_id, rerank_id.partition("#")[0], rerank_id.rpartition("@")[0]):
-            if id_ in self._settings:
-                return EndpointReranker(id_, self._settings[id_], self._http)
-        known = f" Known models: {', '.join(map(repr, self._settings))}." if self._settings else ""
-        raise SettingsError(
-            f'There is no rerank model {rerank_id!r} in the settings: add [rerankers."{rerank_id}"] with base_url, '
-            f"model and api_key_env, or remove rerank_id from the Retrieval node.{known}"
-        )
+        id_ = find_reranker(rerank_id, self._settings)
+        return EndpointReranker(id_, self._settings[id_], self._http)
+
+
+def find_reranker(rerank_id: str, known: Collection[str]) -> str:
+    """Return the id in the settings for the id in a canvas, to which RAGFlow appends the provider.
+
+    Raises:
+        SettingsError: if the settings do not contain it.
+    """
+    for id_ in (rerank_id, rerank_id.partition("#")[0], rerank_id.rpartition("@")[0]):
+        if id_ in known:
+            return id_
+    names = f" Known models: {', '.join(map(repr, known))}." if known else ""
+    raise SettingsError(
+        f'There is no rerank model {rerank_id!r} in the settings: add [rerankers."{rerank_id}"] with base_url, '
+        f"model and api_key_env, or remove rerank_id from the Retrieval node.{names}"
+    )
 
 
 class EndpointReranker:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.cli.command import SUPPORT, invoke
+from tests.server.cli.command import SUPPORT, call, invoke, write_canvas
 
 UNKNOWN = """{
   "components": {
@@ -68,7 +68,7 @@ def test_sarif_has_a_location_for_each_result(unknown: Path) -> None:
 
 
 def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, unknown: Path) -> None:
-    result = invoke("check", tmp_path / "none.json", tmp_path, unknown)
+    result = invoke("check", tmp_path / "none.json", "nowhere", unknown)
     assert result.exit_code == 2
     assert result.stderr.count("cannot be read") == 2
     assert "component-unknown" in result.stdout
@@ -108,3 +108,27 @@ def test_the_excerpt_is_the_line_of_the_problem(tmp_path: Path) -> None:
     lines = invoke("check", path).stdout.splitlines()
     caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
     assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
+
+
+def test_the_canvases_in_a_folder_are_checked(tmp_path: Path) -> None:
+    files = {"b.json": UNKNOWN, "in/a.json": UNKNOWN, "package.json": "{}", ".git/c.json": UNKNOWN}
+    for name, text in {**files, "langgraph.json": '{"graphs": {}}', "notes.txt": UNKNOWN}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "empty").mkdir()
+    result = invoke("check", tmp_path, tmp_path / "empty", "--output", "json")
+    assert [Path(entry["file"]) for entry in json.loads(result.stdout)] == [tmp_path / "b.json", tmp_path / "in/a.json"]
+    assert (result.exit_code, result.stderr) == (1, f"There is no canvas in {tmp_path / 'empty'}.\n")
+
+
+def test_what_the_settings_lack_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    canvas = write_canvas(
+        tmp_path / "c.json",
+        ("begin", "Begin", {}, ["LLM:A"]),
+        ("LLM:A", "LLM", {"llm_id": "qwen-max@Tongyi-Qianwen", "prompts": [{"role": "user", "content": "x"}]}, []),
+    )
+    assert "warning model-unavailable" in invoke("check", canvas).stdout
+    assert call("check", canvas).stdout == invoke("check", canvas).stdout
+    (tmp_path / "s.toml").write_text('[providers.Tongyi-Qianwen]\napi_key = "k"\n')
+    assert "(0 errors, 0 warnings)" in invoke("check", canvas, "--settings", "s.toml").stdout

@@ -1,12 +1,13 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import ragflow_lg
 from ragflow_lg.server.cli.command_line import COMMANDS
-from tests.server.cli.command import ROOT, SUPPORT, invoke
+from tests.server.cli.command import ROOT, invoke, write_canvas
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -18,11 +19,19 @@ def test_the_help_of_each_command_has_an_example(name: str) -> None:
         assert f"ragflow-lg {name}" in examples
 
 
-def test_check_and_help_stay_light() -> None:
-    heavy = ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")
+@pytest.mark.parametrize(
+    ("component", "heavy"),
+    [
+        ("StringTransform", ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")),
+        ("LLM", ("langgraph", "langchain_core", "openai")),  # its provider is looked up in the settings
+    ],
+)
+def test_check_and_help_stay_light(tmp_path: Path, component: str, heavy: tuple[str, ...]) -> None:
+    params = {"prompts": [{"role": "user", "content": "x"}], "method": "merge", "script": "x"}
+    canvas = write_canvas(tmp_path / "c.json", ("begin", "Begin", {}, ["a"]), ("a", component, params, []))
     code = (
         "import sys\nfrom ragflow_lg.server.cli.command_line import command_line\n"
-        f"command_line(['check'])(['check', {str(SUPPORT)!r}], standalone_mode=False)\n"
+        f"command_line(['check'])(['check', {str(canvas)!r}], standalone_mode=False)\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(

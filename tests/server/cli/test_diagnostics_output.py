@@ -8,7 +8,7 @@ import pytest
 
 from ragflow_lg.base.diagnostics import CODES, Diagnostic
 from ragflow_lg.server.cli.diagnostics_output import check_quickly, to_sarif
-from tests.server.cli.command import ROOT, SUPPORT, invoke
+from tests.server.cli.command import ROOT, SUPPORT, invoke, write_canvas
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,13 @@ def test_other_arguments_need_the_full_command_line(words: list[str]) -> None:
 
 
 def test_the_quick_check_loads_no_parser(tmp_path: Path) -> None:
+    canvas = write_canvas(tmp_path / "c.json", ("begin", "Begin", {}, []))
     program = (
         "import sys\nfrom ragflow_lg.server.cli.entry import main\nsys.argv = ['ragflow-lg', 'check', sys.argv[1]]\n"
         "try:\n    main()\nexcept SystemExit:\n    print([name for name in ('typer', 'click') if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(SUPPORT)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", program, str(canvas)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
 

@@ -1,12 +1,15 @@
 import sys
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.registry import BrokenSpec, Registry
 from ragflow_lg.server.cli.doctor import probe_packages, probe_tools
 from ragflow_lg.server.settings import Settings
 from tests.fakes.mcp_servers import REAL, TINY
-from tests.server.cli.command import Cli
+from tests.server.cli.command import Cli, invoke
 
 
 def test_a_store_that_works_is_ok(cli: Cli) -> None:
@@ -47,3 +50,16 @@ def test_components_that_cannot_be_loaded_are_reported() -> None:
     broken = BrokenSpec("Bad", SettingsError("It is ill."))
     (finding,) = probe_packages(Registry({"installed": lambda: [broken]}))
     assert (finding.is_well, finding.what, finding.advice) == (False, "Bad cannot be loaded", "It is ill.")
+
+
+def test_models_and_keys_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = tmp_path / "s.toml"
+    settings.write_text("[tools.tavily]\napi_key_env = 'NO_SUCH_KEY_OF_TEST'\n")
+    result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
+    assert result.exit_code == 1
+    assert "ok    the default model is demo\n" in result.stdout
+    assert "FAIL  [tools.tavily] has no key\n      → Set the environment variable NO_SUCH_KEY_OF_TEST" in result.stdout
+    settings.write_text("default_model = 'x@Nowhere'\n")
+    result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
+    assert "FAIL  the default model x@Nowhere cannot be used\n" in result.stdout
