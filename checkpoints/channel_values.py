@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from langgraph.types import Interrupt, Send
 
 from ragflow_lg.checkpoints.saver_internals import ERROR_CHANNEL, INTERRUPT_CHANNEL, TASKS_CHANNEL
+
+LONG_LISTS: Mapping[str, Collection[str]] = {"history": ("",), "messages": ("",), "globals": ("sys.history",)}
+"""The lists that grow with a conversation, by channel; ``""`` stands for the channel's whole value."""
 
 
 def to_plain(channel: str, value: Any) -> Any:

@@ -4,6 +4,9 @@ Each value is one JSON text. Parts of a kilobyte or more are *blobs*: they are s
 text, and replaced by a mark in the surrounding text. The marks are bytes that never occur in JSON text, so no data
 looks like a mark. Large maps and lists are split further into groups of entries, counted from the start, so that after
 an append nearly all blobs are shared with the previous version.
+
+Lists that grow with the conversation have a form that can be extended without reading or writing the rest of it; see
+`ragflow_lg.checkpoints.stored_lists`.
 """
 
 from __future__ import annotations
@@ -11,14 +14,24 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
 import orjson
 
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ComponentError
+from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
+from ragflow_lg.checkpoints.stored_lists import (
+    LIST_MARK,
+    FindBlobs,
+    UnreadBlockError,
+    block_mark,
+    find_lists,
+    list_mark,
+    read_list,
+)
 
 BLOB_BYTES = 1024
 """Parts of a value that are at least this large become blobs."""
@@ -47,13 +60,11 @@ _OPTIONS = (
     | orjson.OPT_NON_STR_KEYS
 )
 
-FindBlobs = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
-"""Returns the existing blobs, by hash."""
-
 
 def find_digests(text: bytes) -> list[str]:
     """Return the hashes of the blobs that a text refers to."""
-    return [mark.decode() for mark in _MARK.findall(text)]
+    lists = [mark.decode() for mark, _, _ in LIST_MARK.findall(text)]
+    return lists + [mark.decode() for mark in _MARK.findall(text)]
 
 
 def _digest(text: bytes) -> str:
@@ -72,14 +83,17 @@ class Codec:
         self._known: OrderedDict[str, dict[str, int]] = OrderedDict()
         self._count = 0
 
-    def encode(self, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
+    def encode(self, value: Any, thread: str, blobs: dict[str, bytes], long: Collection[str] = ()) -> str:
         """Return the text of a value, and add the blobs that the thread does not have yet to ``blobs``, by hash.
+
+        ``long`` contains the names of a map's entries that are stored as long lists; ``""`` stands for the whole value.
 
         Raises:
             CheckpointError: if the value cannot be stored, or is too large to be read again.
+            UnreadBlockError: if it contains a list whose blocks must be read first.
         """
         encoder = _Encoding(self, thread, blobs)
-        text = encoder.text(value)
+        text = encoder.long_text(value, long)
         if encoder.size(text) > MAX_EXPANDED_BYTES:
             raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
         return text.replace(_NULL, _NULL_MARK).decode()
@@ -93,6 +107,14 @@ class Codec:
         self._count += len(known)
         while self._count > REMEMBERED_BLOBS:
             self._count -= len(self._known.popitem(last=False)[1])
+
+    def remember_stored(self, thread: str, digests: Iterable[str]) -> None:
+        """Remember that the thread has these blobs, which have not been read."""
+        known = self._known.setdefault(thread, {})
+        self._count -= len(known)
+        for digest in digests:
+            known.setdefault(digest, 0)
+        self._count += len(known)
 
     def forget(self, thread: str) -> None:
         """Forget a thread's blobs."""
@@ -117,21 +139,43 @@ class Codec:
         while len(self._parts) > REMEMBERED_PARTS or self._part_bytes > REMEMBERED_PART_BYTES:
             self._part_bytes -= self._parts.popitem(last=False)[1][2]
 
-    async def decode(self, text: str, find: FindBlobs) -> Any:
+    async def decode(self, text: str, find: FindBlobs, thread: str = "", unread: Collection[str] = ()) -> Any:
         """Return the value that a text encodes.
+
+        The long lists named in ``unread`` become `LongList`, whose blocks of ``thread`` are not read; all others become
+        plain lists.
 
         Raises:
             CheckpointError: if the text is damaged, or a blob is missing.
         """
-        expanded = await self._expand(text.encode().replace(_NULL_MARK, _NULL), find)
-        try:
-            return orjson.loads(expanded)
-        except ValueError as error:
-            raise CheckpointError(f"A stored value cannot be read: {error}.") from None
+        stored = text.encode().replace(_NULL_MARK, _NULL)
+        if unread and b"\x03" in (stored := await self.expand(stored, find, has_lists=False)):
+            marks = find_lists(stored, unread)
+            lists = {name: await read_list(mark, thread, find, self.expand) for name, mark in marks.items()}
+            if "" in lists:
+                return lists[""]
+            rest = stored
+            for mark in sorted(marks.values(), key=lambda mark: mark.start(), reverse=True):
+                rest = rest[: mark.start()] + b"null" + rest[mark.end() :]
+            value = _parse(await self.expand(rest, find))
+            if isinstance(value, dict) and all(name in value and value[name] is None for name in lists):
+                return {**cast("dict[str, Any]", value), **lists}
+        return _parse(await self.expand(stored, find))
 
-    async def _expand(self, text: bytes, find: FindBlobs) -> bytes:
+    async def expand(self, text: bytes, find: FindBlobs, *, has_lists: bool = True) -> bytes:
+        """Return a text with its marks replaced by what they stand for; without ``has_lists``, list marks are kept.
+
+        Raises:
+            CheckpointError: if a blob is missing, or the text is too large or too deep.
+        """
         known: dict[str, bytes] = {}
+
+        def fill(mark: re.Match[bytes]) -> bytes:
+            return known[mark[1].decode()]
+
         for _ in range(MAX_NESTING):
+            if has_lists:
+                text = LIST_MARK.sub(_mark_head, text)
             wanted = {mark.decode() for mark in _MARK.findall(text)}
             if not wanted:
                 return text
@@ -143,7 +187,7 @@ class Codec:
                     raise CheckpointError(f"A stored value is incomplete: part {digest} is missing.")
                 if _digest(known[digest]) != digest:
                     raise CheckpointError(f"A stored value is damaged: part {digest} has been changed.")
-            text = _MARK.sub(lambda mark: known[mark[1].decode()], text)
+            text = _MARK.sub(fill, text)
             if len(text) > MAX_EXPANDED_BYTES:
                 raise CheckpointError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
         raise CheckpointError("A stored value is nested too deeply.")
@@ -158,6 +202,21 @@ class _Encoding:
         self._blobs = blobs
         self._own: dict[str, int] = {}
 
+    def long_text(self, value: Any, names: Collection[str]) -> bytes:
+        """Encode a value; the lists with these names are stored as long lists."""
+        if "" in names and _is_long(value):
+            return self._long_list(value)
+        if names and type(value) is dict:
+            entries = cast("dict[Any, Any]", value)
+            pairs = [
+                self._dump(str(key))
+                + b":"
+                + (self._long_list(part) if key in names and _is_long(part) else self._part(part, 1))
+                for key, part in entries.items()
+            ]
+            return b"{" + self._join_groups(pairs) + b"}"
+        return self.text(value)
+
     def text(self, value: Any, depth: int = 0) -> bytes:
         """Encode maps and lists part by part, and all other values at once."""
         if type(value) is dict:
@@ -170,7 +229,11 @@ class _Encoding:
 
     def size(self, text: bytes) -> int:
         """Return the length of a text with all marks expanded."""
-        return len(text) + sum(self._size_of(mark.decode()) - _MARK_BYTES for mark in _MARK.findall(text))
+        return (
+            len(text)
+            + _unread_bytes(text)
+            + sum(self._size_of(mark.decode()) - _MARK_BYTES for mark in _MARK.findall(text))
+        )
 
     def _size_of(self, digest: str) -> int:
         size = self._known.get(digest)
@@ -193,6 +256,37 @@ class _Encoding:
             self._codec.remember_mark(value, text, size)
         return text
 
+    def _long_list(self, value: LongList | list[Any]) -> bytes:
+        """Store the blocks and the head of a list that are not stored yet, and return the list's mark."""
+        mark = self._codec.find_mark(value)
+        if mark is not None and (match := LIST_MARK.match(mark)) and self._has(match[1].decode()):
+            return mark
+        entries = value if isinstance(value, LongList) else LongList([], []).extended(value)
+        count, size = entries.measured
+        try:
+            new = entries.last(len(entries) - count)
+            marks = [block_mark(self._block(block)) for block in entries.blocks]
+        except LookupError:
+            raise UnreadBlockError(entries) from None
+        size += sum(self.size(self._part(entry, 1)) + 1 for entry in new)
+        digest = self._blob(b",".join([*marks, *(self._part(entry, 1) for entry in entries.tail)]))[1:-1].decode()
+        mark = list_mark(digest, len(entries), size)
+        self._codec.remember_mark(value, mark, len(mark))
+        return mark
+
+    def _block(self, block: Block) -> str:
+        """Store a block that is not stored yet, and return its hash."""
+        if block.digest and self._has(block.digest):
+            return block.digest
+        if block.content is None:
+            raise LookupError(block.digest)
+        if block.level > 1:
+            parts = [block_mark(self._block(part)) for part in cast("list[Block]", block.content)]
+        else:
+            parts = [self._part(entry, 1) for entry in block.content]
+        block.digest = self._blob(b",".join(parts))[1:-1].decode()
+        return block.digest
+
     def _join_groups(self, entries: list[bytes]) -> bytes:
         """Join the entries of a list or map; full groups, and groups of groups, become blobs."""
         parts = entries
@@ -214,6 +308,8 @@ class _Encoding:
 
     def _dump(self, value: Any) -> bytes:
         def encode_frozen(part: Any) -> Any:
+            if type(part) is LongList:
+                return orjson.Fragment(self._long_list(part))
             if not isinstance(part, FrozenList):
                 raise TypeError
             if not part.digest or not self._has(part.digest):
@@ -223,12 +319,33 @@ class _Encoding:
 
         try:
             return orjson.dumps(value, default=encode_frozen, option=_OPTIONS)
-        except (TypeError, ValueError, RecursionError):
-            pass
+        except (TypeError, ValueError, RecursionError) as error:
+            if isinstance(error.__cause__, UnreadBlockError):
+                raise error.__cause__ from None
         try:
             return orjson.dumps(to_json(value))  # other values are converted as in component outputs
         except ComponentError as error:
             raise CheckpointError(f"A value cannot be stored: {error}") from None
+
+
+def _mark_head(mark: re.Match[bytes]) -> bytes:
+    return b"[" + block_mark(mark[1].decode()) + b"]"
+
+
+def _is_long(value: object) -> bool:
+    return type(value) is LongList or (type(value) is list and len(cast("list[Any]", value)) >= BLOCK)
+
+
+def _unread_bytes(text: bytes) -> int:
+    """Return by how much the text's long lists are longer than their marks."""
+    return sum(int(mark[3]) - len(mark[0]) for mark in LIST_MARK.finditer(text)) if b"\x03" in text else 0
+
+
+def _parse(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError as error:
+        raise CheckpointError(f"A stored value cannot be read: {error}.") from None
 
 
 def _expanded_sizes(blobs: Mapping[str, bytes], known: Mapping[str, int]) -> dict[str, int]:
@@ -241,7 +358,8 @@ def _expanded_sizes(blobs: Mapping[str, bytes], known: Mapping[str, int]) -> dic
         text = blobs.get(digest)
         if text is None or depth > MAX_NESTING:
             return 0
-        inner = sum(size(mark.decode(), depth + 1) - _MARK_BYTES for mark in _MARK.findall(text))
+        inner = _unread_bytes(text)
+        inner += sum(size(mark.decode(), depth + 1) - _MARK_BYTES for mark in _MARK.findall(text))
         blob_sizes[digest] = len(text) + inner
         return blob_sizes[digest]
 

@@ -23,7 +23,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.channel_values import to_object, to_plain
+from ragflow_lg.base.long_list import LongList
+from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
 from ragflow_lg.checkpoints.codec import Codec, find_digests
 from ragflow_lg.checkpoints.failures import store_failure
 from ragflow_lg.checkpoints.preconditions import (
@@ -37,12 +38,14 @@ from ragflow_lg.checkpoints.preconditions import (
 )
 from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSaver, checkpoint_key, key_config
 from ragflow_lg.checkpoints.saver_internals import INTERRUPT_CHANNEL, advance_ids_past
-from ragflow_lg.services.sessions import LEASE_TOKEN
+from ragflow_lg.checkpoints.stored_lists import FindBlobs, UnreadBlockError, block_digests, read_blocks
+from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES, RecentEntries
 
 _PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""
 _TRIES = 3
 _MAX_CURRENT = 4096
+_EVERYTHING: RecentEntries = {}
 
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
 """Exceptions that an inner saver raises if its stored data was modified by something else."""
@@ -186,7 +189,7 @@ class CanvasSaver(PruningSaver):
         packed = await self._get_packed(config)
         if packed is None:
             return None
-        unpacked = await self._unpack(packed)
+        unpacked = await self._unpack(packed, config["configurable"].get(RECENT_ENTRIES) or {})  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `_thread`
         advance_ids_past(unpacked.checkpoint["id"])
         self._remember_checkpoint(unpacked.config)
         return unpacked
@@ -227,7 +230,7 @@ class CanvasSaver(PruningSaver):
             packed = await self._get_packed(key_config(key))
             if packed is None or not _has_metadata(packed, plain):
                 continue
-            unpacked = await self._unpack(packed)
+            unpacked = await self._unpack(packed, wanted.get(RECENT_ENTRIES) or {})
             if not _has_metadata(unpacked, conditions):
                 continue
             yield unpacked
@@ -354,7 +357,7 @@ class CanvasSaver(PruningSaver):
         token = config["configurable"].get(LEASE_TOKEN, NO_LEASE)  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `_thread`
         for _ in range(_TRIES):
             blobs = _Blobs()
-            packed = pack(blobs)
+            packed = await self._pack(pack, blobs)
             try:
                 async with self._transaction(Precondition(thread, token, blobs.known(), checkpoint)):
                     if blobs.new:
@@ -368,6 +371,14 @@ class CanvasSaver(PruningSaver):
             self._codec.remember_blobs(thread, blobs.new)
             return result
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
+
+    async def _pack(self, pack: Callable[[_Blobs], _T], blobs: _Blobs) -> _T:
+        """Encode a value, and read the blocks of long lists that the thread does not have."""
+        while True:
+            try:
+                return pack(blobs)
+            except UnreadBlockError as error:  # a list of another thread, or of a thread that has been deleted
+                await self._read_blocks(error.entries, len(error.entries))
 
     async def _find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Read blobs, and remember that they exist so that they are not written again."""
@@ -393,26 +404,42 @@ class CanvasSaver(PruningSaver):
     # Values
 
     def _encode(self, channel: str, value: Any, thread: str, blobs: _Blobs) -> str:
-        return blobs.add_text(self._codec.encode(to_plain(channel, value), thread, blobs.new))
+        long = LONG_LISTS.get(channel, ())
+        return blobs.add_text(self._codec.encode(to_plain(channel, value), thread, blobs.new, long))
 
-    async def _decode(self, channel: str, text: Any, thread: str) -> Any:
+    async def _decode(self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING) -> Any:
         if not isinstance(text, str):
             return text
+        unread = {name for name in LONG_LISTS.get(channel, ()) if (name or channel) in recent}
+        value = await self._codec.decode(text, self._finder(thread), thread, unread)
+        for name in unread:
+            entries = value if not name else value.get(name)
+            if isinstance(entries, LongList):
+                await self._read_blocks(entries, recent[name or channel])
+        return to_object(channel, value)
 
+    async def _read_blocks(self, entries: LongList, count: int) -> None:
+        """Read the last ``count`` entries of a list, and remember that its blocks are stored."""
+        await read_blocks(entries, count, self._finder(entries.thread), self._codec.expand)
+        self._codec.remember_stored(entries.thread, block_digests(entries.blocks))
+
+    def _finder(self, thread: str) -> FindBlobs:
         async def find(digests: Sequence[str]) -> Mapping[str, bytes]:
             return await self._find(thread, digests)
 
-        return to_object(channel, await self._codec.decode(text, find))
+        return find
 
-    async def _unpack(self, packed: CheckpointTuple) -> CheckpointTuple:
+    async def _unpack(self, packed: CheckpointTuple, recent: RecentEntries) -> CheckpointTuple:
         thread = _thread(packed.config)
         try:
             texts = packed.checkpoint["channel_values"]
-            values = {channel: await self._decode(channel, text, thread) for channel, text in texts.items()}
+            values = {channel: await self._decode(channel, text, thread, recent) for channel, text in texts.items()}
             metadata: dict[str, Any] = dict(packed.metadata or {})
             more = await self._decode("", metadata.pop("more", None), thread)
+            # Only updates of maps contain the whole of a list.
+            in_maps = {name: 0 for name in recent if name not in LONG_LISTS}
             writes = [
-                (task, channel, await self._decode(channel, text, thread))
+                (task, channel, await self._decode(channel, text, thread, in_maps))
                 for task, channel, text in packed.pending_writes or ()
             ]
             checkpoint: Any = {**packed.checkpoint, "channel_values": values}

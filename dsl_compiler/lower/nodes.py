@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import RunError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.long_list import extend_list
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import Plan, PlanNode
@@ -228,7 +229,11 @@ class EntryNode(Node):
         request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
         opened, event = await open_turn(self._program.plan, state, turn, request)
         await turn.emit(event, runtime.stream_writer)
-        view = {**opened, "outputs": {}, "history": [*state.get("history", []), *opened["history"]]}
+        view: dict[str, Any] = {
+            **opened,
+            "outputs": {},
+            "history": extend_list(state.get("history"), opened["history"]),
+        }
         update, goto = await visit(
             self._program, view, turn, superstep_of(config), request=request, write=runtime.stream_writer
         )

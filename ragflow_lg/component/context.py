@@ -315,7 +315,7 @@ class RunContext:
         return turn.redacted_view
 
     @property
-    def history(self) -> list[list[Any]]:
+    def history(self) -> Sequence[list[Any]]:
         """The session's ``[role, payload]`` pairs, ending with this turn's user entry."""
         return self._state.get("history", [])
 

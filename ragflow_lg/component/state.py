@@ -19,6 +19,7 @@ from typing import Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
+from ragflow_lg.base.long_list import GrowingList, LongList, extend_list
 from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, read_path
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.references import merge_references
@@ -100,17 +101,22 @@ def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue])
     return {**(current or {}), **update}
 
 
-def append(current: list[JsonValue] | None, update: Any) -> list[JsonValue]:
+def append(current: GrowingList | None, update: Any) -> GrowingList:
     """Append new entries or replace the entire list; see `replace_list`."""
     whole = read_replacement(update)
-    return [*(current or []), *update] if whole is None else whole
+    return extend_list(current, update) if whole is None else whole
 
 
-def merge_messages(current: list[Any] | None, update: Any) -> list[Any]:
-    """Append new messages; a message with an existing id replaces the old one at the same position."""
+def merge_messages(current: GrowingList | None, update: Any) -> GrowingList:
+    """Append new messages; a message with an existing id replaces the old one at the same position.
+
+    A list that has not been read completely belongs to a run whose messages all have new ids.
+    """
     whole = read_replacement(update)
     if whole is not None:
         return whole
+    if isinstance(current, LongList):
+        return current.extended(update)
     merged = list(current or [])
     positions = {message.get("id"): at for at, message in enumerate(merged)}
     for message in update:

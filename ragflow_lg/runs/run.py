@@ -25,6 +25,7 @@ from ragflow_lg.base.langgraph_internals import ENTRY_CHANNEL_PREFIX, NAMESPACE_
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
+from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
 from ragflow_lg.component.state import TurnRecord, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
@@ -34,7 +35,17 @@ from ragflow_lg.runs.pauses import match_answers, open_pauses, stored_answers
 from ragflow_lg.runs.run_observer import CallbackSet, RunObserver
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
-from ragflow_lg.services.sessions import Lease, RunRecord, RunStatus, SessionStore, Steps, Trace, with_lease_token
+from ragflow_lg.services.sessions import (
+    Lease,
+    RecentEntries,
+    RunRecord,
+    RunStatus,
+    SessionStore,
+    Steps,
+    Trace,
+    with_lease_token,
+    with_recent_entries,
+)
 from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
 
@@ -90,7 +101,7 @@ class Run:
         self._services = services
         self._intent: Intent = intent
         self._request = request
-        self._config = thread_config(canvas, session)
+        self._config = with_recent_entries(thread_config(canvas, session), _needed_entries(canvas.plan, request))
         self._has_saver = has_saver
         self._store = store
         self._running = running
@@ -449,6 +460,18 @@ class Run:
                 self._answer.append(frame.content)
         elif isinstance(frame, WorkflowFinished):
             frame.elapsed_time = self._services.clock.monotonic() - began
+
+
+def _needed_entries(plan: Plan, request: TurnRequest) -> RecentEntries:
+    """Return which part of the conversation a turn reads."""
+    needed: dict[str, int] = {}
+    if plan.history_window is not None:
+        needed["history"] = plan.history_window
+    if not plan.reads_history_variable:
+        needed[HISTORY_VARIABLE] = 0
+    if not request.get("message_id"):  # it may replace a message
+        needed["messages"] = 0
+    return needed
 
 
 def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:

@@ -16,7 +16,7 @@ from ragflow_lg.runs.pauses import Pause, open_pauses
 from ragflow_lg.runs.run import Intent, Run, thread_config
 from ragflow_lg.runs.run_observer import CallbackSet
 from ragflow_lg.runs.stored_steps import CheckpointInfo, list_checkpoints
-from ragflow_lg.services.sessions import SessionStore, Trace
+from ragflow_lg.services.sessions import NO_ENTRIES, SessionStore, Trace, with_recent_entries
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -112,7 +112,8 @@ class Runner:
         """Return a session's open pauses."""
         if self._checkpointer is None:
             return []
-        snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session))
+        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
+        snapshot = await self._canvas.graph.aget_state(config)
         return open_pauses(snapshot, self._canvas.plan.unchecked_forms)
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:

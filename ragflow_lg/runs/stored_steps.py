@@ -14,8 +14,10 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, START, TASK_SEPARATOR
+from ragflow_lg.base.long_list import LongList
 from ragflow_lg.component.node_names import find_node, suggest_nodes
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.services.sessions import NO_ENTRIES, with_recent_entries
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -119,7 +121,8 @@ class StoredSteps:
     async def snapshot(self, namespace: str, checkpoint: str) -> Any:
         """Return LangGraph's snapshot of a checkpoint as a record of its step, or None if it is gone."""
         # `aget_state` omits tasks that have finished.
-        listed = self._canvas.graph.aget_state_history(self.config(namespace, checkpoint), limit=1)
+        config = with_recent_entries(self.config(namespace, checkpoint), NO_ENTRIES)
+        listed = self._canvas.graph.aget_state_history(config, limit=1)
         async with aclosing(cast("Any", listed)):
             async for snapshot in listed:
                 return snapshot
@@ -134,8 +137,6 @@ class StoredSteps:
 
     async def info(self, namespace: str, checkpoint: str) -> CheckpointInfo | None:
         """Describe a stored step. Return None if it is gone."""
-        import orjson
-
         snapshot = await self.snapshot(namespace, checkpoint)
         if snapshot is None:
             return None
@@ -149,7 +150,7 @@ class StoredSteps:
             snapshot.created_at or "",
             self._next_nodes(snapshot, region),
             record.get("round"),
-            len(orjson.dumps(snapshot.values, default=str)),
+            _json_size(snapshot.values),
         )
 
     def _region_of(self, namespace: str) -> NodeId | None:
@@ -205,7 +206,8 @@ class StoredSteps:
         """Yield the snapshots from the last turn, namespace by namespace."""
         first = ""
         async for _, checkpoint in self.places(""):
-            if (await self.tuple("", checkpoint)).metadata.get("source") == "input":
+            stored = await self._saver.aget_tuple(with_recent_entries(self.config("", checkpoint), NO_ENTRIES))
+            if stored is not None and stored.metadata.get("source") == "input":
                 first = checkpoint
                 break
         places: dict[str, list[str]] = {}
@@ -234,6 +236,21 @@ class StoredSteps:
             if any(task.id == child for task in snapshot.tasks):
                 return snapshot
         raise CheckpointError("The session no longer has the step that contains this region.")
+
+
+def _json_size(values: Any) -> int:
+    """Return the length of a state as JSON; unread lists count as a whole."""
+    import orjson
+
+    lists: list[int] = []
+
+    def replace_list(value: Any) -> Any:
+        if not isinstance(value, LongList):
+            return str(value)
+        lists.append(value.measured[1] - len("null") + 1)
+        return None
+
+    return len(orjson.dumps(values, default=replace_list)) + sum(lists)
 
 
 async def list_checkpoints(
