@@ -51,7 +51,7 @@ class Round(Struct, frozen=True):
 class RunContext:
     """A component's access to its run: the node, its values and services, and the events that it emits.
 
-    Every value that is read is recorded and appears in ``node_finished.inputs``.
+    Every value that is read is recorded and appears in ``node_finished.inputs``, unless the component reports others.
     """
 
     # Class attributes, because every node execution creates a context and most never change them.
@@ -62,6 +62,7 @@ class RunContext:
     caller = ""
     """For a tool: the positions of the enclosing calls, separated by ``/``."""
     _shown: list[str] | None = None
+    _has_reported = False
     end: dict[str, JsonValue] | None = None
     """The data for ``message_end``, set by a Message."""
     limit: Limit | None = None
@@ -232,8 +233,23 @@ class RunContext:
             ComponentError: if the reference names a component that the canvas does not have.
         """
         value = self.peek(reference)
-        self.inputs[reference.text] = value
+        self.record(reference, value)
         return value
+
+    def record(self, reference: Reference, value: JsonValue) -> None:
+        """Record what was read for a reference."""
+        if not self._has_reported:
+            self.inputs[reference.text] = value
+
+    def report_inputs(self, inputs: Mapping[str, JsonValue]) -> None:
+        """Set ``node_finished.inputs`` to what RAGFlow's component reports; what is read later is not recorded."""
+        self.inputs, self._has_reported = dict(inputs), True
+
+    def text_of(self, reference: Reference) -> str:
+        """Return the value of a reference as text. The text is also what is recorded."""
+        text = to_text(self.peek(reference))
+        self.record(reference, text)
+        return text
 
     def answer(self, reference: Reference) -> str:
         """Return the answer of a streaming model as it was shown, including a part before a default value."""
@@ -242,7 +258,7 @@ class RunContext:
 
     def text(self, template: Template) -> str:
         """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""
-        return join_texts(s if isinstance(s, str) else to_text(self.value(s)) for s in template.segments)
+        return join_texts(s if isinstance(s, str) else self.text_of(s) for s in template.segments)
 
     def resolve(self, template: Template | JsonValue) -> JsonValue:
         """Resolve a parameter that may be a template.

@@ -135,6 +135,7 @@ def tool(
 
         async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
             values = cast("A", _node_arguments(ctx, rules, node_params))
+            ctx.report_inputs(values.model_dump(mode="json"))
             if needed and _is_blank(getattr(values, needed)):
                 result = blank(node_params) if callable(blank) else blank
             else:

@@ -64,8 +64,10 @@ def _any_output(params: Params) -> None:
 async def begin(ctx: RunContext, params: Params) -> Outputs:
     """Return the webhook payload, the submitted fields, or the form filled from the query."""
     if params.mode == "Webhook" and (payload := ctx.request.get("payload")):
-        ctx.inputs["request"] = payload.get("input")
+        if "input" in payload:
+            ctx.inputs["request"] = payload["input"]
         return Outputs(**{name: payload[name] for name in ("query", "headers", "body") if name in payload})
+    ctx.report_inputs(dict.fromkeys(params.inputs))
     outputs: dict[str, JsonValue] = {}
     for name, field in _fields(ctx, params).items():
         outputs[name] = await ctx.form_value(field, params.inputs.get(name), params.layout_recognize or "")

@@ -102,6 +102,7 @@ async def data_operations(ctx: RunContext, params: Params) -> Outputs:
         value = ctx.value(reference)
         entries = cast("list[Any]", value if isinstance(value, list) else [value])
         maps += [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
+    ctx.report_inputs(ctx.inputs)
     return Outputs(result=OPERATIONS[params.operations](ctx, params, maps))
 
 

@@ -131,13 +131,7 @@ def _limit_s(params: Params) -> float:
 )
 async def invoke(ctx: RunContext, params: Params) -> Outputs:
     """Send the variables as a query string (GET, HEAD), or else as a JSON body or a form."""
-    try:
-        request = _request(ctx, params)
-    finally:
-        # As in RAGFlow, only the variables count as inputs: URLs and headers often contain keys.
-        names = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
-        for name in ctx.inputs.keys() - names:
-            del ctx.inputs[name]
+    request = _request(ctx, params)
     if params.clean_html:
         require("html", "Invoke with clean_html")  # before anything is sent
     response = await ctx.services.http.send(request)
@@ -151,6 +145,7 @@ async def invoke(ctx: RunContext, params: Params) -> Outputs:
 
 
 def _request(ctx: RunContext, params: Params) -> HttpRequest:
+    ctx.report_inputs({})  # only the variables: URLs and headers often contain keys
     arguments = {v.key: _argument(ctx, v) for v in params.variables if v.key}
     in_url = params.method in ("GET", "HEAD")
     in_form = not in_url and params.datatype == "formdata"
@@ -178,11 +173,12 @@ def _argument(ctx: RunContext, variable: Variable) -> JsonValue:
     fallback = ctx.text(variable.value) if isinstance(variable.value, Template) else variable.value
     has_fallback = fallback not in (None, "")
     if isinstance(variable.ref, Reference):
-        value = ctx.value(variable.ref)
+        value = ctx.peek(variable.ref)
         if value == "" and not _is_known(ctx, variable.ref):
             if variable.ref.kind != "global" or not has_fallback:
                 raise ComponentError(f"Can't find variable: {variable.ref.text!r}", node=ctx.node.id)
             return fallback
+        ctx.inputs[variable.ref.text] = value
         if value is not None:
             return value
     return fallback if has_fallback else str(variable.ref or "")

@@ -131,5 +131,6 @@ def _lint(params: Params) -> Iterable[Finding]:
 )
 async def iteration(ctx: RunContext, params: Params) -> Outputs:
     """Return empty lists; the engine appends to them after each round."""
+    ctx.report_inputs({})
     _items(ctx, params)
     return Outputs(**{name: [] for name in _declarations(params)})

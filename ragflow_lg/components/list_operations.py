@@ -91,9 +91,10 @@ class Outputs(ComponentOutputs):
 )
 async def list_operations(ctx: RunContext, params: Params) -> Outputs:
     """Apply the operation to the list of ``query``."""
-    values = ctx.value(params.query)
+    values = ctx.peek(params.query)
     if not isinstance(values, list):
         raise ComponentError("The input of List Operations should be an array.", node=ctx.node.id)
+    ctx.report_inputs({params.query.text: values})
     result = OPERATIONS[params.operations](ctx, params, cast("list[Any]", values))
     return Outputs(result=result, first=result[0] if result else None, last=result[-1] if result else None)
 

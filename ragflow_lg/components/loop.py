@@ -214,6 +214,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
 )
 async def loop(ctx: RunContext, params: Params) -> Outputs:
     """Return the initial values: a constant, the value of a reference, or the empty value of the type."""
+    ctx.report_inputs({})
     outputs: dict[str, JsonValue] = {}
     for row in _named_variables(params):
         if _is_incomplete(row):

@@ -110,11 +110,13 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
         if isinstance(segment, str):
             text = segment
         elif model is not None:
-            text = ctx.inputs[segment.text] = ctx.answer(segment)
+            text = ctx.answer(segment)
+            ctx.record(segment, text)
         else:
-            value = ctx.value(segment)
+            value = ctx.peek(segment)
             downloads += find_downloads(value)
             text = message_text(value)
+            ctx.record(segment, text)
         await ctx.piece(index, text, model)
         content += _strip_tags(text)
         ctx.partial["content"] = content
@@ -124,7 +126,8 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
 async def _render(ctx: RunContext, template: Template, downloads: list[dict[str, JsonValue]]) -> str:
     values: dict[str, JsonValue] = {}
     for reference in template.references:
-        value = ctx.value(reference)
+        value = ctx.peek(reference)
+        ctx.record(reference, message_text(value))
         files = find_downloads(value)
         downloads += files
         is_text = bool(files) or ctx.compatibility.jinja_text

@@ -62,8 +62,10 @@ def _lint(params: Params) -> Iterable[Finding]:
 async def string_transform(ctx: RunContext, params: Params) -> Outputs:
     """Split or merge. Lists are joined before a Jinja template sees them, as in RAGFlow."""
     if params.method == "split":
+        ctx.report_inputs({})
         return Outputs(result=_split(ctx, params))
-    values = {reference.text: _join_list(ctx.value(reference), params) for reference in params.script.references}
+    values = {reference.text: _join_list(ctx.peek(reference), params) for reference in params.script.references}
+    ctx.report_inputs(values)
     return Outputs(result=await render(params.script, values))
 
 

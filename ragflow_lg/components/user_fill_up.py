@@ -78,6 +78,7 @@ def _tip(value: JsonValue) -> str:
 )
 async def user_fill_up(ctx: RunContext, params: Params) -> Outputs:
     """Return the submitted fields of this form; other fields belong to other forms."""
+    ctx.report_inputs({})
     answer: Mapping[str, Any] = ctx.request.get("inputs") or {}
     outputs: dict[str, JsonValue] = {}
     if (tips := _tips(ctx, params)) is not None:

@@ -51,6 +51,7 @@ def _names(params: Params) -> Iterable[str]:
 )
 async def variable_aggregator(ctx: RunContext, params: Params) -> Outputs:
     """Skip null, empty text, empty lists and empty maps; unlike in RAGFlow, 0 and false are values."""
+    ctx.report_inputs({f"{g.group_name}.variables": [{"value": r.text} for r in g.variables] for g in params.groups})
     values: dict[str, JsonValue] = {}
     for group in params.groups:
         for reference in group.variables:

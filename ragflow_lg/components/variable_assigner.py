@@ -107,6 +107,7 @@ def _lint(params: Params) -> Iterable[Finding]:
 )
 async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
     """Apply the changes in order. RAGFlow writes error codes into the variable; here they go to ``errors``."""
+    ctx.report_inputs({})
     errors: list[str] = []
     for change in params.variables:
         if change.variable is None or change.operator is None:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.dsl.variable_references import Reference, Template
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -74,9 +74,12 @@ class PromptRenderer(Struct):
 
     def text(self, template: Template) -> str:
         """Render a template in one pass, omitting the ``data:image/…`` values in it."""
-        return "".join(
-            s if isinstance(s, str) else to_text(self.extract_images(self.ctx.value(s))) for s in template.segments
-        )
+        return "".join(s if isinstance(s, str) else self._text_of(s) for s in template.segments)
+
+    def _text_of(self, reference: Reference) -> str:
+        text = to_text(self.extract_images(self.ctx.peek(reference)))
+        self.ctx.record(reference, text)
+        return text
 
     def extract_images(self, value: JsonValue, depth: int = 0) -> JsonValue:
         """Return the value without its images. A single image becomes ``""``; images in lists and maps are dropped."""

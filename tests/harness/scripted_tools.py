@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, create_model
 
 from ragflow_lg.base.errors import ServiceError
@@ -80,14 +79,10 @@ def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
     """Return a tool that plays the script of a real one, with its parameters and outputs."""
     assert real.tool is not None
     function, needs = real.tool.function, real.tool.needs
-    fields: dict[str, Any] = {needs: (Any, None)} if needs else {}
-    real_arguments: Any = create_model("Arguments", __base__=Arguments, **fields)
+    real_arguments: Any = create_model("Arguments", __base__=(Arguments, real.tool.arguments))
 
     def any_output(params: ComponentParams) -> Iterable[str] | None:
         return None
-
-    async def call(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
-        return await scripts.play(function, arguments.model_dump(exclude_none=True))
 
     @tool(
         real.name,
@@ -101,8 +96,6 @@ def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
         description="Scripted.",
     )
     async def run(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
-        return await call(ctx, params, arguments)
+        return await scripts.play(function, arguments.model_dump(mode="json", exclude_unset=True))
 
-    assert run.tool is not None
-    # A recorded tool is called with any arguments; a real one only with a query.
-    return replace(run, tool=replace(run.tool, call=call))
+    return run

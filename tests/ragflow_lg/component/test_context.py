@@ -74,10 +74,18 @@ async def test_a_closed_sink_blocks_no_writer() -> None:
     assert await sink.take() == []
 
 
+def test_nothing_is_recorded_after_a_report() -> None:
+    ctx = context(globals={"env.n": 1})
+    ctx.report_inputs({"query": "q"})
+    assert (ctx.value(ref("env.n")), ctx.text(parse_template("{env.n}"))) == (1, "1")
+    assert ctx.inputs == {"query": "q"}
+
+
 def test_reads_are_recorded_and_see_earlier_assignments() -> None:
     ctx = context(globals={"env.n": {"k": 1}}, outputs={"a": {"x": {"y": 1}}})
     assert ctx.text(parse_template("{a@x.y}-{env.n.k}-{sys.nope}")) == "1-1-"
-    assert ctx.inputs == {"a@x.y": 1, "env.n.k": 1, "sys.nope": ""}
+    assert ctx.inputs == {"a@x.y": "1", "env.n.k": "1", "sys.nope": ""}
+    assert ctx.value(ref("env.n.k")) == ctx.inputs["env.n.k"] == 1
     ctx.assign(ref("a@x.z"), 2)
     ctx.assign(ref("env.n.k"), 5)
     ctx.assign(ref("env.new"), [1])

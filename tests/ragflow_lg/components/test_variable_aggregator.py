@@ -37,7 +37,8 @@ async def test_each_group_is_an_output() -> None:
     params = {"groups": [group("env.x", name="one"), group("a@zero", name="two"), group("a@null", name="none")]}
     result = await run_component(variable_aggregator, params, outputs=OUTPUTS, globals={"env.x": "X"})
     assert result.outputs == {"one": "X", "two": 0}
-    assert result.inputs == {"env.x": "X", "a@zero": 0, "a@null": None}
+    expected = {"one.variables": "env.x", "two.variables": "a@zero", "none.variables": "a@null"}
+    assert result.inputs == {name: [{"value": reference}] for name, reference in expected.items()}
     names = variable_aggregator.output_names(bind(variable_aggregator, params))
     assert list(names or ()) == ["one", "two", "none"]
 
