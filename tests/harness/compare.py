@@ -9,6 +9,7 @@ from tests.harness.frames import find_frame_problems
 from tests.harness.node_order import find_order_problem
 from tests.harness.play import TurnResult
 from tests.harness.record import Record, record_expectation, record_result
+from tests.harness.shown_text import find_shown_problems
 
 EXTRA_OUTPUTS: Mapping[str, frozenset[str]] = {
     "Agent": frozenset({"use_tools"}),
@@ -30,6 +31,8 @@ def differences(case: Case, results: Sequence[TurnResult]) -> dict[str, str]:
             result.frames, has_failed=result.error is not None, is_resumed=_is_resumed(results, number)
         ):
             problems_by_field.setdefault("frames", f"turn {number + 1}: {problems[0]}")
+        if problems := find_shown_problems(result.frames, result.state, result.plan):
+            problems_by_field.setdefault("shown", f"turn {number + 1}: {problems[0]}")
         if result.answer != "".join(_answer_pieces(result)):
             problems_by_field.setdefault("frames", f"turn {number + 1}: the run has another answer, {result.answer!r}")
     return problems_by_field

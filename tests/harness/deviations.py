@@ -53,6 +53,7 @@ DEVIATIONS: dict[str, Deviation] = {
         "retry-the-call", f"{_SUCCESS} thinking llm_calls tool_calls trace", "Looking. "
     ),
     "agent-tool-model-without-tools": _deviation("tools-in-the-prompt", "llm_calls", "Plain answer."),
+    "agent-tool-odd-arguments": _deviation("tool-arguments", "llm_calls tool_calls trace", "<ok>"),
     "agent-tool-result-kinds": _deviation("tool-results-as-json", "llm_calls", "<ok>"),
     "aggregator-first-truthy": _deviation("aggregator-values", _TEXT, "0/false/[0]"),
     "assigner-nested-target": _deviation("blanks", _TEXT, '{"k": "new q", "n": 2, "added": {"deep": "x"}}'),

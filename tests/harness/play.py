@@ -83,6 +83,8 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             limit = 1 if turn.get("cancel_after") else 256
             scripts.calls.clear()
             async with reopen() as store:
+                if turn.get("cancel_before_start"):
+                    await store.cancels.request("session")
                 fields, trace = await _play_turn(Runner(canvas, services, store=store, event_limit=limit), turn)
             received, calls, searches = list(server.received), list(scripts.calls), list(knowledge.searches)
             results.append(TurnResult(*fields, model, canvas.plan, received, calls, trace, searches))
@@ -113,6 +115,11 @@ async def _play_turn(
     return (frames, run.answer, error or run.error, await runner.state("session")), run.trace
 
 
+def split_reply(text: str) -> list[str]:
+    """Return the pieces in which the recording model streams a reply."""
+    return [text[i : i + ScriptedModel.piece_chars] for i in range(0, len(text), ScriptedModel.piece_chars)]
+
+
 def build_model(turn: Mapping[str, Any]) -> ScriptedModel:
     replies: list[Reply] = []
     for entry in turn.get("llm_script", []):
@@ -122,9 +129,13 @@ def build_model(turn: Mapping[str, Any]) -> ScriptedModel:
         if failing is not None:
             error = (chunks or [entry.get("reply", "")])[failing]
             chunks = (chunks or [])[:failing]
+        text = entry.get("reply", "")
+        if "break_after" in entry:
+            chunks = (chunks or split_reply(text))[: entry["break_after"]]
+            error = entry.get("break_error") or "The stream broke."
         replies.append(
             Reply(
-                entry.get("reply", ""),
+                text,
                 chunks,
                 entry.get("match", ""),
                 entry.get("repeat", False),

@@ -6,6 +6,7 @@ A record is a map with some of these fields:
 - ``end``: type of the last event. ``pause``: ``{"inputs": [names], "tips": text}`` if the turn waits.
 - ``error``: whether an error stopped the turn.
 - ``nodes``: ``+id`` for each ``node_started``, ``-id`` for each ``node_finished``, ``!id`` for one with an error.
+- ``inputs``: those of the run's events, and of each end of each node.
 - ``messages``: text and ``message_end`` data of each Message; ``pieces``: the text of each ``message``.
 - ``outputs``: those of the components that ran; ``history``; ``globals``.
 - ``llm_calls``, ``http_calls``, ``tool_calls``, ``searches``: the requests to services.
@@ -114,12 +115,15 @@ def _normalize_trace(block: Mapping[str, Any]) -> Record:
 
 def _record_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
     nodes: list[str] = []
+    inputs: dict[str, list[Any]] = {}
     messages: list[list[Any]] = []
     pieces: list[str] = []
     texts = {False: "", True: ""}
     is_thinking, text = False, ""
     last: Mapping[str, Any] = {"event": ""}
     for last in frames:
+        if "inputs" in last and last["event"] not in ("node_started", "user_inputs"):
+            inputs.setdefault(last.get("component_id") or last["event"], []).append(last["inputs"])
         match last["event"]:
             case "node_started":
                 nodes.append("+" + last["component_id"])
@@ -137,6 +141,7 @@ def _record_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
             case _:
                 pass
     record: Record = {"answer": texts[False], "thinking": texts[True], "end": last["event"], "nodes": nodes}
+    record |= {"inputs": inputs} if inputs else {}
     record |= {"messages": [*messages, [text, None]] if text else messages, "pieces": pieces}
     if last["event"] == "user_inputs":
         record["pause"] = {"inputs": sorted(last["inputs"]), "tips": last["tips"]}
