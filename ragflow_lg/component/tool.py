@@ -135,7 +135,6 @@ def tool(
 
         async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
             values = cast("A", _node_arguments(ctx, rules, node_params))
-            ctx.report_inputs(values.model_dump(mode="json"))
             if needed and _is_blank(getattr(values, needed)):
                 result = blank(node_params) if callable(blank) else blank
             else:
@@ -166,14 +165,16 @@ def _split_arguments(arguments: type[BaseModel], needs: str) -> tuple[str, tuple
 
 
 def _node_arguments(ctx: RunContext, rules: ToolRules[RunContext, P], params: P) -> BaseModel:
-    """Return the arguments of a node's call.
+    """Return the arguments of a node's call, which are its inputs.
 
     Raises:
         ComponentError: if the params are invalid.
     """
     try:
         given = {rules.needs: ctx.resolve(getattr(params, rules.needs))} if rules.needs else {}
-        return build_arguments(ctx, rules, params, given)
+        arguments = build_arguments(ctx, rules, params, given)
+        ctx.report_inputs(arguments.model_dump(mode="json"))
+        return arguments
     except ValidationError as error:
         raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
 
