@@ -1,13 +1,10 @@
 """Every conformance case: the project's own ones, and the recorded ones if available."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.conftest import FIXTURES, SHARED
 from tests.harness.cases import Case, read_cases
 from tests.harness.conformance import judge
-from tests.harness.deviations import DEVIATIONS
 from tests.stores import OpenStore
 
 OWN = list(read_cases(FIXTURES / "conformance"))
@@ -47,11 +44,3 @@ def test_recorded_case_passes(case: Case) -> None:
 @pytest.mark.parametrize("case", PAUSING, ids=lambda case: case.id)
 def test_pauses_survive_a_new_process_for_every_turn(case: Case, reopen_shared: OpenStore) -> None:
     check(case, reopen_shared)
-
-
-def test_every_deviation_is_a_row_of_the_documentation() -> None:
-    rows = (Path(__file__).parents[1] / "docs" / "fidelity.md").read_text(encoding="utf-8")
-    for case, deviation in DEVIATIONS.items():
-        assert f"| {deviation.row} |" in rows, (
-            f"{case} deviates by {deviation.row!r}, which docs/fidelity.md does not list"
-        )

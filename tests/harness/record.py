@@ -33,13 +33,15 @@ Record = dict[str, Any]
 
 _HIDDEN_OUTPUTS = frozenset({"next", "_created_time", "_elapsed_time"})
 _SHORTEST_ERROR = 3
+_PLAIN_FIELDS = ("answer", "thinking", "nodes", "messages", "history", "globals", "pause", "references", "searches")
+"""The fields that a case states as they are in a record. A recording has events instead of some of them."""
 
 
 def record_expectation(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Record:
     """Return the record of a turn's expected result, without the fields that the case does not state."""
     frames: Sequence[Mapping[str, Any]] = expect.get("events", ())
     record: Record = _record_frames(frames) if frames else {}
-    record |= {key: expect[key] for key in ("answer", "thinking", "nodes", "history", "globals") if key in expect}
+    record |= {key: expect[key] for key in _PLAIN_FIELDS if key in expect}
     record["thinking"] = expect.get("thinking", "")
     record["error"] = bool(expect.get("canvas_error")) or bool(frames and frames[-1]["event"] == "exception")
     if "last_event" in expect:

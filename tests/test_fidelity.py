@@ -1,0 +1,78 @@
+"""The page of differences from RAGFlow: its rows, options, diagnostics and cases belong together."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ragflow_lg.dsl.compatibility import BEHAVIOURS, OPTIONS
+from tests.conftest import FIXTURES
+from tests.harness.cases import read_cases
+from tests.harness.deviations import DEVIATIONS
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "fidelity.md").read_text("utf-8")
+CASES = {case.id: case for case in read_cases(FIXTURES / "conformance")}
+
+
+class Row(NamedTuple):
+    name: str
+    cells: tuple[str, ...]
+    """RAGFlow, ragflow-lg, why, and in part 1 how to detect it."""
+    cases: tuple[str, ...]
+
+
+def read_rows(text: str) -> list[Row]:
+    rows: list[Row] = []
+    for line in text.splitlines():
+        name, *cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] or [""]
+        if re.fullmatch(r"[a-z0-9-]*[a-z0-9][a-z0-9-]*", name) and name != "row":
+            rows.append(Row(name, tuple(cells[:-1]), tuple(cells[-1].split(", "))))
+    return rows
+
+
+ROWS = read_rows(PAGE)
+OPTIONAL = read_rows(PAGE.partition("### Options")[2].partition("\n### ")[0])
+
+
+def test_names_are_unique() -> None:
+    names = [row.name for row in ROWS]
+    assert sorted(names) == sorted(set(names))
+    assert len(names) > 100
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_has_sentences_and_cases(row: Row) -> None:
+    assert [cell for cell in row.cells[:3] if not cell.endswith((".", "`)"))] == []
+    missing = [
+        case for case in row.cases if case not in CASES and not (case.endswith(".py") and (ROOT / case).exists())
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("row", OPTIONAL, ids=lambda row: row.name)
+def test_an_option_has_a_diagnostic_and_a_case_in_both_modes(row: Row) -> None:
+    option, code = row.cells[3].strip("`"), row.cells[4].strip("`")
+    assert (code, OPTIONS[code]) == (f"differs-{row.name}", option)
+    cases = [CASES[name] for name in row.cases if name in CASES]
+    assert any(case.option == option and case.data["expect"] != case.data["expect_compat"] for case in cases)
+
+
+def test_every_option_and_diagnostic_has_a_row() -> None:
+    assert {row.cells[3].strip("`") for row in OPTIONAL} == set(BEHAVIOURS)
+    assert {row.cells[4].strip("`") for row in OPTIONAL} == OPTIONS.keys()
+
+
+def test_every_deviation_has_a_row() -> None:
+    assert {deviation.row for deviation in DEVIATIONS.values()} - {row.name for row in ROWS} == set()
+
+
+def test_every_case_about_a_difference_belongs_to_a_row() -> None:
+    named = {case for row in ROWS for case in row.cases}
+    assert [id_ for id_ in CASES if id_.startswith(("row-", "compat-")) and id_ not in named] == []
+
+
+@pytest.mark.parametrize("id_", [id_ for id_, case in CASES.items() if "ragflow" in case.data])
+def test_the_result_differs_from_ragflows(id_: str) -> None:
+    assert CASES[id_].data["ragflow"] != CASES[id_].data["expect"]
