@@ -22,6 +22,7 @@ from ragflow_lg.agents.toolbox import Toolbox, read_arguments, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
@@ -233,6 +234,11 @@ class AgentRun(Struct, frozen=True):
             await log.begin(title or "", read_arguments(call.arguments), is_replayed=is_replayed)
         await log.end(outcome, was_called=was_called or is_replayed, is_replayed=is_replayed)
         return outcome
+
+
+def final_prompt(ctx: RunContext, reason: str = "") -> str:
+    """Return the user message that asks for the final answer without tools."""
+    return engine_prompt(ctx, "final_answer", reason=reason).strip()
 
 
 def append_message(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:

@@ -87,7 +87,7 @@ async def show_with_citations(run: AgentRun, stream: CitingStream) -> None:
         return await _show(stream, answer)
     ctx, before = run.ctx, stream.text
     room = run.model.context_tokens // 2
-    system = build_citation_prompt(ctx.references, run.guidelines, room)
+    system = build_citation_prompt(ctx, run.guidelines, room)
     request = ChatRequest(system, ({"role": "user", "content": answer},), run.request.sampling)
     stream.shown_prefix = _without_thoughts(before)
     try:

@@ -15,12 +15,13 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
-from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, FINAL_PROMPT, TOOLS_HEAD, prompt_of
+from ragflow_lg.agents.agent_run import AgentRun, append_message, final_prompt, result_text
 from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerStream
+from ragflow_lg.models.prompt_texts import COMPLETE_TASK
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.models.structured_answer import append_schema, read_answer
 from ragflow_lg.services.chat import ChatRequest, ToolCall
@@ -31,7 +32,9 @@ MAX_CALLS = 64
 RESULT_SHARE = 8
 """A result longer than one eighth of the context is summarized."""
 
-_NEXT_PROMPT = "Which tools should be called next, or is the task complete? Respond with the JSON list only."
+TOOLS_HEAD = "Available tools:\n"
+"""Precedes the JSON list of tools in the prompts that need it."""
+
 _LIST_EXPECTED = 'Respond with a JSON list of calls: [{"name": "tool", "arguments": {}}].'
 
 
@@ -65,7 +68,7 @@ async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tup
     """Plan and execute one step; return it and whether the task is complete."""
     number = len(steps)
     system = f"{_system(run, 'PLAN_GENERATION', with_tools=True)}\n\nAnalysis of the task:\n{analysis}"
-    messages = tuple(append_message(_conversation(run, steps), "user", _NEXT_PROMPT))
+    messages = tuple(append_message(_conversation(run, steps), "user", engine_prompt(run.ctx, "plan_request")))
     request = replace(run.request, system=system, messages=messages, schema=None)
     sink = _thought_sink(run, is_text_shown=False)
     text = strip_thinking((await run.ask(request, f"plan {number}", sink)).text)
@@ -105,11 +108,15 @@ def _read_plan(value: JsonValue, number: int) -> tuple[list[ToolCall], str]:
 async def _answer(run: AgentRun, steps: Sequence[_Step]) -> str:
     """Ask for the final answer and stream it."""
     steps = await _fit_results(run, steps)
-    messages = append_message(_conversation(run, steps), "user", FINAL_PROMPT)
+    messages = append_message(_conversation(run, steps), "user", final_prompt(run.ctx))
     request = replace(run.request, messages=tuple(messages))
     if run.schema is not None:
         is_native = run.model.has_schemas
-        system = request.system if is_native else append_schema(request.system, run.schema)
+        system = (
+            request.system
+            if is_native
+            else append_schema(request.system, run.schema, prompt_text(run.ctx, "structured_output"))
+        )
         request = replace(request, system=system, schema=run.schema if is_native else None)
     return (await run.ask(run.with_guidelines(request), "answer", run.stream)).text
 
@@ -131,7 +138,7 @@ def _task(run: AgentRun) -> str:
 
 
 def _system(run: AgentRun, name: str, *, with_tools: bool = False) -> str:
-    parts = [prompt_of(run.sections, name)]
+    parts = [run.sections.get(name, "").strip() or engine_prompt(run.ctx, name.lower())]
     if run.request.system.strip():
         parts.append(f"Instructions for the final answer:\n{run.request.system}")
     if with_tools:
@@ -173,7 +180,7 @@ async def _fit_results(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]
     """Drop the least important results if they do not all fit into the context; the model ranks them."""
     results = [result for step in steps for result in step.results]
     room = int(run.model.context_tokens * CONTEXT_SHARE) - estimate_tokens(
-        f"{run.request.system}{run.guidelines}{FINAL_PROMPT}"
+        f"{run.request.system}{run.guidelines}{final_prompt(run.ctx)}"
     )
     room -= sum(estimate_tokens(message["content"]) for message in _conversation(run, ()))
     needed = sum(estimate_tokens(step.observation + step.plan) for step in steps)

@@ -10,19 +10,12 @@ from msgspec.structs import replace
 from ragflow_lg.agents.agent_log import QUESTION_NOTE, agent_log_of
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
-
-QUESTION_HEAD = (
-    "Rewrite the last user question of the conversation below so that it can be understood without the conversation. "
-    "Replace pronouns and other references with what they refer to. Keep the language and the meaning of the question "
-    "and add no information. If the question already stands on its own, repeat it unchanged. Output only the "
-    "question.\n\nConversation:\n"
-)
-"""Beginning of the instructions; the conversation follows."""
 
 _STEP = "question"
 _MIN_MESSAGES = 4
@@ -41,9 +34,9 @@ async def with_standalone_question(ctx: RunContext, model: ChatModel, request: C
     log = agent_log_of(ctx)
 
     async def call() -> JsonValue:
-        rewriting = ChatRequest(
-            QUESTION_HEAD + _conversation(messages), ({"role": "user", "content": "Output: "},), request.sampling
-        )
+        conversation = _conversation(messages)
+        system = engine_prompt(ctx, "standalone_question", conversation=conversation, today=describe_today(ctx))
+        rewriting = ChatRequest(system, ({"role": "user", "content": "Output: "},), request.sampling)
         start = log.now()
         answer = await ask(ctx, model, rewriting)
         question = strip_thinking(answer.text).strip()

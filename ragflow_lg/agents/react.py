@@ -17,6 +17,7 @@ from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import AnswerPiece, ReactReader
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
+from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ToolCall, ToolSchema
@@ -26,27 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REACT_HEAD = "You can use tools. Work step by step in plain text, and write every step in exactly this format:"
-"""Beginning of the instructions, which follow the canvas's system prompt."""
-
-_FORMAT = """
-
-Thought: what you know so far, what is missing, and what to do next
-Action: the name of one tool
-Action Input: the arguments as one JSON object
-
-Then stop. The tool's result follows after `Observation:`; never write an observation yourself. To call several tools \
-in parallel, write several pairs of Action and Action Input, one below the other. Once you know enough to answer, or \
-if no tool can help, write this instead:
-
-Thought: why this is enough
-Final Answer: the complete answer for the user, in the language of the question
-
-Available tools:
-"""
 _SCHEMA_HEAD = "\n\nThe following applies only to the text after `Final Answer:`."
-_CONTINUE_PROMPT = "Continue: write either an Action with its Action Input, or the Final Answer."
-_FINAL_PROMPT = "Tools are no longer available. Write the Final Answer now, based on what you know."
 STOP = ("\nObservation:", "\n观察：")
 _BLOCK_CHARS = 4096
 """Longer text is parsed in blocks or in a thread."""
@@ -62,7 +43,7 @@ async def react(run: AgentRun) -> str:
     while True:
         is_last = number > run.max_rounds or await run.is_spent(f"round {number}")
         sink = _ReactSink(run.ctx, run.stream, is_last=is_last)
-        prompt = append_message(messages, "user", _FINAL_PROMPT) if is_last else messages
+        prompt = append_message(messages, "user", engine_prompt(run.ctx, "react_final")) if is_last else messages
         stop = STOP if can_stop and not is_last else ()
         step = run.with_guidelines(replace(request, messages=tuple(prompt), stop=stop))
         try:
@@ -84,8 +65,10 @@ async def react(run: AgentRun) -> str:
 def _system_prompt(run: AgentRun) -> str:
     """Return the system prompt with the format, the tools and the answer schema."""
     tools = "\n".join(_describe(tool) for tool in run.toolbox.schemas)
-    system = f"{run.request.system}\n\n{REACT_HEAD}{_FORMAT}\n{tools}".lstrip()
-    return append_schema(system + _SCHEMA_HEAD, run.schema) if run.schema is not None else system
+    system = f"{run.request.system}\n\n{engine_prompt(run.ctx, 'react', tools=tools)}".lstrip()
+    if run.schema is None:
+        return system
+    return append_schema(system + _SCHEMA_HEAD, run.schema, prompt_text(run.ctx, "structured_output"))
 
 
 def _describe(tool: ToolSchema) -> str:
@@ -108,7 +91,7 @@ def _step_text(reader: ReactReader) -> str:
 async def _observe(run: AgentRun, actions: Sequence[WrittenCall], position: str) -> str:
     """Call the tools of a step; return the message with their results."""
     if not actions:
-        return _CONTINUE_PROMPT
+        return engine_prompt(run.ctx, "react_continue")
     calls = [to_tool_call(call, run.toolbox.schemas, f"{position}.{index}") for index, call in enumerate(actions)]
     outcomes = await run.call(calls, position)
     if len(outcomes) == 1:

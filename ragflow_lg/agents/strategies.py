@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, result_text
+from ragflow_lg.agents.agent_run import AgentRun, final_prompt, result_text
 from ragflow_lg.agents.toolbox import truncate_name
 from ragflow_lg.services.chat import ChatModel
 
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_run import AgentRun
-
-_NO_TOKENS = "The token budget is used up. Give your final answer now."
 
 
 async def call_functions(run: AgentRun) -> str:
@@ -35,8 +33,9 @@ async def call_functions(run: AgentRun) -> str:
         messages.append({"role": "assistant", "content": "", "tool_calls": calls})
         for call, outcome in zip(answer.calls, outcomes, strict=True):
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result_text(outcome.value)})
-    limit = f"Exceed max rounds: {run.max_rounds}" if number > run.max_rounds else _NO_TOKENS
-    messages.append({"role": "user", "content": limit})
+    is_spent = number <= run.max_rounds
+    reason = "The token budget is used up." if is_spent else f"Exceed max rounds: {run.max_rounds}."
+    messages.append({"role": "user", "content": final_prompt(run.ctx, reason)})
     last = replace(run.request, messages=tuple(messages))
     return (await run.ask(run.with_guidelines(last), f"round {number}", run.stream)).text
 

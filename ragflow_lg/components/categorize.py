@@ -1,6 +1,6 @@
 """Categorize: let a chat model choose the next component.
 
-`ragflow_lg.models.classification` contains the prompt.
+`ragflow_lg.models.prompt_texts` contains the prompts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, Route
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import ChatParams, WholeNumber
 from ragflow_lg.models.classification import (
-    CONVERSATION_HEAD,
     NamedCategory,
-    build_instructions,
+    describe_categories,
     format_conversation,
     match_category,
 )
+from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.models.prompts import ChatMessage, PromptRenderer, chat_template_kwargs, fit_context, read_history
 from ragflow_lg.services.chat import ChatRequest
@@ -128,15 +128,17 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     """Ask the model for the query's category."""
     model = ctx.services.models.model(params.llm_id or "")
     categories = params.category_description
-    system = build_instructions(
+    described = describe_categories(
         NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories.items()
     )
+    system = engine_prompt(ctx, "categorize", categories=described)
     query = to_text(PromptRenderer(ctx).extract_images(ctx.value(params.query)))
     view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]
     room = model.context_tokens * 9 // 10 - estimate_tokens(system)
-    conversation = CONVERSATION_HEAD + format_conversation(_latest(messages, room))
-    system, fitted = fit_context(system, [{"role": "user", "content": conversation}], model.context_tokens)
+    conversation = format_conversation(_latest(messages, room))
+    prompt = engine_prompt(ctx, "categorize_message", conversation=conversation)
+    system, fitted = fit_context(system, [{"role": "user", "content": prompt}], model.context_tokens)
     request = ChatRequest(
         system, tuple(fitted), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
     )

@@ -1,4 +1,4 @@
-"""Citations in an answer: instructions for the model, and the removal of citations without a source.
+"""Citations in an answer: requests to the model, and the removal of citations without a source.
 
 A citation is ``[ID:n]``, where ``n`` is the number under which `knowledge_text` shows a chunk. Citations with unknown
 numbers are removed, even from a streamed answer: text that might be the beginning of a citation is held back until this
@@ -16,26 +16,12 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import shorten
+from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.services.chat import ChatModel, ChatRequest
 from ragflow_lg.services.references import References, knowledge_text
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
-
-CITATION_GUIDELINES = (
-    "Cite your sources. The source passages are numbered: each one starts with a line `ID: n`. After every sentence "
-    "that is supported by a passage, cite it as [ID:n], before the final punctuation. If several passages support a "
-    "sentence, cite each of them, [ID:a] [ID:b], up to four. Use only IDs that appear in the passages and never make "
-    "one up. Do not add a citation to a sentence that no passage supports, and do not append a list of sources."
-)
-"""The guidelines; the section ``<CITATION_GUIDELINES>`` of a system prompt replaces them."""
-
-CITING_HEAD = (
-    "You add citations to a finished answer. The user message contains an answer that was written from the passages "
-    "below but does not cite them yet. Return the same answer, word for word and in the same language, with citations "
-    "inserted. Do not change or add anything else."
-)
-"""The beginning of the instructions for adding citations to an answer. The guidelines and passages follow."""
 
 MAX_SHOWN_TOKENS = 8_000
 _MARKER = re.compile(r"\[ID:\s?([0-9]{1,9})\]")
@@ -85,19 +71,18 @@ class CitationFilter:
         return pending
 
 
-def build_citation_prompt(references: References, guidelines: str, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
+def build_citation_prompt(ctx: RunContext, guidelines: str, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
     """Return the system prompt for adding citations to an answer."""
-    passages = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
-    return f"{CITING_HEAD}\n{guidelines}\n{passages}"
+    return engine_prompt(ctx, "add_citations", guidelines=guidelines, passages=_passages(ctx, max_tokens))
 
 
-def build_citation_request(references: References, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
+def build_citation_request(ctx: RunContext, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
     """Return the user message that contains the sources and requests the same answer with citations."""
-    passages = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
-    return (
-        "Your answer does not cite any source. Rewrite it, and after every sentence that one of the passages below "
-        f"supports, cite that passage as [ID:n]. Remove every claim that no passage supports.\n{passages}"
-    )
+    return engine_prompt(ctx, "missing_citations", passages=_passages(ctx, max_tokens))
+
+
+def _passages(ctx: RunContext, max_tokens: int) -> str:
+    return knowledge_text(list(ctx.references.get("chunks", {}).values()), max_tokens)
 
 
 async def require_citations(
@@ -121,7 +106,7 @@ async def require_citations(
     shown_answer = shorten(strip_thinking(answer), max_tokens) or "(no answer)"
     follow_up = (
         {"role": "assistant", "content": shown_answer},
-        {"role": "user", "content": build_citation_request(references, max_tokens)},
+        {"role": "user", "content": build_citation_request(ctx, max_tokens)},
     )
     second = await ask_again(replace(request, messages=(*request.messages, *follow_up), tools=(), stop=()))
     if find_known_citations(strip_thinking(second), references):

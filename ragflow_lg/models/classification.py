@@ -1,8 +1,4 @@
-"""Classifying a message into one of several categories, and parsing the model's answer.
-
-`INSTRUCTIONS_HEAD` begins the system prompt and `CONVERSATION_HEAD` the user message, followed by the conversation.
-The demo model and tests recognise a classification by them.
-"""
+"""Classifying a message into one of several categories, and parsing the model's answer."""
 
 from __future__ import annotations
 
@@ -10,18 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-INSTRUCTIONS_HEAD = "You classify messages into predefined categories."
-"""The first sentence of the system prompt."""
+from ragflow_lg.models.prompt_texts import PROMPTS
 
-CONVERSATION_HEAD = "Classify the last message of this conversation: "
-"""The beginning of the user message; the conversation follows."""
-
-_RULES = """
-Each line after these rules describes one category as JSON: its name, a description, and example messages.
-- Classify the last message; use earlier messages only as context.
-- If several categories fit, choose the most specific one.
-- If there is a category named Other, choose it only if no other category fits.
-- Reply with the exact name of one category and nothing else."""
+_FIRST_LINE = PROMPTS["categorize"].text.partition("\n")[0]
 
 
 class NamedCategory(NamedTuple):
@@ -32,10 +19,9 @@ class NamedCategory(NamedTuple):
     examples: tuple[str, ...] = ()
 
 
-def build_instructions(categories: Iterable[NamedCategory]) -> str:
-    """Return the system prompt."""
-    lines = [json.dumps(_as_json(category), ensure_ascii=False) for category in categories]
-    return "\n".join([INSTRUCTIONS_HEAD + _RULES, *lines])
+def describe_categories(categories: Iterable[NamedCategory]) -> str:
+    """Return one line of JSON for each category."""
+    return "\n".join(json.dumps(_as_json(category), ensure_ascii=False) for category in categories)
 
 
 def _as_json(category: NamedCategory) -> dict[str, Any]:
@@ -48,8 +34,8 @@ def _as_json(category: NamedCategory) -> dict[str, Any]:
 
 
 def parse_categories(system: str) -> list[NamedCategory]:
-    """Return the categories in a system prompt built by `build_instructions`; an empty list for other texts."""
-    if not system.startswith(INSTRUCTIONS_HEAD):
+    """Return the categories in the default system prompt; an empty list for other texts."""
+    if not system.startswith(_FIRST_LINE):
         return []
     lines = [json.loads(line) for line in system.split("\n") if line.startswith('{"name": ')]
     return [NamedCategory(line["name"], line.get("description", ""), tuple(line.get("examples", ()))) for line in lines]

@@ -12,7 +12,8 @@ from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.models.chat_params import PromptedParams
-from ragflow_lg.models.citations import CITATION_GUIDELINES, CitationFilter, strip_unknown_citations
+from ragflow_lg.models.citations import CitationFilter, strip_unknown_citations
+from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.prompts import (
     ChatMessage,
     PromptRenderer,
@@ -55,7 +56,7 @@ def build_request(
         system = f"{system}\n\n{guidelines}".lstrip()
     is_native = schema is not None and model.has_schemas
     if schema is not None and not is_native:
-        system = append_schema(system, schema)
+        system = append_schema(system, schema, prompt_text(ctx, "structured_output"))
     earlier = read_history(ctx.history, params.message_history_window_size)[:-1]
     reserved = reserved_tokens + sum(estimate_tokens(message["content"]) for message in ctx.feedback)
     system, messages = fit_context(system, join_prompts(earlier, messages_to_send), model.context_tokens - reserved)
@@ -93,7 +94,10 @@ def _split_sections(system: Template) -> tuple[Template, Mapping[str, Template]]
 
 def find_guidelines(ctx: RunContext, params: PromptedParams) -> str:
     """Return the citation guidelines for the model, used once there are sources; ``""`` if citations are disabled."""
-    return read_sections(ctx, params).get("CITATION_GUIDELINES", CITATION_GUIDELINES) if params.cite else ""
+    if not params.cite:
+        return ""
+    section = read_sections(ctx, params).get("CITATION_GUIDELINES")
+    return engine_prompt(ctx, "citation_guidelines") if section is None else section
 
 
 def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
@@ -272,7 +276,7 @@ async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema
         shown_answer = shorten(strip_thinking(answer), model.context_tokens // 4)
         ctx.feedback = [
             {"role": "assistant", "content": shown_answer},
-            {"role": "user", "content": build_correction(problems)},
+            {"role": "user", "content": build_correction(problems, prompt_text(ctx, "structured_output_correction"))},
         ]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
     return value

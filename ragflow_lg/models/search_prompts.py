@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, metadata_operator
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.models.structured_answer import read_answer
@@ -26,25 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRANSLATION_HEAD = (
-    "You translate search queries. The last line of the user message lists the target languages; everything before it "
-    "is the question. Reply with a JSON array of strings and nothing else: one translation per language, in the order "
-    "listed. Keep names and numbers unchanged."
-)
-"""The instructions for a translation. The user message contains the question and, on its last line, the languages."""
-
-CONDITIONS_HEAD = (
-    "You turn a question into metadata filters for a document search. Below you find, as JSON, the metadata fields of "
-    "the documents with their values, then the question, and possibly the operators that certain fields must use. "
-    'Reply with one JSON object and nothing else: {"logic": "and" or "or", "conditions": [{"key": field, "op": '
-    f'operator, "value": value}}]}}. Operators: {", ".join(FILTER_OPERATORS)}. Use only the listed fields and values. '
-    "Write dates as YYYY-MM-DD; express a period as two conditions: ≥ its first day and < the day after its last. Use "
-    "≠ for values that the question excludes. Leave out fields that the question does not restrict; the list of "
-    "conditions may be empty."
-)
-"""The instructions for choosing metadata conditions."""
-
 CONDITIONS_TAIL = "Conditions:"
+"""The user message of the request for metadata conditions."""
 
 MAX_LANGUAGES = 20
 MAX_CONDITIONS = 50
@@ -58,7 +42,9 @@ _OUTPUT_LABEL = re.compile(r"^\s*output\s*:", re.IGNORECASE)
 async def translate_question(ctx: RunContext, question: str, languages: Sequence[str]) -> str:
     """Return a question followed by its translations, one per line; unchanged if there are none."""
     content = f"{question[:_MAX_QUESTION_CHARS]}\n{','.join(languages[:MAX_LANGUAGES])}"
-    request = ChatRequest(TRANSLATION_HEAD, ({"role": "user", "content": content},), {"temperature": 0.2})
+    request = ChatRequest(
+        engine_prompt(ctx, "translation"), ({"role": "user", "content": content},), {"temperature": 0.2}
+    )
     answer = strip_thinking(await _answer(ctx, "translation", request)).strip()
     limit = (len(question) + _MAX_QUESTION_CHARS) * len(languages)
     return _parse_translations(question, answer)[:limit]
@@ -90,9 +76,15 @@ async def choose_conditions(
         key: [value[:_MAX_VALUE_CHARS] for value in list(values)[:_MAX_VALUES]]
         for key, values in list(metadata.items())[:_MAX_KEYS]
     }
-    today = ctx.services.clock.local_time().partition(" ")[0]
-    system = f"{CONDITIONS_HEAD}\nToday is {today}.\n{json.dumps(fields, ensure_ascii=False)}\n"
-    system += question[:_MAX_QUESTION_CHARS] + (json.dumps(forced, ensure_ascii=False) if forced else "")
+    system = engine_prompt(
+        ctx,
+        "metadata_filter",
+        operators=", ".join(FILTER_OPERATORS),
+        today=describe_today(ctx),
+        fields=json.dumps(fields, ensure_ascii=False),
+        question=question[:_MAX_QUESTION_CHARS],
+        fixed_operators=json.dumps(forced, ensure_ascii=False) if forced else "none",
+    )
     request = ChatRequest(system, ({"role": "user", "content": CONDITIONS_TAIL},))
     answer = await _answer(ctx, "conditions", request)
     parsed = await ctx.run_in_thread(read_answer, answer) if answer else None

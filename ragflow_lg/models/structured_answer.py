@@ -1,8 +1,4 @@
-"""Answers that follow a JSON schema: requested in the prompt, parsed leniently, validated strictly.
-
-`SCHEMA_HEAD` begins the text that `append_schema` appends to a system prompt, so that a demo model or a test can find
-that text, which extends to the end of the prompt.
-"""
+"""Answers that follow a JSON schema: requested in the prompt, parsed leniently, validated strictly."""
 
 from __future__ import annotations
 
@@ -16,13 +12,11 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.models.engine_prompts import fill_prompt
+from ragflow_lg.models.prompt_texts import PROMPTS
 
-SCHEMA_HEAD = (
-    "Respond with a single JSON object and nothing else: no explanation and no code fence. The object must match this "
-    "JSON schema:"
-)
-"""The beginning of the instructions that `append_schema` appends."""
-
+_DEFAULT = PROMPTS["structured_output"].text
+_CORRECTION = PROMPTS["structured_output_correction"].text
 _SHOWN_PROBLEMS = 5
 _MAX_SCHEMA_DEPTH = 40
 _MAX_APPLIED = 100_000
@@ -48,14 +42,14 @@ def _as_map(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def append_schema(system: str, schema: Mapping[str, Any]) -> str:
-    """Append a request for an answer with this schema to a system prompt."""
-    return f"{system}\n{SCHEMA_HEAD}\n{json.dumps(schema, ensure_ascii=False)}"
+def append_schema(system: str, schema: Mapping[str, Any], prompt: str = _DEFAULT) -> str:
+    """Append a request for an answer with this schema to a system prompt. ``prompt`` may be the deployment's text."""
+    return f"{system}\n{fill_prompt(prompt, {'schema': json.dumps(schema, ensure_ascii=False)})}"
 
 
 def extract_schema(system: str) -> dict[str, Any] | None:
-    """Return the schema that `append_schema` appended, or None."""
-    _, separator, text = system.rpartition(SCHEMA_HEAD + "\n")
+    """Return the schema that `append_schema` appended with the default text, or None."""
+    _, separator, text = system.rpartition(_DEFAULT.removesuffix("{schema}"))
     if not separator:
         return None
     try:
@@ -64,10 +58,9 @@ def extract_schema(system: str) -> dict[str, Any] | None:
         return None
 
 
-def build_correction(problems: list[str]) -> str:
+def build_correction(problems: list[str], prompt: str = _CORRECTION) -> str:
     """Return the user message that requests a corrected answer."""
-    listed = "\n".join(f"- {problem}" for problem in problems)
-    return f"Your answer is invalid:\n{listed}\nRespond again with a single JSON object that matches the schema."
+    return fill_prompt(prompt, {"problems": "\n".join(f"- {problem}" for problem in problems)})
 
 
 def read_answer(answer: str) -> JsonValue:

@@ -104,6 +104,8 @@ class Services(Struct, frozen=True):
     """Tool servers, by the ids that canvases use."""
     knowledge: Knowledge | None = None
     """The datasets for Retrieval, None if the settings define none."""
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     secrets: tuple[str, ...] = ()
     """Keys and passwords from the settings, which are redacted in all output."""
 

@@ -246,7 +246,7 @@ async def open_services(
     clock = SystemClock()
     policies = tool_policies(settings, clock)
     if isinstance(recording, Player):
-        yield recording.services(InlineFiles(), clock, RandomIds(), policies)
+        yield recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts)
         return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
@@ -263,6 +263,7 @@ async def open_services(
             policies,
             servers=servers,
             knowledge=knowledge,
+            prompts=settings.prompts,
             secrets=settings.secrets,
         )
         yield recording.wrap(services) if recording is not None else services

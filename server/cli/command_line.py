@@ -22,6 +22,7 @@ COMMANDS = {
     "draw": "draw",
     "schema": "schema",
     "components": "components",
+    "prompts": "prompts",
     "doctor": "doctor",
     "chaos": "chaos",
     "serve": "serve",
@@ -32,7 +33,7 @@ COMMANDS = {
 }
 """The module for each command, in this folder. The module's function or command group has the same name."""
 
-_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "doctor", "serve")
+_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "serve")
 
 
 def _show_version(is_requested: bool) -> None:

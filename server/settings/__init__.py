@@ -49,6 +49,9 @@ The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, `
     [compat]
     jinja_text = true
 
+    [prompts]
+    standalone_question = { file = "prompts/question.txt" }
+
     [server]
     port = 9380
 """

@@ -24,6 +24,7 @@ from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.environment import PREFIX
 from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
 from ragflow_lg.services.tool_policies import ToolPermits
@@ -62,6 +63,8 @@ class Settings(BaseSettings):
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
     """Canvases that others can run, by name. Paths in a file are relative to its folder."""
     compat: CompatSection = CompatSection()
+    prompts: PromptsSection = Field(default_factory=dict[str, str])
+    """Texts that replace the engine's own prompts, by name."""
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
 

@@ -53,14 +53,23 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def _from_folder(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make canvas paths relative to the folder of the file that contains them."""
-    canvases = values.get("canvases")
-    if not isinstance(canvases, dict):
-        return {}
-    paths = cast("dict[str, Any]", canvases)
-    return {
-        "canvases": {name: folder.absolute() / _home(Path(p)) if isinstance(p, str) else p for name, p in paths.items()}
-    }
+    """Make the paths of canvases and prompts relative to the folder of the file that contains them."""
+
+    def absolute(path: Any) -> Any:
+        return folder.absolute() / _home(Path(path)) if isinstance(path, str) else path
+
+    changed: dict[str, Any] = {}
+    canvases, prompts = values.get("canvases"), values.get("prompts")
+    if isinstance(canvases, dict):
+        changed["canvases"] = {name: absolute(path) for name, path in cast("dict[str, Any]", canvases).items()}
+    if isinstance(prompts, dict):
+        changed["prompts"] = {
+            name: {**cast("dict[str, Any]", entry), "file": absolute(cast("dict[str, Any]", entry).get("file"))}
+            if isinstance(entry, dict)
+            else entry
+            for name, entry in cast("dict[str, Any]", prompts).items()
+        }
+    return changed
 
 
 def _find(path: Path | None) -> Path | None:

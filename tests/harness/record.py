@@ -21,12 +21,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from ragflow_lg.agents.question_rewriting import QUESTION_HEAD
-from ragflow_lg.models.citations import CITATION_GUIDELINES, CITING_HEAD
-from ragflow_lg.models.classification import CONVERSATION_HEAD, INSTRUCTIONS_HEAD
-from ragflow_lg.models.search_prompts import CONDITIONS_HEAD, TRANSLATION_HEAD
-from ragflow_lg.models.structured_answer import SCHEMA_HEAD
 from ragflow_lg.services.knowledge import DatasetSearch
+from tests.fakes.prompts import GUIDELINES, head_of, read_prompt
 from tests.harness.play import TurnResult
 
 Record = dict[str, Any]
@@ -153,23 +149,27 @@ def _record_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
 def _llm_call(is_streaming: bool, request: Any) -> Record:
     """Return one of our model requests in the form of the recordings, with markers instead of our prompts."""
     system, messages = request.system, [dict(message) for message in request.messages]
-    if system.startswith(INSTRUCTIONS_HEAD):
+    if read_prompt("categorize", system):
         system = "<categorize-instructions>"
-        messages[0]["content"] = "<categorize-data> " + messages[0]["content"].removeprefix(CONVERSATION_HEAD)
-    elif system == TRANSLATION_HEAD:
+        values = read_prompt("categorize_message", messages[0]["content"]) or {}
+        messages[0]["content"] = f"<categorize-data> {values['conversation']}"
+    elif read_prompt("translation", system) is not None:
         system = "<cross-language-instructions>"
         messages[0]["content"] = "<cross-language-data>\n" + messages[0]["content"]
-    elif system.startswith(CONDITIONS_HEAD):
-        system = re.sub(r"^\nToday is [0-9-]+\.", "<meta-filter-instructions>", system.removeprefix(CONDITIONS_HEAD))
+    elif values := read_prompt("metadata_filter", system):
+        fixed = "" if values["fixed_operators"] == "none" else values["fixed_operators"]
+        system = f"<meta-filter-instructions>\n{values['fields']}\n{values['question']}{fixed}"
         messages[0]["content"] = "Generate filters:"
-    elif system.startswith(CITING_HEAD):
-        system = system.replace(f"{CITING_HEAD}\n{CITATION_GUIDELINES}\n", "<citation-rewrite-instructions>\n")
-    elif system.startswith(QUESTION_HEAD):
-        system = "<full-question-instructions>\n" + system.removeprefix(QUESTION_HEAD)
+    elif values := read_prompt("add_citations", system):
+        system = f"<citation-rewrite-instructions>\n{values['passages']}"
+    elif values := read_prompt("standalone_question", system):
+        system = f"<full-question-instructions>\n{values['conversation']}"
     else:
-        schema = rf"\n*{re.escape(SCHEMA_HEAD)}.*"
+        schema = rf"\n*{re.escape(head_of('structured_output'))}.*"
         system = re.sub(schema, "\n<structured-output-instructions>", system, flags=re.DOTALL)
-        system = re.sub(r"\n*" + re.escape(CITATION_GUIDELINES), "<citation-guidelines>", system)
+        system = re.sub(r"\n*" + re.escape(GUIDELINES), "<citation-guidelines>", system)
+    if values := read_prompt("final_answer", messages[-1].get("content") or ""):
+        messages[-1]["content"] = values["reason"].removesuffix(".")
     call: Record = {"stream": is_streaming, "system": system.strip(), "messages": [_message(m) for m in messages]}
     call["gen_conf"] = dict(request.sampling)
     if request.tools:

@@ -133,7 +133,9 @@ class Player:
         """The number of recorded exchanges that have not been replayed."""
         return sum(len(track.lines) - len(track.used) for track in self._tracks.values())
 
-    def services(self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies) -> Services:
+    def services(
+        self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies, prompts: Mapping[str, str] | None = None
+    ) -> Services:
         """Return services with the answers, dates and seeds from the recording."""
         servers: dict[str, ToolServer] = {id_: _NO_SERVICE for id_, tool in self._servers if tool is not None}
         services = Services(
@@ -146,6 +148,7 @@ class Player:
             policies,
             servers=servers,
             knowledge=_NO_SERVICE,
+            prompts=prompts or {},
         )
         return wrap_services(self, services)
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
-from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, FINAL_PROMPT, PROMPTS, TOOLS_HEAD
-from ragflow_lg.agents.react import REACT_HEAD
+from ragflow_lg.agents.plan_and_reflect import TOOLS_HEAD
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.spec import AnySpec, ToolResult
+from ragflow_lg.models.prompt_texts import COMPLETE_TASK, PROMPTS
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema
 
@@ -37,6 +37,18 @@ ROUNDS = 2
 
 _REACT_TOOL = re.compile(r"^- (\S+): .*\n  Arguments \(JSON schema\): (.*)$", re.MULTILINE)
 _PLAN_TOOLS = re.compile(rf"^{TOOLS_HEAD}(.*)$", re.MULTILINE)
+
+
+_REACT_HEAD = PROMPTS["react"].text.partition("\n")[0]
+_PLAN_HEADS = {
+    name: PROMPTS[name].text
+    for name in ("task_analysis", "plan_generation", "reflection", "context_summary", "context_ranking")
+}
+_FINAL_TEXT = PROMPTS["final_answer"].text.removeprefix("{reason} ")
+
+
+def _is_final(request: ChatRequest) -> bool:
+    return request.messages[-1]["content"].endswith(_FINAL_TEXT)
 
 
 class ToolUser(DemoChat):
@@ -69,17 +81,17 @@ class ToolUser(DemoChat):
 
     async def _answer_agent(self, request: ChatRequest) -> ChatAnswer | None:
         done = sum(message["role"] == "assistant" for message in request.messages)
-        if REACT_HEAD in request.system:
+        if _REACT_HEAD in request.system:
             schemas = [_schema(name, json.loads(text)) for name, text in _REACT_TOOL.findall(request.system)]
             calls = await self._calls(schemas, done)
             actions = "".join(f"\nAction: {call.name}\nAction Input: {call.arguments}" for call in calls)
             return ChatAnswer(f"Thought: so.{actions}" if calls else f"Thought: so.\nFinal Answer: {ANSWER}")
-        if request.system.startswith(PROMPTS["PLAN_GENERATION"]):
+        if request.system.startswith(_PLAN_HEADS["plan_generation"]):
             tools = json.loads(_PLAN_TOOLS.findall(request.system)[-1])
             calls = await self._calls([_schema(tool["name"], tool["parameters"]) for tool in tools], done)
             plan = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in calls]
             return ChatAnswer(json.dumps(plan or [{"name": COMPLETE_TASK, "arguments": {}}]))
-        if request.system.startswith(tuple(PROMPTS.values())) or request.messages[-1]["content"].endswith(FINAL_PROMPT):
+        if request.system.startswith(tuple(_PLAN_HEADS.values())) or _is_final(request):
             return ChatAnswer(ANSWER)
         if request.tools or any(message["role"] == "tool" for message in request.messages):
             calls = await self._calls(request.tools, done)

@@ -8,8 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.agents.plan_prompts import PROMPTS
-from ragflow_lg.models.citations import CITATION_GUIDELINES
+from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.server.agents.agent_versions import load_templates
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.responses import respond
@@ -24,13 +23,8 @@ async def list_templates(request: Request, caller: Authenticated) -> Response:
 
 
 @router.get("/agents/prompts")
-async def get_prompts(caller: Authenticated) -> Response:
-    """Return the default agent prompts, which a canvas can replace."""
-    return respond(
-        {
-            "task_analysis": PROMPTS["TASK_ANALYSIS"],
-            "plan_generation": PROMPTS["PLAN_GENERATION"],
-            "reflection": PROMPTS["REFLECTION"],
-            "citation_guidelines": CITATION_GUIDELINES,
-        }
-    )
+async def get_prompts(request: Request, caller: Authenticated) -> Response:
+    """Return the deployment's agent prompts, which a canvas can replace."""
+    replaced = get_app_state(request).settings.prompts
+    names = ("task_analysis", "plan_generation", "reflection", "citation_guidelines")
+    return respond({name: replaced.get(name) or PROMPTS[name].text for name in names})

@@ -3,11 +3,11 @@ from typing import Any, cast
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ragflow_lg.models.citations import CITING_HEAD
 from ragflow_lg.services.references import build_chunks, citation_number
 from ragflow_lg.services.tool_server import ToolSettings
 from tests.fakes.agents import WIKI, page, play_agent, tool_calls
 from tests.fakes.canvas import node
+from tests.fakes.prompts import head_of
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
 
@@ -25,7 +25,7 @@ async def test_an_answer_without_citations_is_rewritten_and_shown_once() -> None
     assert turn.run.answer == f"{text}It is Vientiane [ID:{NUMBER}]."
     assert turn.outputs["content"].endswith(f"...</think>It is Vientiane [ID:{NUMBER}].")
     request = turn.model.requests[-1][1]
-    assert request.system.startswith(CITING_HEAD)
+    assert request.system.startswith(head_of("add_citations"))
     assert "Vientiane is the capital." in request.system
     assert (request.messages, request.tools) == (({"role": "user", "content": "It is Vientiane."},), ())
     (block,) = turn.run.trace
@@ -81,7 +81,7 @@ async def test_from_the_fourth_turn_on_answers_from_earlier_sources_are_held_bac
         "a": node("Agent", {"llm_id": "m@T", "tools": [WIKI], "sys_prompt": "{look@formalized_content}"}, ["out"]),
         "out": node("Message", {"content": ["{a@content}"]}),
     }
-    model = ScriptedModel([Reply("Which capital?", match="Rewrite the last", repeat=True)])
+    model = ScriptedModel([Reply("Which capital?", match=head_of("standalone_question"), repeat=True)])
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital.")})
     services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))
     runner = runner_of(components, services=services, saver=InMemorySaver())

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.agents.plan_prompts import FINAL_PROMPT, PROMPTS
-from ragflow_lg.models.citations import CITATION_GUIDELINES
+from ragflow_lg.models.prompt_texts import PROMPTS
 from tests.fakes.agents import TOOLS, WIKI, page, play_agent
+from tests.fakes.prompts import GUIDELINES
 from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
 from tests.stores import OpenStore
@@ -29,12 +29,14 @@ async def test_earlier_steps_are_thoughts_and_the_answer_is_shown() -> None:
     assert turn.outputs["content"] == f"<think>{thoughts}</think>Vientiane."
     systems = [request.system for _, request in turn.model.requests]
     names = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION", "PLAN_GENERATION")
-    assert [system.startswith(PROMPTS[name]) for system, name in zip(systems, names, strict=False)] == [True] * 4
-    assert systems[4] == CITATION_GUIDELINES
+    assert [system.startswith(PROMPTS[name.lower()].text) for system, name in zip(systems, names, strict=False)] == [
+        True
+    ] * 4
+    assert systems[4] == GUIDELINES
     last: Any = turn.model.requests[4][1].messages
     assert [message["role"] for message in last] == ["user", "assistant", "user", "assistant", "user"]
     assert "Reflection:\nFound." in last[2]["content"]
-    assert last[-1]["content"].endswith(FINAL_PROMPT)
+    assert last[-1]["content"].endswith("Be direct and complete.")
 
 
 async def test_calls_next_to_complete_task_are_made() -> None:
@@ -84,7 +86,7 @@ async def test_sections_of_the_system_prompt_replace_the_prompts() -> None:
         "Own REFLECTION.",
         "Own PLAN_GENERATION.",
     ]
-    assert systems[4] == f"Be kind.\n\n{CITATION_GUIDELINES}"
+    assert systems[4] == f"Be kind.\n\n{GUIDELINES}"
 
 
 async def test_long_results_are_summarized_and_ranked_if_they_do_not_fit() -> None:

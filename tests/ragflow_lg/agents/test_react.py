@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.agents.react import REACT_HEAD, to_tool_call
+from ragflow_lg.agents.react import to_tool_call
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolSchema
 from tests.fakes.agents import TOOLS, WIKI, play_agent
+from tests.fakes.prompts import head_of
 from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
 from tests.stores import OpenStore
@@ -27,7 +28,7 @@ async def test_a_model_without_tool_calls_gets_its_tools_in_the_prompt() -> None
     first, second = (request for _, request in turn.model.requests)
     assert turn.run.answer == "Vientiane."
     assert first.tools == ()
-    assert first.system.startswith(f"Be brief.\n\n{REACT_HEAD}")
+    assert first.system.startswith("Be brief.\n\n" + head_of("react"))
     assert "- look_up_0: Look up a country or a city." in first.system
     assert [message["role"] for message in second.messages] == ["user", "assistant", "user"]
     assert second.messages[1]["content"] == LOOK.text

@@ -4,10 +4,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.models.citations import CITATION_GUIDELINES
 from ragflow_lg.services.chat import ChatRequest, Usage
 from ragflow_lg.services.references import build_chunks, citation_number
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
+from tests.fakes.prompts import GUIDELINES
 from tests.fakes.services import FixedClock, Reply, ScriptedModel
 
 NUMBER = citation_number(str(build_chunks([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
@@ -108,7 +108,7 @@ async def test_a_model_gets_citation_guidelines_once_there_is_something_to_cite(
         is_shown=False,
     )
     first, second = (request for _, request in turn.model.requests)
-    assert (first.system, second.system) == ("", CITATION_GUIDELINES)
+    assert (first.system, second.system) == ("", GUIDELINES)
 
 
 async def test_citation_guidelines_are_omitted_if_off() -> None:
@@ -129,8 +129,8 @@ async def test_a_nested_agent_gets_citation_guidelines_once_there_is_something_t
     params = {"tools": [child_agent(tools=[LOOKUP])], "cite": True}
     replies = [ask_child, look, Reply(cited), Reply("B.")]
     turn = await play_agent(replies, params, catalog=TOOLS, is_shown=False)
-    cites = f"Child.\n\n{CITATION_GUIDELINES}"
-    assert [request.system for _, request in turn.model.requests] == ["", "Child.", cites, CITATION_GUIDELINES]
+    cites = f"Child.\n\n{GUIDELINES}"
+    assert [request.system for _, request in turn.model.requests] == ["", "Child.", cites, GUIDELINES]
     assert turn.tool_results == [f"Vientiane [ID:{number}]."]
 
     # What its caller found can be cited, too.

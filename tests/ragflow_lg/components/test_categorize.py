@@ -4,7 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.components.categorize import categorize
-from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, parse_categories
+from ragflow_lg.models.classification import NamedCategory, parse_categories
+from tests.fakes.prompts import read_prompt
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -23,8 +24,7 @@ async def ask(model: ScriptedModel, params: dict[str, Any] | None = None, **more
 
 def conversation(model: ScriptedModel) -> str:
     (message,) = model.requests[-1][1].messages
-    assert message["content"].startswith(CONVERSATION_HEAD)
-    return message["content"].removeprefix(CONVERSATION_HEAD)
+    return (read_prompt("categorize_message", message["content"]) or {})["conversation"]
 
 
 async def test_the_chosen_category_leads_to_all_its_targets() -> None:

@@ -10,9 +10,9 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import Delta
 from ragflow_lg.components.llm import llm
-from ragflow_lg.models.citations import CITATION_GUIDELINES
-from ragflow_lg.models.structured_answer import SCHEMA_HEAD, append_schema
+from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
+from tests.fakes.prompts import GUIDELINES, head_of
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -290,7 +290,7 @@ async def test_a_missing_model_is_the_error_of_the_node() -> None:
 
 
 def test_the_schema_in_a_prompt_can_be_recognized() -> None:
-    assert append_schema("S", SCHEMA).startswith("S\n" + SCHEMA_HEAD)
+    assert append_schema("S", SCHEMA).startswith("S\n" + head_of("structured_output"))
 
 
 async def test_this_turns_entry_of_the_history_is_omitted() -> None:
@@ -314,7 +314,7 @@ FOUND = {"chunks": {"61": {"id": "c", "content": "Rice needs water."}}, "doc_agg
 
 async def test_the_model_gets_citation_guidelines_if_there_is_something_to_cite() -> None:
     cases: list[tuple[dict[str, Any], Any, str]] = [
-        ({"sys_prompt": "S"}, FOUND, f"S\n\n{CITATION_GUIDELINES}"),
+        ({"sys_prompt": "S"}, FOUND, f"S\n\n{GUIDELINES}"),
         ({"sys_prompt": "S"}, {}, "S"),
         ({"sys_prompt": "S", "cite": False}, FOUND, "S"),
         ({"sys_prompt": "S<CITATION_GUIDELINES>Mine.</CITATION_GUIDELINES>"}, FOUND, "S\n\nMine."),

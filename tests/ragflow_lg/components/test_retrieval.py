@@ -14,6 +14,7 @@ from ragflow_lg.models.metadata_filter import filter_documents
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.knowledge import FakeKnowledge, chunk
+from tests.fakes.prompts import read_prompt
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -173,7 +174,9 @@ async def test_the_model_that_chooses_conditions_sees_the_fields() -> None:
     entries = {"method": "semi_auto", "semi_auto": [{"key": "year", "op": "<"}]}
     _, _, model = await search({**DS1, "meta_data_filter": entries}, FakeKnowledge(metas=METAS), Reply("{}"))
     system = model.requests[0][1].system
-    assert system.endswith('\nToday is 2026-01-02.\n{"year": ["2023", "2024"]}\nrice{"year": "<"}')
+    values = read_prompt("metadata_filter", system) or {}
+    assert (values["today"], values["fields"]) == ("2026-01-02 (Friday)", '{"year": ["2023", "2024"]}')
+    assert (values["question"], values["fixed_operators"]) == ("rice", '{"year": "<"}')
 
 
 async def test_a_failure_is_never_an_empty_success() -> None:

@@ -9,16 +9,14 @@ from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.citations import (
-    CITATION_GUIDELINES,
-    CITING_HEAD,
     CitationFilter,
     build_citation_prompt,
-    build_citation_request,
     find_known_citations,
     require_citations,
     strip_unknown_citations,
 )
 from ragflow_lg.services.chat import ChatRequest
+from tests.fakes.prompts import head_of
 from tests.fakes.run import bind
 from tests.fakes.services import ScriptedModel, fake_services
 
@@ -29,13 +27,6 @@ def test_only_known_numbers_count() -> None:
     text = "Rice [ID:61][ID: 7], again [ID:61]; made up [ID:9], [7], (ID: 7), [ID:x], [ID:" + "6" * 10_000 + "]"
     assert find_known_citations(text, REFERENCES) == ["61", "7"]
     assert find_known_citations(text, {}) == []
-
-
-def test_the_request_for_citations_contains_the_sources() -> None:
-    request = build_citation_request(REFERENCES)
-    assert "Rice needs water." in request
-    assert "[ID:n]" in request
-    assert "[ID:n]" in CITATION_GUIDELINES
 
 
 ANSWERS = {
@@ -75,20 +66,24 @@ def test_hostile_text_takes_linear_time() -> None:
     assert len(stream.feed(" " * 1_000_000 + "[ID:" * 250_000)) > 1_999_000
 
 
-def test_the_citation_prompt_contains_the_sources() -> None:
-    system = build_citation_prompt(REFERENCES, "Cite so.")
-    assert system.startswith(f"{CITING_HEAD}\nCite so.\n\nID: ")
-    assert "Rice needs water." in system
-
-
 REQUEST = ChatRequest("S", ({"role": "user", "content": "q"},))
 SOURCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}}, "doc_aggs": {}}
 
 
-async def run_check(answer: str, *again: str, references: Any = None) -> tuple[str, list[ChatRequest]]:
+def context(references: Any = None) -> RunContext:
     node = PlanNode(NodeId("m"), llm, bind(llm, {}), "", 0, "")
     state = {"turn": {"references": SOURCES if references is None else references}}
-    ctx = RunContext(Plan("", NodeId("m"), {NodeId("m"): node}, {}), node, TurnContext(fake_services()), state)
+    return RunContext(Plan("", NodeId("m"), {NodeId("m"): node}, {}), node, TurnContext(fake_services()), state)
+
+
+def test_the_prompt_for_adding_citations_contains_the_sources() -> None:
+    system = build_citation_prompt(context(), "Cite so.")
+    assert system.startswith(head_of("add_citations") + "Cite so.\n\nPassages:\n\nID: ")
+    assert "Rice needs water." in system
+
+
+async def run_check(answer: str, *again: str, references: Any = None) -> tuple[str, list[ChatRequest]]:
+    ctx = context(references)
     requests: list[ChatRequest] = []
     replies = list(again)
 

@@ -1,13 +1,14 @@
 import pytest
 
 from ragflow_lg.models.classification import (
-    INSTRUCTIONS_HEAD,
     NamedCategory,
-    build_instructions,
+    describe_categories,
     format_conversation,
     match_category,
     parse_categories,
 )
+from ragflow_lg.models.engine_prompts import fill_prompt
+from ragflow_lg.models.prompt_texts import PROMPTS
 
 
 @pytest.mark.parametrize(
@@ -34,8 +35,7 @@ def test_an_answer_is_matched_to_a_category(answer: str, names: list[str], expec
 
 def test_categories_can_be_parsed_from_the_prompt() -> None:
     categories = [NamedCategory("Bücher ", "zum Lesen\nund mehr", ("a", "b\u2028c")), NamedCategory("rest")]
-    system = build_instructions(categories)
-    assert system.startswith(INSTRUCTIONS_HEAD)
+    system = fill_prompt(PROMPTS["categorize"].text, {"categories": describe_categories(categories)})
     assert all(text in system for text in ("Bücher ", "rest", "a"))
     assert parse_categories(system) == categories
     assert parse_categories("Something else\n" + system) == []

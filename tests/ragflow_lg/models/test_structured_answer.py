@@ -6,7 +6,6 @@ import pytest
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.models.structured_answer import (
-    SCHEMA_HEAD,
     append_schema,
     build_correction,
     extract_schema,
@@ -15,6 +14,7 @@ from ragflow_lg.models.structured_answer import (
     find_schema_problem,
     read_answer,
 )
+from tests.fakes.prompts import head_of
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -52,10 +52,10 @@ def test_no_schema_means_no_structured_answer(outputs: Any) -> None:
 
 def test_the_schema_can_be_extracted_from_the_prompt() -> None:
     system = append_schema("Be brief.", CITY)
-    assert system.startswith(f"Be brief.\n{SCHEMA_HEAD}\n")
+    assert system.startswith("Be brief.\n" + head_of("structured_output"))
     assert extract_schema(system) == CITY
     assert extract_schema("Be brief.") is None
-    assert extract_schema(SCHEMA_HEAD + "\n{") is None
+    assert extract_schema(head_of("structured_output") + "{") is None
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat, quote_answer
-from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, build_instructions
+from ragflow_lg.models.classification import NamedCategory, describe_categories
+from ragflow_lg.models.engine_prompts import fill_prompt
+from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.models.structured_answer import append_schema, find_problems
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.references import knowledge_text
+from tests.fakes.prompts import head_of
 
 CHUNKS = [
     {
@@ -56,14 +59,13 @@ async def test_a_stream_yields_the_same_answer_in_pieces() -> None:
     ],
 )
 async def test_the_category_with_most_shared_words_is_chosen(question: str, expected: str) -> None:
-    system = build_instructions(
-        [
-            NamedCategory("billing", "money 发票", ("refund please",)),
-            NamedCategory("tech", "bugs", ("it crashes",)),
-            NamedCategory("other"),
-        ]
-    )
-    conversation = f'{CONVERSATION_HEAD}USER: "refund" | ASSISTANT: "crashes?" | USER: "{question}"'
+    categories = [
+        NamedCategory("billing", "money 发票", ("refund please",)),
+        NamedCategory("tech", "bugs", ("it crashes",)),
+        NamedCategory("other"),
+    ]
+    system = fill_prompt(PROMPTS["categorize"].text, {"categories": describe_categories(categories)})
+    conversation = f'{head_of("categorize_message")}USER: "refund" | ASSISTANT: "crashes?" | USER: "{question}"'
     assert await answer_to(user_request(conversation, system)) == expected
 
 

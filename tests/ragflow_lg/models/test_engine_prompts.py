@@ -1,0 +1,32 @@
+import re
+
+import pytest
+
+from ragflow_lg.models.engine_prompts import fill_prompt, find_prompt_problems
+from ragflow_lg.models.prompt_texts import PROMPTS
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_a_default_text_contains_what_a_replacement_must_contain(name: str) -> None:
+    assert list(find_prompt_problems({name: PROMPTS[name].text})) == []
+    placeholders = set(re.findall(r"\{[a-z_]+\}", PROMPTS[name].text))
+    assert {part for part in PROMPTS[name].needs if part.startswith("{")} <= placeholders
+
+
+def test_values_are_filled_in_once_and_other_braces_stay() -> None:
+    text = 'a {question} {"key": {x}} {fields}'
+    assert fill_prompt(text, {"question": "{fields}", "fields": "F"}) == 'a {fields} {"key": {x}} F'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("categorise", "x", "categorise: there is no prompt with this name. Did you mean 'categorize'?"),
+        ("zzz", "x", "zzz: there is no prompt with this name."),
+        ("reflection", " ", "reflection: the text is empty. Remove the entry to use the default."),
+        ("metadata_filter", "{fields}", "metadata_filter: the text must contain {question}."),
+        ("plan_generation", "Plan.", "plan_generation: the text must contain complete_task."),
+    ],
+)
+def test_problems_with_replacements_are_described(name: str, text: str, problem: str) -> None:
+    assert list(find_prompt_problems({name: text})) == [problem]
