@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.knowledge_questions import Question, generate_chunks, generate_questions
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge, Fusion
-from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, HashingEmbedder
+from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, HashingEmbedder
 from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 

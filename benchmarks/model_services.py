@@ -6,8 +6,7 @@ from typing import Any
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-from ragflow_lg.adapters.local_files import InlineFiles
-from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
 from ragflow_lg.services.services import Services
 
 

@@ -17,8 +17,7 @@ import orjson
 
 from benchmarks import canvases
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-from ragflow_lg.adapters.local_files import InlineFiles
-from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints.redis.redis_server import redis_server

@@ -1,8 +1,8 @@
-"""The intermediate state of a compilation, handed from pass to pass."""
+"""The intermediate state of a compilation, handed from pass to pass, and its flow graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -17,6 +17,10 @@ from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.flow import Flow
+
+Children = Mapping[NodeId | None, Sequence[PlanNode]]
+"""The nodes directly inside each region, by region id, with the canvas's own nodes under None."""
 
 NO_ENTRY = NodeId("")
 """A draft's entry before ``find_entry`` has run."""
@@ -80,3 +84,33 @@ class Draft(Struct, frozen=True):
 
 Pass: TypeAlias = Callable[[Draft, Reporter], Draft]
 """A compiler pass. Its only side effect is reporting diagnostics."""
+
+
+def group_by_region(draft: Draft) -> Children:
+    """Group the nodes by the region that directly contains them."""
+    children: dict[NodeId | None, list[PlanNode]] = {}
+    for node in draft.nodes.values():
+        children.setdefault(node.parent, []).append(node)
+    return children
+
+
+def build_flows(draft: Draft) -> dict[NodeId | None, Flow]:
+    """Build the flow for the canvas, under None, then for each region's body, by region id."""
+    children = group_by_region(draft)
+    flows: dict[NodeId | None, Flow] = {None: Flow(draft.entry, _successors(children, None))} if draft.entry else {}
+    for region in draft.regions.values():
+        flows[region.owner] = build_region_flow(region, children)
+    return flows
+
+
+def build_region_flow(region: Region, children: Children) -> Flow:
+    """Build the flow for a region's body. It starts at the item node or, if there is none, at the region's owner."""
+    successors = _successors(children, region.owner)
+    return Flow(region.entry, successors if region.item else {**successors, region.owner: region.start})
+
+
+def _successors(children: Children, parent: NodeId | None) -> dict[NodeId, tuple[NodeId, ...]]:
+    inside = {node.id: node for node in children.get(parent, ())}
+    # An edge back to the item node ends the round, just like having no successor.
+    enterable = {id_ for id_, node in inside.items() if node.spec.kind != "region_item"}
+    return {id_: tuple(t for t in node.targets if t in enterable) for id_, node in inside.items()}

@@ -1,7 +1,7 @@
 """Placeholders for components that cannot run.
 
 They keep the real component's position and edges, so that later passes report only independent errors. A canvas with a
-placeholder never runs.
+placeholder never runs. The names of RAGFlow's components that are not in the catalog are listed here.
 """
 
 from __future__ import annotations
@@ -14,14 +14,7 @@ from pydantic import ValidationError
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
-from ragflow_lg.component.spec import (
-    AnySpec,
-    ComponentOutputs,
-    ComponentParams,
-    ComponentSpec,
-    Kind,
-    Route,
-)
+from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.draft import RawComponent
 from ragflow_lg.dsl_compiler.shapes import as_texts
@@ -29,11 +22,102 @@ from ragflow_lg.dsl_compiler.shapes import as_texts
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
+
 MAX_TRIES = 3
 MAX_PROBLEMS = 50
 
 _PRESERVED_KINDS: frozenset[Kind] = frozenset({"entry", "interrupt", "region", "region_exit", "region_item"})
 """Kinds that a placeholder keeps. The checks for the other kinds depend on the params."""
+
+NOT_YET: frozenset[str] = frozenset(
+    [
+        "CodeExec",
+        "Browser",
+        "DocGenerator",
+        "PDFGenerator",
+        "DocsGenerator",
+        "ExcelProcessor",
+        "AkShare",
+        "BGPT",
+        "Crawler",
+        "DeepL",
+        "Email",
+        "ExeSQL",
+        "GoogleScholar",
+        "Jin10",
+        "KeenableSearch",
+        "PubMed",
+        "QueritSearch",
+        "QueritContents",
+        "QWeather",
+        "SearXNG",
+        "TuShare",
+        "WenCai",
+        "YahooFinance",
+        "WebSearch",
+    ]
+)
+"""RAGFlow components and tools that this version cannot run, unless a plugin adds them to the catalog."""
+
+LEGACY: dict[str, str] = {
+    "Generate": "LLM, with the old prompt as sys_prompt and {sys.query} as the user prompt",
+    "Answer": "Message for the answer and UserFillUp for a question; each turn starts with the user's query anyway",
+    "Relevant": "Categorize with the categories yes and no",
+    "RewriteQuestion": "LLM with a prompt that rewrites {sys.query}",
+    "KeywordExtract": "LLM with a prompt that extracts keywords",
+    "Keyword": "LLM with a prompt that extracts keywords",
+    "Concentrator": "nothing: branches can meet at any node",
+    "Template": "StringTransform with method merge",
+    "Baidu": "TavilySearch or another search tool",
+    "BaiduFanyi": "LLM with a prompt that translates",
+    "Bing": "TavilySearch or another search tool",
+    "Cite": "LLM or Agent with cite, which then cite the results of Retrieval themselves",
+    "Code": "CodeExec",
+    "IterationStart": "IterationItem",
+    "LoopStart": "LoopItem",
+}
+"""Components from before RAGFlow 0.20, each with its replacement."""
+
+PIPELINE: frozenset[str] = frozenset(
+    [
+        "File",
+        "Parser",
+        "TokenChunker",
+        "Splitter",
+        "TitleChunker",
+        "HierarchicalMerger",
+        "OneChunker",
+        "QAChunker",
+        "TableChunker",
+        "PageChunker",
+        "TagChunker",
+        "Extractor",
+        "Tokenizer",
+        "Compiler",
+        "Chunker",
+        "GroupTitleChunker",
+        "HierarchyTitleChunker",
+        "ManualChunker",
+        "PipelineChunker",
+    ]
+)
+"""Ingestion pipeline components. Such pipelines prepare documents and are not agents."""
+
+REPLACED: dict[str, str] = {
+    "QueryDecompositionRetrieval": "an Agent with Retrieval as its tool",
+    "Webhook": "Begin with the mode Webhook",
+    "YouComSearch": "TavilySearch or another search tool",
+}
+"""Components that only some versions or forks of RAGFlow have, each with its replacement."""
+
+RENAMED: dict[str, str] = {
+    "Splitter": "TokenChunker",
+    "HierarchicalMerger": "TitleChunker",
+    "PDFGenerator": "DocGenerator",
+    "DuckDuckGoSearch": "DuckDuckGo",
+    "parallelNode": "Iteration",
+}
+"""Current names by the names in older documents."""
 
 
 class _Params(ComponentParams):

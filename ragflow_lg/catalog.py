@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, cast
 
 import ragflow_lg.components
 import ragflow_lg.tools
-from ragflow_lg.base.entry_points import describe_entry_point, load_entry_point
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import describe_entry_point, load_entry_point
 from ragflow_lg.component.registry import BrokenSpec, Registry
 from ragflow_lg.component.spec import AnySpec, ComponentSpec
 

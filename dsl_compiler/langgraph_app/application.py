@@ -28,7 +28,7 @@ from ragflow_lg.dsl.chat_messages import answer_id, parse_question
 from ragflow_lg.dsl.forms import form_problems, parse_answers
 from ragflow_lg.dsl_compiler.diagnostics import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import CanvasGraph
-from ragflow_lg.dsl_compiler.langgraph_app.edit_values import validate_edit
+from ragflow_lg.dsl_compiler.langgraph_app.editing import validate_edit
 from ragflow_lg.dsl_compiler.langgraph_internals import convert_graph, is_resuming, resolve_checkpointer
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope

@@ -20,8 +20,7 @@ from pydantic import BaseModel
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.dsl_compiler.langgraph_app.edit_values import validate_edit
-from ragflow_lg.dsl_compiler.langgraph_app.editing import resolve_edit
+from ragflow_lg.dsl_compiler.langgraph_app.editing import resolve_edit, validate_edit
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     CanvasConfig,
     CanvasSettings,
@@ -30,12 +29,7 @@ from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     input_schema,
     output_schema,
 )
-from ragflow_lg.dsl_compiler.langgraph_internals import (
-    NOT_EDITS,
-    convert_graph,
-    find_subgraph,
-    required_checkpointer,
-)
+from ragflow_lg.dsl_compiler.langgraph_internals import NOT_EDITS, convert_graph, find_subgraph, required_checkpointer
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):

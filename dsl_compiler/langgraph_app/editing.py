@@ -8,18 +8,20 @@ successors are next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
+import msgspec
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import Command, StateSnapshot, StateUpdate
 from msgspec import Struct, field
+from typing_extensions import TypedDict
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import NEXT, Plan, PlanNode
-from ragflow_lg.dsl_compiler.langgraph_app.edit_values import validate_edit
+from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, replace_list
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, gate_key
-from ragflow_lg.dsl_compiler.langgraph_internals import BRANCH_PREFIX, NOT_RESULTS
+from ragflow_lg.dsl_compiler.langgraph_internals import BRANCH_PREFIX, NOT_RESULTS, OVERWRITE, RESERVED_PREFIX
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE
 
 
@@ -163,3 +165,69 @@ def _last_node(graph: EditableGraph, snapshot: StateSnapshot, ids: Mapping[str, 
     if ran:
         return max(ran, key=lambda name: graph.plan.nodes[ids[name]].rank)
     return next(name for name in graph.nodes if name in ids)
+
+
+class _Turn(TypedDict, total=False):
+    """`ragflow_lg.component.state.TurnRecord` with the exact types of its lists."""
+
+    number: int
+    seed: int
+    inputs: dict[str, Any]
+    status: str
+    canvas_hash: str
+    regions: dict[str, str]
+    last: tuple[int, int, str]
+    error: tuple[int, int, str, str]
+    visits: dict[str, int]
+    settled: int
+    references: dict[str, dict[str, Any]]
+    shown: dict[str, str | None]
+    answers: dict[str, Any]
+
+
+_KINDS: Mapping[str, Any] = {
+    "globals": dict[str, Any],
+    "outputs": dict[str, dict[str, Any]],
+    "history": list[tuple[str, Any]],
+    "messages": list[dict[str, Any]],
+    "turn": _Turn,
+}
+_KEYS = {key for state in (CanvasState, CollectingState, ParallelState) for key in state.__annotations__}
+
+
+def validate_edit(values: Any, channels: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return an edit's writes as pairs of channel and value. An edited list replaces the stored one.
+
+    Raises:
+        InvalidUpdateError: if there is no such channel or the value is invalid for it.
+    """
+    edits = list(_pairs(values))
+    keys = sorted(_KEYS & channels.keys() | {"scope"} & channels.keys())
+    for key, value in edits:
+        if key not in keys:
+            raise InvalidUpdateError(f"The state has no key {key!r}; its keys are {', '.join(keys)}.")
+        try:
+            msgspec.convert(value, _KINDS.get(key, dict[str, Any]))
+        except msgspec.ValidationError as error:
+            raise InvalidUpdateError(f"The value of {key!r} is invalid: {error}.") from None
+        if isinstance(value, Mapping):
+            _check_reserved_keys(key, cast("Mapping[str, Any]", value))
+    return [(key, replace_list(value) if isinstance(value, list) else value) for key, value in edits]
+
+
+def _pairs(values: Any) -> Iterator[tuple[str, Any]]:
+    parts = cast("Sequence[Any]", values if isinstance(values, list | tuple) else [values])
+    for part in parts:
+        if isinstance(part, Mapping):
+            yield from cast("Mapping[str, Any]", part).items()
+        elif isinstance(part, tuple) and len(cast("tuple[Any, ...]", part)) == 2:
+            yield cast("tuple[str, Any]", part)
+        elif part is not None:
+            raise InvalidUpdateError(f"An edit should be a map of state keys, not {type(part).__name__}.")
+
+
+def _check_reserved_keys(key: str, value: Mapping[str, Any]) -> None:
+    if reserved := [name for name in value if name.startswith(RESERVED_PREFIX)]:
+        raise InvalidUpdateError(f"{reserved[0]!r} in {key!r} is reserved.")
+    if value.get("type") == OVERWRITE:
+        raise InvalidUpdateError(f"{OVERWRITE!r} in {key!r} is reserved.")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.dsl.form_schema import field_schema
+from ragflow_lg.dsl.forms import field_schema
 
 _COLOURS: Mapping[str, str] = {
     "entry": "#2f9e6e",

@@ -25,8 +25,7 @@ from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.state import TurnRequest, find_replaced_nodes, output_patch
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.dsl.form_schema import response_schema
-from ragflow_lg.dsl.forms import Form, form_problems, parse_answers
+from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.langgraph_internals import superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE

@@ -1,4 +1,4 @@
-"""The compiler's passes in order. Each is one function, in the file with the same name.
+"""The compiler's passes in order. Each is one function; passes that answer the same question share a file.
 
 The first group brings the document into its current form, the second binds it to the catalog, and the third determines
 the flow. The last performs checks; it also chooses which of RAGFlow's behaviours apply. If the first group reports
@@ -10,26 +10,24 @@ from __future__ import annotations
 
 from ragflow_lg.dsl_compiler.draft import Pass
 from ragflow_lg.dsl_compiler.passes.bind_canvases import bind_canvases
-from ragflow_lg.dsl_compiler.passes.bind_components import bind_components
+from ragflow_lg.dsl_compiler.passes.bind_components import bind_components, bind_params
 from ragflow_lg.dsl_compiler.passes.bind_globals import bind_globals
-from ragflow_lg.dsl_compiler.passes.bind_params import bind_params
 from ragflow_lg.dsl_compiler.passes.bind_tools import bind_tools
 from ragflow_lg.dsl_compiler.passes.check_differences import check_differences
-from ragflow_lg.dsl_compiler.passes.check_parallel import check_parallel
-from ragflow_lg.dsl_compiler.passes.check_reachable import check_reachable
-from ragflow_lg.dsl_compiler.passes.check_ready import check_ready
+from ragflow_lg.dsl_compiler.passes.check_nodes import (
+    check_parallel,
+    check_reachable,
+    check_ready,
+    check_servers,
+    check_titles,
+)
 from ragflow_lg.dsl_compiler.passes.check_references import check_references
-from ragflow_lg.dsl_compiler.passes.check_servers import check_servers
-from ragflow_lg.dsl_compiler.passes.check_titles import check_titles
-from ragflow_lg.dsl_compiler.passes.classify_document import classify_document
-from ragflow_lg.dsl_compiler.passes.collect_components import collect_components
-from ragflow_lg.dsl_compiler.passes.find_cycles import find_cycles
-from ragflow_lg.dsl_compiler.passes.find_entry import find_entry
+from ragflow_lg.dsl_compiler.passes.collect_components import classify_document, collect_components
 from ragflow_lg.dsl_compiler.passes.find_joins import find_joins
 from ragflow_lg.dsl_compiler.passes.group_regions import group_regions
 from ragflow_lg.dsl_compiler.passes.migrate_names import migrate_names
+from ragflow_lg.dsl_compiler.passes.order_nodes import find_cycles, find_entry, rank_nodes
 from ragflow_lg.dsl_compiler.passes.plan_messages import plan_messages
-from ragflow_lg.dsl_compiler.passes.rank_nodes import rank_nodes
 from ragflow_lg.dsl_compiler.passes.rewrite_shapes import rewrite_shapes
 from ragflow_lg.dsl_compiler.passes.route_edges import route_edges
 

@@ -1,14 +1,67 @@
-"""Look up the spec for every component."""
+"""Look up the spec for every component, and parse its params."""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
-from ragflow_lg.component.spec import AnySpec
+from msgspec.structs import replace
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
+from ragflow_lg.component.spec import AnySpec, ComponentParams
+from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET, PIPELINE, REPLACED
-from ragflow_lg.dsl_compiler.placeholder import placeholder_spec
+from ragflow_lg.dsl_compiler.placeholder import (
+    LEGACY,
+    NOT_YET,
+    PIPELINE,
+    REPLACED,
+    path_to_value,
+    placeholder_node,
+    placeholder_spec,
+)
+from ragflow_lg.dsl_compiler.shapes import as_map, yields_items
+
+EDITOR_KEYS = frozenset(
+    [
+        "_deprecated_params",
+        "_feeded_deprecated_params",
+        "_is_raw_conf",
+        "_user_feeded_params",
+        "auto_play",
+        "custom_header",
+        "debug_inputs",
+        "description",
+        "downstream",
+        "enablePrologue",
+        "enable_tips",
+        "exception_comment",
+        "form",
+        "frequencyPenaltyEnabled",
+        "function_name",
+        "inputs",
+        "items",
+        "llm_filter",
+        "maxTokensEnabled",
+        "message_history_window_size",
+        "next",
+        "operator",
+        "parameter",
+        "presencePenaltyEnabled",
+        "showStructuredOutput",
+        "temperatureEnabled",
+        "tenant_llm_id",
+        "tips",
+        "topPEnabled",
+        "user_id",
+        "variable",
+    ]
+)
+"""Keys that editors write for their own use, or write into every component."""
 
 
 def bind_components(draft: Draft, reporter: Reporter) -> Draft:
@@ -51,3 +104,124 @@ def _describe_unknown(draft: Draft, name: str) -> tuple[str, str]:
     near = draft.catalog.near(name)
     hint = f"Did you mean {' or '.join(near)}?" if near else "`ragflow-lg components` lists all components."
     return f"There is no component named {name!r}.", hint
+
+
+def bind_params(draft: Draft, reporter: Reporter) -> Draft:
+    """Validate all params. Components with invalid params become placeholders so that later checks can run."""
+    plain = frozenset(draft.components)
+    nodes: dict[NodeId, PlanNode] = {}
+    for id_, component in draft.components.items():
+        scope = ReferenceScope(plain, _is_in_iteration(draft, component))
+        nodes[NodeId(id_)] = bind_node(component, draft.specs[id_], scope, reporter)
+    return replace(draft, nodes=nodes)
+
+
+def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
+    """Return whether a region around the component yields items. Each component is visited at most once."""
+    parent, seen = component.parent, set[str]()
+    while parent and parent in draft.components and parent not in seen:
+        seen.add(parent)
+        if yields_items(draft.specs[parent]):
+            return True
+        parent = draft.components[parent].parent
+    return False
+
+
+def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, reporter: Reporter) -> PlanNode:
+    """Build the node for a component, which is a placeholder if the params are invalid."""
+    raw = {key: value for key, value in component.params.items() if not _is_default(key, value, spec)}
+    try:
+        params = spec.params.model_validate(raw, context={"scope": scope})
+    except ValidationError as error:
+        for problem in error.errors(include_url=False)[:50]:
+            _report(component, problem, reporter)
+        return placeholder_node(component, spec, scope)
+    _lint(component, spec, params, reporter)
+    declared = as_map(params.outputs)
+    return PlanNode(
+        NodeId(component.id),
+        spec,
+        params,
+        component.title,
+        0,
+        component.pointer,
+        on_error=ExceptionPolicy(
+            params.exception_method or "",
+            params.exception_default_value,
+            tuple(NodeId(target) for target in params.exception_goto),
+        ),
+        parent=NodeId(component.parent) if component.parent else None,
+        references=tuple(_references(params, ())),
+        outputs=tuple(dict.fromkeys((*spec.outputs.model_fields, *declared))),
+        declared=frozenset(declared),
+        extra_attempts=(params.max_retries or 0) if spec.retries and not spec.runs_once else 0,
+        retry_delay_s=params.delay_after_error or 0.0,
+        timeout_s=spec.limit_s(params),
+    )
+
+
+def _is_default(key: str, value: Any, spec: AnySpec) -> bool:
+    """Return whether a value is null in the sense of "not set": editors write null into fields with a default."""
+    field = spec.params.model_fields.get(key)
+    return value is None and field is not None and not field.is_required()
+
+
+def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) -> None:
+    path = path_to_value(problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ").rstrip(".")
+    value = repr(problem.get("input"))
+    is_shown = problem["type"] == "missing" or value in message
+    excerpt = "" if is_shown else f" It is {value if len(value) <= 60 else value[:57] + '…'}."
+    name = ".".join(str(segment) for segment in path)
+    reporter.report(
+        "params-invalid",
+        "error",
+        extend_pointer(component.params_pointer, path),
+        f"{component.name}.{name}: {message[:1].lower() + message[1:]}.{excerpt}",
+        hint=f"`ragflow-lg components {component.name}` shows its parameters.",
+        component=component,
+    )
+
+
+def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, reporter: Reporter) -> None:
+    for key in params.__pydantic_extra__ or {}:
+        if key not in EDITOR_KEYS and key not in spec.unused and not _accepts_anything(spec):
+            reporter.report(
+                "params-unknown",
+                "info",
+                extend_pointer(component.params_pointer, [key]),
+                f"{spec.name} has no parameter {key!r}; the value has no effect.",
+                hint=reporter.nearest(spec.name, spec.params.model_fields).hint(key, ""),
+                component=component,
+            )
+    for problem in spec.lint(params):
+        reporter.report(
+            problem.code,
+            problem.severity,
+            extend_pointer(component.params_pointer, problem.path),
+            problem.message,
+            hint=problem.hint,
+            component=component,
+        )
+
+
+def _accepts_anything(spec: AnySpec) -> bool:
+    return spec.params.model_fields.keys() == ComponentParams.model_fields.keys()
+
+
+def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Reference, tuple[str | int, ...]]]:
+    """Yield every reference in typed params, with its path. Unknown parameters are not searched."""
+    if isinstance(value, Reference):
+        yield value, path
+    elif isinstance(value, Template):
+        for reference in value.references:
+            yield reference, path
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _references(getattr(value, name), (*path, name))
+    elif isinstance(value, Mapping):
+        for key, entry in cast("Mapping[str, Any]", value).items():
+            yield from _references(entry, (*path, key))
+    elif isinstance(value, list | tuple):
+        for index, entry in enumerate(cast("list[Any]", value)):
+            yield from _references(entry, (*path, index))

@@ -12,8 +12,8 @@ from ragflow_lg.component.spec import ToolEntry
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET, RENAMED, REPLACED
-from ragflow_lg.dsl_compiler.passes.bind_params import bind_node
+from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET, RENAMED, REPLACED
 from ragflow_lg.dsl_compiler.shapes import rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
 

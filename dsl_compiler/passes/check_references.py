@@ -10,9 +10,8 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ERROR, NEXT, PlanNode
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
-from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.draft import Draft, build_flows
 from ragflow_lg.dsl_compiler.flow import Flow
-from ragflow_lg.dsl_compiler.scopes import build_flows
 
 _ALWAYS = frozenset({ERROR, NEXT, "next", "_created_time", "_elapsed_time"})
 """Outputs of any node."""

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.draft import Draft, build_flows
 from ragflow_lg.dsl_compiler.flow import Flow
-from ragflow_lg.dsl_compiler.scopes import build_flows
 
 MAX_WATCHED = 8_000_000
 """Limit on how many nodes and edges all joins look back at in total. Real canvases stay below 1,000."""

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode, Region
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.draft import Children, Draft, build_region_flow, group_by_region
 from ragflow_lg.dsl_compiler.placeholder import is_placeholder
-from ragflow_lg.dsl_compiler.scopes import Children, build_region_flow, group_by_region
 
 
 def group_regions(draft: Draft, reporter: Reporter) -> Draft:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.known_components import RENAMED
+from ragflow_lg.dsl_compiler.placeholder import RENAMED
 
 # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep malicious input full of braces at linear time.
 _REFERENCE = re.compile(r"((?:\{\s{0,8}){1,8})([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)((?:\s{0,8}\}){1,8})")

@@ -11,9 +11,8 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import MessagePlan, PlanNode, is_answer
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.draft import Draft, build_flows
 from ragflow_lg.dsl_compiler.flow import Flow
-from ragflow_lg.dsl_compiler.scopes import build_flows
 
 Disturbing: TypeAlias = Mapping[NodeId, NodeId]
 """Nodes that change values or keep others from running, each with the node of the flow that contains it."""

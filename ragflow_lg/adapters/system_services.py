@@ -1,12 +1,24 @@
-"""The system clock and random ids."""
+"""Services that a process provides itself: the clock, random ids, files inside the request, a cache of tool results."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 import time
 import uuid
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import RunId
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.services.services import Clock
+from ragflow_lg.services.tool_policies import ToolPermits
+
+OVERHEAD_BYTES = 200
+"""Memory that an entry uses in addition to its text."""
 
 
 class SystemClock:
@@ -35,3 +47,111 @@ class RandomIds:
     def seed(self) -> int:
         """Return a positive seed; 0 would always choose the first alternative."""
         return 1 + secrets.randbelow(2**31 - 1)
+
+
+class InlineFiles:
+    """The `ragflow_lg.services.services.Files` for a process without a file store.
+
+    A string is its own content, either plain text or a ``data:`` URI. The content of an object is its ``content`` or
+    ``text``, or else its first value that is a ``data:`` URI. Nothing is read from disk or fetched.
+    """
+
+    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+        """Return the text or ``data:`` URI of each file.
+
+        Raises:
+            ServiceError: for a file without content, since there is no store to read it from.
+        """
+        return [_content(file) for file in files]
+
+
+def _content(file: Any) -> str:
+    if isinstance(file, str):
+        return file
+    if isinstance(file, Mapping):
+        fields = cast("Mapping[str, Any]", file)
+        for key in ("content", "text"):
+            if isinstance(fields.get(key), str):
+                return fields[key]
+        for value in fields.values():
+            if isinstance(value, str) and value.startswith("data:"):
+                return value
+        name = fields.get("name") or fields.get("id")
+        which = f"The file {name!r}" if name else "A file"
+    else:
+        which = f"A file of type {type(file).__name__}"
+    raise ServiceError(
+        f"{which} cannot be read: no file store is configured. "
+        'Send the text itself as {"name": …, "content": …}, or an image as a data: URI.'
+    )
+
+
+class _Entry(NamedTuple):
+    text: str
+    size: int
+    expires_at: float
+
+
+class MemoryResultCache:
+    """The most recently used results, up to a total size. Nothing leaves the process.
+
+    Keys are the tool, its configuration and the arguments, hashed with a per-process secret. Calls with different
+    credentials never share a result, and no credential can be recovered from a key.
+    """
+
+    def __init__(self, seconds: Mapping[str, float], clock: Clock, *, max_bytes: int = 32 * 1024 * 1024) -> None:
+        """``seconds`` maps tool names or patterns to the lifetime of their results; the first match counts."""
+        self._lifetimes = {ToolPermits((pattern,)): lifetime for pattern, lifetime in seconds.items()}
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._secret = secrets.token_bytes(32)
+        self.size = 0
+        """The total size of all entries in bytes."""
+
+    def covers(self, names: Sequence[str]) -> bool:
+        """Return whether results from the tool with these names are cached."""
+        return self._lifetime(names) > 0
+
+    async def find(
+        self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue
+    ) -> tuple[bool, JsonValue]:
+        """Return whether a result from the tool with these names is cached, and a copy of the result."""
+        key = self._key(names, configuration, arguments)
+        entry = self._entries.get(key)
+        if entry is None:
+            return False, None
+        if entry.expires_at <= self._clock.monotonic():
+            self._drop(key)
+            return False, None
+        self._entries.move_to_end(key)
+        return True, json.loads(entry.text)
+
+    async def put(
+        self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue, result: JsonValue
+    ) -> None:
+        """Cache a JSON result if the tool has a lifetime and the result fits."""
+        lifetime = self._lifetime(names)
+        if lifetime <= 0:
+            return
+        key, text = self._key(names, configuration, arguments), json.dumps(result, ensure_ascii=False)
+        size = len(text.encode("utf-8", "replace")) + OVERHEAD_BYTES
+        self._drop(key)
+        if size > self._max_bytes:
+            return
+        self._entries[key] = _Entry(text, size, self._clock.monotonic() + lifetime)
+        self.size += size
+        while self.size > self._max_bytes:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: bytes) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.size -= entry.size
+
+    def _lifetime(self, names: Sequence[str]) -> float:
+        return next((seconds for permits, seconds in self._lifetimes.items() if permits.permits(names)), 0.0)
+
+    def _key(self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue) -> bytes:
+        text = json.dumps([list(names), configuration, arguments], sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode("utf-8", "replace"), key=self._secret, digest_size=16).digest()

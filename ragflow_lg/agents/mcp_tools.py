@@ -16,7 +16,7 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.component.spec import ServerTool
 from ragflow_lg.models.structured_answer import find_problems, find_schema_problem
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -1,10 +1,17 @@
-"""The distribution's extras: packages that only some features need, imported when a feature is first used."""
+"""Installed packages: the distribution's extras, imported when first used, and the entry points of other packages."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+MAX_ERROR_CHARS = 500
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "documents": ("docx", "openpyxl", "pypdf"),
@@ -53,3 +60,25 @@ def extra_of(module: str | None) -> str:
     """
     top = (module or "").partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if top in modules), "")
+
+
+def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
+    """Load an entry point; ``what`` describes it in the error message.
+
+    Raises:
+        SettingsError: if it cannot be loaded.
+    """
+    try:
+        return entry_point.load()
+    except (Exception, SystemExit) as error:  # importing foreign code may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
+        raise SettingsError(
+            f"The {what} {describe_entry_point(entry_point)} cannot be loaded: {reason}. "
+            "Repair or uninstall the package."
+        ) from error
+
+
+def describe_entry_point(entry_point: EntryPoint) -> str:
+    """Return the name of an entry point and its package, for an error message."""
+    package = entry_point.dist.name if entry_point.dist else "?"
+    return f"{entry_point.name!r} of the installed package {package!r} ({entry_point.value}, group {entry_point.group})"

@@ -18,8 +18,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.limits import Limits
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.event_sink import EventSink
-from ragflow_lg.component.events import EngineEvent
+from ragflow_lg.component.events import EngineEvent, EventSink
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.services.chat import TokenBudget, Usage
 

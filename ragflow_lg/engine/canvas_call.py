@@ -9,8 +9,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.spec import ToolResult
-from ragflow_lg.dsl.form_schema import field_type
-from ragflow_lg.dsl.forms import FormField, form_problems, is_file
+from ragflow_lg.dsl.forms import FormField, field_type, form_problems, is_file
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -10,14 +10,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragflow_lg.component.events import AgentRecord, EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import Plan
+from ragflow_lg.runs.trace import TraceLog, TraceWriter
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
+
+if TYPE_CHECKING:
+    from ragflow_lg.services.sessions import RunRecord, Traces
+
 
 logger = logging.getLogger(__name__)
 
@@ -187,3 +192,53 @@ class _CallbackQueue:
         if id(self.callback) not in self._logged_ids:
             self._logged_ids.add(id(self.callback))
             logger.warning("The callback %s %s.", type(self.callback).__name__, problem, exc_info=error)
+
+
+class CallbackSet(Struct, frozen=True):
+    """A runner's callbacks."""
+
+    callbacks: Sequence[RunCallbacks] = ()
+    limits: CallbackLimits = DEFAULT_LIMITS
+    logged_ids: set[int] = field(default_factory=set[int])
+    """The Python ``id`` of each callback with a logged failure."""
+
+
+class RunObserver:
+    """Observes the events of one run."""
+
+    def __init__(self, plan: Plan, callbacks: CallbackSet, record: RunRecord, traces: Traces | None) -> None:
+        self._plan = plan
+        self._callbacks = callbacks
+        self._dispatcher: CallbackDispatcher | None = None
+        self.agents = AgentMetrics()
+        self.trace = TraceLog(plan)
+        self._trace_writer = TraceWriter(traces, record, self.trace) if traces is not None else None
+
+    def begin(self, record: RunRecord, intent: str, started_at: float) -> None:
+        """Report the start of the run."""
+        if self._callbacks.callbacks:
+            run = RunInfo(record.run_id, record.session, record.canvas_id, intent, started_at, self._plan)
+            self._dispatcher = CallbackDispatcher(
+                self._callbacks.callbacks, run, self._callbacks.limits, self._callbacks.logged_ids
+            )
+
+    def observe(self, event: EngineEvent) -> None:
+        """Process an event."""
+        if isinstance(event, AgentRecord):
+            if event.metrics is not None:
+                self.agents = self.agents.plus(event.metrics, is_nested=bool(event.caller))
+            elif self.trace.add(event) and self._trace_writer is not None:
+                self._trace_writer.touch()
+        if self._dispatcher is not None:
+            self._dispatcher.event(event)
+
+    async def flush_trace(self, *, is_lost: bool) -> None:
+        """Store the remaining trace entries."""
+        if self._trace_writer is not None:
+            await self._trace_writer.close(is_lost=is_lost)
+
+    async def end(self, summary: RunSummary) -> None:
+        """Report the end of the run."""
+        if self._dispatcher is not None:
+            dispatcher, self._dispatcher = self._dispatcher, None
+            await dispatcher.close(summary)

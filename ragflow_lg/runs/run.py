@@ -23,16 +23,14 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.base.langgraph_internals import ENTRY_CHANNEL_PREFIX, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import to_json
-from ragflow_lg.component.event_sink import EventSink
-from ragflow_lg.component.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
+from ragflow_lg.component.events import AgentRecord, EngineEvent, EventSink, NodeFinished, TurnFinished
 from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
 from ragflow_lg.component.state import TurnRecord, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn
-from ragflow_lg.runs.callbacks import RunSummary
+from ragflow_lg.runs.callbacks import CallbackSet, RunObserver, RunSummary
 from ragflow_lg.runs.pauses import match_answers, open_pauses, stored_answers
-from ragflow_lg.runs.run_observer import CallbackSet, RunObserver
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import (

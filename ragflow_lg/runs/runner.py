@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.ids import SessionId
+from msgspec.structs import replace
+
+from ragflow_lg.base.errors import CheckpointError, ConflictError
+from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
+from ragflow_lg.base.langgraph_internals import END
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.runs.abandon import abandon
 from ragflow_lg.runs.branching import fork, rerun
-from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, RunCallbacks
+from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, CallbackSet, RunCallbacks
 from ragflow_lg.runs.pauses import Pause, open_pauses
 from ragflow_lg.runs.run import Intent, Run, thread_config
-from ragflow_lg.runs.run_observer import CallbackSet
 from ragflow_lg.runs.stored_steps import CheckpointInfo, list_checkpoints
-from ragflow_lg.services.sessions import NO_ENTRIES, SessionStore, Trace, with_recent_entries
+from ragflow_lg.services.sessions import (
+    NO_ENTRIES,
+    RunRecord,
+    SessionStore,
+    Trace,
+    hold_lease,
+    with_lease_token,
+    with_recent_entries,
+)
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from ragflow_lg.component.plan import Plan
-    from ragflow_lg.services.services import Services
+    from ragflow_lg.services.services import Clock, Services
     from ragflow_lg.wire.wire_events import Envelope
 
 
@@ -176,3 +186,37 @@ class Runner:
             busy_s=self._busy_s,
             envelope=envelope,
         )
+
+
+async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:
+    """Close a session's open forms and cancel its turn. The history and the globals are kept.
+
+    The canvas may no longer contain the waiting nodes, so the stored run record is checked as well.
+
+    Raises:
+        ConflictError: if the session is not waiting, or is running.
+    """
+    graph: Any = canvas.graph
+    config: Any = thread_config(canvas, session)
+    session_id = session_of_thread(thread_of_session(session))
+    async with AsyncExitStack() as stack:
+        if store is not None:
+            config = with_lease_token(config, await stack.enter_async_context(hold_lease(store.leases, session_id)))
+        snapshot: Any = await graph.aget_state(config)
+        newest = await _newest(store, session_id) if store is not None else None
+        if not open_pauses(snapshot) and (newest is None or newest.status != "waiting"):
+            raise ConflictError("The session is not waiting for an answer.")
+        while snapshot.tasks:  # first the open tasks, then the closing node, which follows them
+            await graph.aupdate_state(config, None, as_node=END)
+            snapshot = await graph.aget_state(config)
+        if store is not None and newest is not None:
+            now = int(clock.now() * 1000)
+            await store.runs.put(
+                replace(newest, status="cancelled", is_cancel_requested=True, updated_ms=now, ended_ms=now)
+            )
+
+
+async def _newest(store: SessionStore, session: str) -> RunRecord | None:
+    async for record in store.runs.of_session(session):
+        return record
+    return None

@@ -1,13 +1,17 @@
-"""Outgoing HTTP: requests, responses and the client Protocol."""
+"""Outgoing HTTP: requests, responses, the client Protocol, and the W3C trace context (``traceparent``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from ragflow_lg.base.values import JsonValue
+
+_TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 
 class HttpRequest(Struct, frozen=True):
@@ -43,3 +47,23 @@ class HttpClient(Protocol):
                 response over the size limit.
         """
         ...
+
+
+def current_traceparent() -> str:
+    """Return the current trace's ``traceparent`` header, or ``""`` outside a trace."""
+    return _TRACEPARENT.get()
+
+
+@contextmanager
+def use_traceparent(header: str) -> Generator[None]:
+    """Set the trace for outgoing requests inside the block, including requests from tasks started there.
+
+    >>> with use_traceparent("00-aa-bb-01"):
+    ...     current_traceparent()
+    '00-aa-bb-01'
+    """
+    token = _TRACEPARENT.set(header)
+    try:
+        yield
+    finally:
+        _TRACEPARENT.reset(token)

@@ -15,8 +15,7 @@ from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
-from ragflow_lg.services.tool_policies import ToolPolicies
-from ragflow_lg.services.tool_server import ToolServer, ToolSettings
+from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
 
 
 class Files(Protocol):

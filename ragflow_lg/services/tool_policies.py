@@ -1,4 +1,4 @@
-"""A deployment's policies for agents' tool calls: permits, guards and a result cache.
+"""What a deployment provides for tools: permits, guards and a cache for calls, MCP servers, endpoints and keys.
 
 This module contains only data and Protocols, which are part of `Services`. By default everything is permitted, and
 there are no guards and no cache.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragflow_lg.base.values import JsonValue
 
@@ -113,3 +113,49 @@ class ToolPolicies(Struct, frozen=True):
     guards: tuple[ToolGuard, ...] = ()
     """The guards are called in order; each one sees the replacements made by the previous ones."""
     cache: ResultCache | None = None
+
+
+class ServerAnswer(Struct, frozen=True):
+    """The result of a server's tool. ``others`` lists the kinds of non-text content, for example ``image``."""
+
+    texts: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    structured: JsonValue = None
+    is_error: bool = False
+    """Whether the server reports a failure; ``texts`` then has the reason."""
+
+
+class ToolServer(Protocol):
+    """A tool server from the settings that implements the Model Context Protocol."""
+
+    def check(self, tool: str) -> None:
+        """Raise `SettingsError` if a canvas may not call the tool, or no call is possible at all."""
+        ...
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
+        """Call a tool; ``headers`` are set by the canvas, for servers over HTTP.
+
+        Raises:
+            ServiceError: if the server is unreachable, disconnects, rejects the call or exceeds the size limit.
+            TimeoutError: if it does not answer in time; its argument is the limit in seconds.
+        """
+        ...
+
+
+class ToolSettings(Struct, frozen=True):
+    """Tool settings: alternative endpoints and keys for services, by service name."""
+
+    endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __repr__(self) -> str:
+        """Hide the keys."""
+        return f"ToolSettings(endpoints={self.endpoints!r}, keys of {sorted(self.keys)})"
+
+    def endpoint(self, service: str, default: str) -> str:
+        """Return a service's endpoint, without a trailing slash."""
+        return (self.endpoints.get(service) or default).rstrip("/")
+
+    def key(self, service: str) -> str:
+        """Return a service's key, or ``""`` if it has none."""
+        return self.keys.get(service, "").strip()

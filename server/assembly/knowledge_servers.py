@@ -134,8 +134,8 @@ def open_knowledge_server(
         return _ragflow(url.address, settings.api_key, settings.timeout_s, http)
     require("elasticsearch", "Elasticsearch ([knowledge] url)")
     from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
-    from ragflow_lg.adapters.elasticsearch.dictionaries import NO_DICTIONARIES, read_dictionaries
     from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
+    from ragflow_lg.adapters.elasticsearch.term_weights import NO_DICTIONARIES, read_dictionaries
 
     words = read_dictionaries(settings.dictionaries) if settings.dictionaries is not None else NO_DICTIONARIES
     api = read_server_url(settings.ragflow_url, "[knowledge] ragflow_url")
@@ -162,7 +162,7 @@ def _ragflow(address: str, api_key: str, timeout_s: float, http: HttpClient) -> 
 
 def _tokenizer(name: TokenizerName) -> Tokenizer:
     if name == "ragflow-ranking":
-        from ragflow_lg.adapters.elasticsearch.infinity_tokenizer import load_infinity_tokenizer
+        from ragflow_lg.adapters.elasticsearch.tokenizers import load_infinity_tokenizer
 
         return load_infinity_tokenizer()
     from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer

@@ -22,7 +22,7 @@ from ragflow_lg.services.services import SupportsClose
 if TYPE_CHECKING:
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+    from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
     from ragflow_lg.server.settings import Settings
 
 KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
@@ -76,7 +76,7 @@ class SettingsKnowledge:
 
         Their endpoints may be in the private network, since they are set in the settings; other addresses stay blocked.
         """
-        from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+        from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
 
         models = self._settings.embedding_settings()
         return ConfiguredEmbedders(models, self._client(), default=self._settings.default_embedding)
@@ -114,7 +114,7 @@ class SettingsKnowledge:
             return open_knowledge_server(server, self._client(), self.embedders(), self._rerankers())
         require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-        from ragflow_lg.adapters.knowledge.reranked_knowledge import RerankedKnowledge
+        from ragflow_lg.adapters.knowledge.rerankers import RerankedKnowledge
 
         path = embedded_path(url)
         self._embedded = EmbeddedKnowledge(path, self.embedders(), fusion=self._settings.knowledge.fusion)

@@ -9,8 +9,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ragflow_lg.base.entry_points import load_entry_point
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
 from ragflow_lg.dsl_compiler import add_positions, check_canvas, compile_canvas, sketch_canvas
@@ -202,7 +202,7 @@ def tool_policies(settings: Settings, clock: Clock) -> ToolPolicies:
     agents = settings.agents
     cache = None
     if agents.cache_tools:
-        from ragflow_lg.adapters.result_cache import MemoryResultCache
+        from ragflow_lg.adapters.system_services import MemoryResultCache
 
         cache = MemoryResultCache(agents.cache_tools, clock, max_bytes=agents.cache_max_bytes)
     return ToolPolicies(settings.permits, tuple(_guard(name) for name in agents.guards), cache)
@@ -236,10 +236,9 @@ async def open_services(
     """
     from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-    from ragflow_lg.adapters.local_files import InlineFiles
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.recording.player import Player
-    from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+    from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.services import Services
 

@@ -1,4 +1,4 @@
-"""The command ``ragflow-lg``: one file for each subcommand, and shared code.
+"""The command ``ragflow-lg``: its subcommands, one file for each subject, and shared code.
 
 May import every other room of the package; only ``ragflow_lg/__main__.py`` imports it.
 """

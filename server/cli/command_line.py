@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated
 
 import typer
@@ -11,16 +12,16 @@ import typer
 COMMANDS = {
     "run": "run",
     "resume": "resume",
-    "continue": "continue_",
-    "cancel": "cancel",
+    "continue": "resume",
+    "cancel": "sessions",
     "sessions": "sessions",
-    "history": "history",
+    "history": "sessions",
     "trace": "trace",
-    "rerun": "rerun",
+    "rerun": "fork",
     "fork": "fork",
     "check": "check",
     "draw": "draw",
-    "schema": "schema",
+    "schema": "components",
     "components": "components",
     "prompts": "prompts",
     "doctor": "doctor",
@@ -31,7 +32,7 @@ COMMANDS = {
     "mock-llm": "mock_llm",
     "kb": "kb",
 }
-"""The module for each command, in this folder. The module's function or command group has the same name."""
+"""The module for each command, in this folder. The function or command group has the name of the command."""
 
 _RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "serve")
 
@@ -71,7 +72,8 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     first = arguments[0] if arguments else ""
     for name in (first,) if first in COMMANDS else COMMANDS:
         module = import_module(f"ragflow_lg.server.cli.{COMMANDS[name]}")
-        command = getattr(module, COMMANDS[name])
+        attribute = name.replace("-", "_")
+        command = getattr(module, f"{attribute}_" if iskeyword(attribute) else attribute)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

@@ -1,4 +1,4 @@
-"""``ragflow-lg components``: the components and tools that canvases can use."""
+"""``ragflow-lg components`` and ``schema``: what canvases can use, for readers and as a JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec, ComponentParams
-from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
+from ragflow_lg.server.cli.terminal import print_note
 
 
 class ListFormat(StrEnum):
@@ -99,3 +101,31 @@ def _parameter_lines(parameters: Iterable[ParameterHelp], level: int) -> Iterato
 
 def _wrap(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    ")
+
+
+def schema(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of canvases (DSL v1).
+
+    It contains this version's components.
+
+    Example: ragflow-lg schema -o canvas.schema.json
+    """
+    from ragflow_lg.dsl_compiler.schema import canvas_schema
+
+    text = json.dumps(canvas_schema(catalog()), ensure_ascii=False, indent=2) + "\n"
+    if check is not None:
+        if not check.is_file() or check.read_text(encoding="utf-8") != text:
+            print_note(f"{check} is not the schema of this version; update it with: ragflow-lg schema -o {check}")
+            raise typer.Exit(1)
+    elif output is not None:
+        output.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)

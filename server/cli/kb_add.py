@@ -18,7 +18,7 @@ from ragflow_lg.server.cli.terminal import count_of, print_line, print_note, pri
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+    from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
     from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Progress
     from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge

@@ -38,8 +38,7 @@ def mock_llm(
     """
     import asyncio
 
-    from ragflow_lg.server.devtools.mock_llm.mock_llm_app import mock_app
-    from ragflow_lg.server.devtools.mock_llm.mock_llm_server import RequestLog, serve
+    from ragflow_lg.server.devtools.mock_llm.mock_llm_app import RequestLog, mock_app, serve
     from ragflow_lg.server.devtools.mock_llm.rules import load_rules
     from ragflow_lg.server.http.edge.listening_socket import open_socket
 

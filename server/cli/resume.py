@@ -1,4 +1,4 @@
-"""``ragflow-lg resume``: answer the forms that a session is waiting for."""
+"""``ragflow-lg resume`` and ``continue``: go on with a turn, after answering its forms or after an interruption."""
 
 from __future__ import annotations
 
@@ -55,3 +55,18 @@ async def _resume(runner: Runner, session: str, entries: list[str], options: Run
         answers[pause.id] = prompt_fields(form_fields(pause.inputs), answers.get(pause.id, {}))
     wrapped = {id_: {name: {"value": value} for name, value in fields.items()} for id_, fields in answers.items()}
     return runner.resume(session, {id_: fields for id_, fields in wrapped.items() if fields})
+
+
+@with_run_options
+def continue_(session: Session, options: RunOptions, canvas: CanvasFile = None) -> None:
+    """Finish a turn that crashed or was stopped or cancelled.
+
+    Only unfinished nodes run.
+
+    Exit codes: same as `run`.
+
+    Example: ragflow-lg continue anna
+    """
+    from ragflow_lg.server.cli.play import play_session
+
+    play_session(session, lambda runner, name: runner.continue_(name), canvas_file=canvas, options=options)

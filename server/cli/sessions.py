@@ -1,17 +1,22 @@
-"""``ragflow-lg sessions``: list and delete sessions."""
+"""``ragflow-lg sessions``, ``history`` and ``cancel``: list, inspect, delete and stop stored sessions."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.terminal import format_time, print_line
 
 if TYPE_CHECKING:
+    from ragflow_lg.base.ids import NodeId
     from ragflow_lg.checkpoints import Store
+    from ragflow_lg.component.plan import Plan
+    from ragflow_lg.server.settings import Settings
+
 
 _DAY_MS = 24 * 3600 * 1000
 
@@ -83,3 +88,75 @@ async def _delete_old(store: Store, older_than_days: float) -> None:
             print_line(f"deleted {name}")
     if not old:
         print_line("No session is older than that.")
+
+
+def history(
+    session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
+) -> None:
+    """List the checkpoints of a session, newest first.
+
+    Each line contains the id, time, size and the nodes that ran next. Checkpoints inside a Loop or Iteration follow,
+    with their rounds. `fork` and `rerun` can start at any checkpoint.
+
+    Example: ragflow-lg history anna
+    """
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
+
+    with_store(load_settings(settings), checkpoint, lambda store: _list(store, session, canvas))
+
+
+async def _list(store: Store, session: str, file: Path | None) -> None:
+    from ragflow_lg.runs.stored_steps import list_checkpoints
+    from ragflow_lg.server.assembly.library import load_canvas
+    from ragflow_lg.server.cli.play import canvas_of
+
+    canvas = load_canvas(file or Path(await canvas_of(store, session)), asks_servers=False)
+    async for info in list_checkpoints(canvas.with_saver(store.saver), store.saver, session):
+        region = f"  in {_name(canvas.plan, info.region)}" if info.region else ""
+        round_ = f" round {info.round}" if info.round is not None else ""
+        nodes = ", ".join(_name(canvas.plan, id_) for id_ in info.next) or "–"
+        time = format_time(datetime.fromisoformat(info.created_at))
+        print_line(f"{info.checkpoint}  {time}  {info.size_bytes:>8} B{region}{round_}  next: {nodes}")
+
+
+def _name(plan: Plan, id_: NodeId) -> str:
+    """Return a node's id, which other commands accept, and its title."""
+    node = plan.nodes.get(id_)
+    return f"{id_} ({node.title})" if node is not None and node.title not in ("", id_) else id_
+
+
+def cancel(
+    session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
+) -> None:
+    """Stop a session's running turn, even in another process. `continue` can finish it later.
+
+    A turn that is waiting for an answer is abandoned: the session's next run starts a new turn.
+
+    Example: ragflow-lg cancel anna
+    """
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
+
+    config = load_settings(settings)
+    print_line(with_store(config, checkpoint, lambda store: _cancel(store, session, canvas, config)))
+
+
+async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
+    """Cancel the turn and return a sentence that says what was done."""
+    from ragflow_lg.server.cli.play import no_session
+    from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session, newest_run
+
+    if holder := await store.leases.holder(session):
+        await store.cancels.request(session)
+        return f"Asked {holder} to stop {session!r}."
+    if not await has_session(store, session):
+        raise no_session(session)
+    newest = await newest_run(store, session)
+    if newest is None or newest.status != "waiting":
+        return f"No turn is running in {session!r}."
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.server.assembly.library import load_canvas
+
+    await abandon_turn(store, load_canvas(file or Path(newest.canvas_id), settings), session, SystemClock())
+    return f"{session!r} no longer waits for an answer; its next run starts a new turn."

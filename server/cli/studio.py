@@ -60,8 +60,7 @@ def studio(
     from ragflow_lg.checkpoints.store_url import store_kind
     from ragflow_lg.server.settings import load_settings
     from ragflow_lg.server.studio.canvas_discovery import find_canvases
-    from ragflow_lg.server.studio.development_server import DevelopmentServer, free_port
-    from ragflow_lg.server.studio.folder_lock import lock_folder
+    from ragflow_lg.server.studio.development_server import DevelopmentServer, free_port, lock_folder
     from ragflow_lg.server.studio.studio_project import write_project
 
     if server:
@@ -126,7 +125,8 @@ def _watch_canvases(place: Path, project: Project, write: Callable[[Project], bo
 def _environment(url: str, settings: Path | None) -> dict[str, str]:
     """Return environment variables with the same store and settings, because the server runs in another folder."""
     from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
-    from ragflow_lg.server.settings.environment import FILE_VARIABLE, PREFIX
+    from ragflow_lg.server.settings.settings import PREFIX
+    from ragflow_lg.server.settings.settings_file import FILE_VARIABLE
 
     store = f"sqlite:///{sqlite_path(url).absolute()}" if store_kind(url) == "sqlite" else url
     local = Path(SETTINGS_NAME)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ragflow_lg.server.cli.agent_lines import call_text, one_line
+from ragflow_lg.server.cli.console import call_text, one_line
 from ragflow_lg.server.cli.options import Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.terminal import format_time, print_note, printable
 

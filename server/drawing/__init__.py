@@ -3,8 +3,7 @@
 May import the plan, ids and errors from the base, and the colours of Studio's graphs.
 """
 
-from ragflow_lg.server.drawing.mermaid import to_mermaid
 from ragflow_lg.server.drawing.svg import to_png, to_svg
-from ragflow_lg.server.drawing.text_drawing import to_text_drawing
+from ragflow_lg.server.drawing.text_drawing import to_mermaid, to_text_drawing
 
 __all__ = ["to_mermaid", "to_png", "to_svg", "to_text_drawing"]

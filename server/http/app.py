@@ -17,15 +17,10 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import BusyError, RagflowLgError, RequestError, StreamError
 from ragflow_lg.server.http.edge import health_routes
-from ragflow_lg.server.http.edge.readiness import Readiness
+from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeaders, StripTrailingSlash
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
-from ragflow_lg.server.http.native import (
-    native_canvas_routes,
-    native_run_routes,
-    native_session_routes,
-    native_version_routes,
-)
+from ragflow_lg.server.http.native import native_canvas_routes, native_run_routes, native_session_routes
 from ragflow_lg.server.http.native.problem_details import (
     is_native_path,
     respond_problem,
@@ -38,12 +33,8 @@ from ragflow_lg.server.http.ragflow import (
     agent_routes,
     completion_routes,
     debug_routes,
-    embedded_routes,
     file_routes,
     session_routes,
-    tag_routes,
-    template_routes,
-    trace_routes,
     version_routes,
 )
 from ragflow_lg.server.http.shared.responses import encode_json, respond_error, to_request_error
@@ -59,25 +50,24 @@ if TYPE_CHECKING:
 _LIMITS = {408: "slow", 413: "size", 429: "busy"}
 """The limit that a refused request has exceeded, by response status."""
 
-_ROUTES = (
+_ROUTERS = (
     # Fixed paths come first: /agents/chat/completions must not match an agent called `chat`.
-    completion_routes,
-    file_routes,
-    tag_routes,
-    template_routes,
-    version_routes,
-    agent_routes,
-    session_routes,
-    openai_routes,
-    debug_routes,
-    trace_routes,
-    embedded_routes,
-    webhook_routes,
-    native_run_routes,
-    native_session_routes,
-    native_version_routes,
-    native_canvas_routes,
-    health_routes,
+    completion_routes.router,
+    file_routes.router,
+    agent_routes.template_router,
+    version_routes.router,
+    agent_routes.router,
+    session_routes.router,
+    openai_routes.router,
+    debug_routes.router,
+    debug_routes.trace_router,
+    completion_routes.embedded_router,
+    webhook_routes.router,
+    native_run_routes.router,
+    native_session_routes.router,
+    native_canvas_routes.version_router,
+    native_canvas_routes.router,
+    health_routes.router,
 )
 
 logger = logging.getLogger(__name__)
@@ -105,8 +95,8 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.operations = operations
     app.state.readiness = Readiness(app_state)
     app.state.turns = Turns(app_state, operations.slots)
-    for module in _ROUTES:
-        app.include_router(module.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     app.add_middleware(BodyLimit, max_bytes=section.max_body_bytes, timeout_s=section.body_timeout_s)
     if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])

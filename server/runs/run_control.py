@@ -17,8 +17,7 @@ from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, Conflict
 from ragflow_lg.base.values import to_text
 from ragflow_lg.runs.pauses import match_answers
 from ragflow_lg.runs.run import BUSY_POLL_S
-from ragflow_lg.server.database.run_repository import RunRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run

@@ -12,11 +12,10 @@ from ragflow_lg.base.errors import CompileError, RequestError, RunInterruptedErr
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.agents.tenant_files import tenant_services
+from ragflow_lg.server.agents.file_store import tenant_services
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.run_repository import RunRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import RunSlots

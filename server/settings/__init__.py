@@ -57,12 +57,21 @@ The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, `
 """
 
 from ragflow_lg.server.settings.compat_section import CompatSection
-from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
-from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from ragflow_lg.server.settings.sections import (
+    AgentsSection,
+    DatasetSection,
+    EmbeddingSection,
+    HttpSection,
+    KnowledgeSection,
+    McpSection,
+    ModelSection,
+    ProviderSection,
+    RerankerSection,
+    ToolSection,
+)
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.settings import Settings
 from ragflow_lg.server.settings.settings_file import load_settings
-from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
 
 __all__ = [
     "AgentsSection",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragflow_lg.dsl.compatibility import Compatibility
-from ragflow_lg.server.settings.section import Section
+from ragflow_lg.server.settings.sections import Section
 
 
 class CompatSection(Section):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from ragflow_lg.server.settings.section import Section
+from ragflow_lg.server.settings.sections import Section
 
 
 class OtelSection(Section):

@@ -10,25 +10,29 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from ragflow_lg.adapters.chat.chat_models import (
-    DEMO,
-    KEY_VARIABLES,
-    ChatModelSettings,
-    ModelSettings,
-    ProviderSettings,
-)
+from ragflow_lg.adapters.chat.chat_models import DEMO, KEY_VARIABLES, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_client import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
 from ragflow_lg.server.settings.compat_section import CompatSection
-from ragflow_lg.server.settings.environment import PREFIX
-from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
-from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
+from ragflow_lg.server.settings.sections import (
+    AgentsSection,
+    DatasetSection,
+    EmbeddingSection,
+    HttpSection,
+    KnowledgeSection,
+    McpSection,
+    ModelSection,
+    ProviderSection,
+    RerankerSection,
+    ToolSection,
+)
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
-from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
-from ragflow_lg.services.tool_policies import ToolPermits
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolPermits, ToolSettings
+
+PREFIX = "RAGFLOW_LG_"
+"""Variables are ``RAGFLOW_LG_NAME`` or ``RAGFLOW_LG_SECTION__NAME``, case-insensitive."""
 
 _DEFAULT_MODEL = "gpt-4.1-mini@OpenAI"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
@@ -16,14 +17,49 @@ from pydantic import BaseModel
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.server.settings.compat_section import CompatSection
-from ragflow_lg.server.settings.environment import FILE_VARIABLE, unknown_variables, variable_name
-from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
-from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from ragflow_lg.server.settings.sections import (
+    AgentsSection,
+    DatasetSection,
+    EmbeddingSection,
+    HttpSection,
+    KnowledgeSection,
+    McpSection,
+    ModelSection,
+    ProviderSection,
+    RerankerSection,
+    ToolSection,
+)
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
-from ragflow_lg.server.settings.settings import Settings
-from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
+from ragflow_lg.server.settings.settings import PREFIX, Settings
 
 _FIELD = re.compile(r'field "(\w+)"')
+
+FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
+"""The variable that contains the path of the settings file."""
+
+MAX_NAME = 80
+
+
+def unknown_variables(settings: Iterable[str]) -> list[str]:
+    """Return a line for each variable that looks like a setting but is not one. Values are not shown."""
+    names = {*(PREFIX + name.upper() for name in settings), FILE_VARIABLE}
+    problems: list[str] = []
+    for variable in sorted(os.environ):
+        first = variable.upper().removeprefix(PREFIX).partition("__")[0]
+        if not variable.upper().startswith(PREFIX) or PREFIX + first in names:
+            continue
+        near = get_close_matches((PREFIX + first)[:MAX_NAME], names, n=1, cutoff=0.8)
+        rest = variable[len(PREFIX) + len(first) :]
+        hint = f" Did you mean {near[0]}{rest}?" if near else " Unset it or correct its name."
+        problems.append(f"  {variable}: unknown setting.{hint}")
+    return problems
+
+
+def variable_name(place: Sequence[str | int]) -> str:
+    """Return the variable that sets a given setting or an enclosing table, or ``""`` if none does."""
+    variables = {name.upper(): name for name in os.environ}
+    names = ("__".join([PREFIX + str(place[0]), *map(str, place[1:end])]) for end in range(len(place), 0, -1))
+    return next((variables[name.upper()] for name in names if name.upper() in variables), "")
 
 
 def load_settings(path: Path | None = None) -> Settings:

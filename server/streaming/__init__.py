@@ -3,19 +3,12 @@
 May import ``checkpoints``, ``base``, ``component``, ``services`` and ``wire``, but nothing else from the server.
 """
 
-from ragflow_lg.server.streaming.disconnect_policy import (
-    CANCEL,
-    CONTINUE,
-    DEFAULT_POLICY,
-    DisconnectPolicy,
-    parse_policy,
-)
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent
-from ragflow_lg.server.streaming.event_window import Bounds
-from ragflow_lg.server.streaming.journal import Journal, RunHead
+from ragflow_lg.server.streaming.journal import Bounds, Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.open_journal import open_journal
 from ragflow_lg.server.streaming.run_manager import RunManager
+from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DEFAULT_POLICY, DisconnectPolicy, parse_policy
 
 __all__ = [
     "CANCEL",

@@ -6,8 +6,18 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.streaming.event_window import Bounds, Entry, Window
-from ragflow_lg.server.streaming.journal import MAX_RUN, QUIET_S, RETENTION_S, Feed, RunHead, gap_error, unknown_run
+from ragflow_lg.server.streaming.journal import (
+    MAX_RUN,
+    QUIET_S,
+    RETENTION_S,
+    Bounds,
+    Entry,
+    Feed,
+    RunHead,
+    Window,
+    gap_error,
+    unknown_run,
+)
 
 MAX_BYTES = 256 * 1024 * 1024
 

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.store_url import store_kind
-from ragflow_lg.server.streaming.event_window import Bounds
-from ragflow_lg.server.streaming.journal import MAX_RUN, RETENTION_S, Journal
+from ragflow_lg.server.streaming.journal import MAX_RUN, RETENTION_S, Bounds, Journal
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 
 TIMEOUT_S = 3.0

@@ -20,8 +20,21 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.checkpoints.failures import plain_reason
-from ragflow_lg.server.streaming.event_window import PAGE, Bounds, Entry, Extent, Window, first_page
-from ragflow_lg.server.streaming.journal import MAX_RUN, QUIET_S, RETENTION_S, Feed, RunHead, gap_error, unknown_run
+from ragflow_lg.server.streaming.journal import (
+    MAX_RUN,
+    PAGE,
+    QUIET_S,
+    RETENTION_S,
+    Bounds,
+    Entry,
+    Extent,
+    Feed,
+    RunHead,
+    Window,
+    first_page,
+    gap_error,
+    unknown_run,
+)
 from ragflow_lg.server.streaming.redis_tail import RedisTail, parse_entry
 
 RECENT = Bounds(512, 256 * 1024)

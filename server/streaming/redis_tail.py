@@ -11,9 +11,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.streaming.event_window import PAGE, Entry
-from ragflow_lg.server.streaming.journal import Feed
-from ragflow_lg.server.streaming.task_cancellation import end_task
+from ragflow_lg.server.streaming.journal import PAGE, Entry, Feed
+from ragflow_lg.server.streaming.run_task import end_task
 
 BLOCK_MS = 100
 """How long one read blocks. Entries for a newly added run are delayed by at most this long."""

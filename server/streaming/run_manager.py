@@ -10,11 +10,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamPositionError
-from ragflow_lg.server.streaming.disconnect_policy import DEFAULT_POLICY, DisconnectPolicy
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
-from ragflow_lg.server.streaming.run_task import Playable, RunTask, interruption_error
-from ragflow_lg.server.streaming.task_cancellation import end_task
+from ragflow_lg.server.streaming.run_task import (
+    DEFAULT_POLICY,
+    DisconnectPolicy,
+    Playable,
+    RunTask,
+    end_task,
+    interruption_error,
+)
 from ragflow_lg.services.sessions import Cancels
 
 ARRIVAL_S = 30.0

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
-from ragflow_lg.server.streaming.disconnect_policy import DisconnectPolicy
+from msgspec import Struct
+
+from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, SettingsError, StreamError
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead
-from ragflow_lg.server.streaming.task_cancellation import end_task
 from ragflow_lg.wire.wire_events import Envelope
 
 MAX_BACKLOG = 256
@@ -24,6 +25,55 @@ LAST_S = 1.0
 """How long a journal that has failed may take to store the final entry."""
 
 _log = logging.getLogger(__name__)
+
+_GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
+
+RETRY_S = 0.05
+
+
+async def end_task(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it ends. Cancels repeatedly, because redis-py can swallow a cancellation."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=RETRY_S)
+
+
+class DisconnectPolicy(Struct, frozen=True):
+    """How long a run continues without followers before it is cancelled.
+
+    A ``grace_s`` of 0 cancels the run immediately; an infinite one lets it run to the end.
+    """
+
+    grace_s: float
+
+    def __str__(self) -> str:
+        if self.grace_s == 0:
+            return "cancel"
+        return "continue" if math.isinf(self.grace_s) else f"grace:{self.grace_s:g}"
+
+
+CANCEL = DisconnectPolicy(0.0)
+CONTINUE = DisconnectPolicy(math.inf)
+DEFAULT_POLICY = DisconnectPolicy(30.0)
+"""Long enough for browsers and proxies to reconnect, but short enough not to waste money on unread answers."""
+
+
+def parse_policy(text: str) -> DisconnectPolicy:
+    """Parse ``cancel``, ``continue`` or ``grace:SECONDS``.
+
+    Raises:
+        SettingsError: For any other text.
+
+    >>> str(parse_policy("grace:2.5"))
+    'grace:2.5'
+    """
+    if text == "cancel":
+        return CANCEL
+    if text == "continue":
+        return CONTINUE
+    if match := _GRACE.fullmatch(text):
+        return DisconnectPolicy(float(match[1]))
+    raise SettingsError(f"Unknown disconnect policy {text[:40]!r}: use cancel, continue or grace:SECONDS.")
 
 
 class Playable(Protocol):

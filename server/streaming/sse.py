@@ -1,11 +1,17 @@
-"""Server-sent events in each API's format: RAGFlow has no space after ``data:``, but OpenAI does."""
+"""Server-sent events in each API's format, and the positions from which clients want to continue.
+
+RAGFlow has no space after ``data:``, but OpenAI does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ragflow_lg.base.errors import StreamPositionError
 from ragflow_lg.server.streaming.event_codec import to_json_bytes
+
+MAX_DIGITS = 15
 
 SSE_HEADERS: Mapping[str, str] = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -62,3 +68,62 @@ def retry_frame(pause_s: float) -> bytes:
     b'retry: 1500\n\n'
     """
     return b"retry: %d\n\n" % int(pause_s * 1000)
+
+
+def parse_event_number(last_event_id: str | None = None, first_event: str | None = None) -> int:
+    """Return the number of the event after which to read, or 0 to read all events.
+
+    ``last_event_id`` is the header ``Last-Event-ID``, the last event received; ``first_event`` is ``?from=``, the first
+    one wanted. A browser that reconnects repeats the URL and adds the header, so the header takes precedence.
+
+    Raises:
+        StreamPositionError: If a value is not a whole number.
+
+    >>> parse_event_number("7"), parse_event_number(None, "7"), parse_event_number("9", "1"), parse_event_number("")
+    (7, 6, 9, 0)
+    """
+    if last_event_id:
+        return _number(last_event_id, "Last-Event-ID")
+    if first_event:
+        return max(_number(first_event, "from") - 1, 0)
+    return 0
+
+
+def event_id(run_id: str, number: int) -> str:
+    """Return an event id that also contains the run, so that a client can resume with only the id.
+
+    >>> event_id("5f0c", 7)
+    '5f0c:7'
+    """
+    return f"{run_id}:{number}"
+
+
+def parse_event_position(
+    last_event_id: str | None, first_event: str | None = None, run_id: str = ""
+) -> tuple[str, int]:
+    """Return the run and the number of the event after which to read. The run is empty if none is specified.
+
+    A ``Last-Event-ID`` may contain a run and a number, as formatted by `event_id`. A plain number refers to ``run_id``.
+
+    Raises:
+        StreamPositionError: If it is not a position, or a number is given without a run.
+
+    >>> parse_event_position("5f0c:7"), parse_event_position(None, "3", "5f0c"), parse_event_position(None)
+    (('5f0c', 7), ('5f0c', 2), ('', 0))
+    """
+    run, colon, number = (last_event_id or "").strip().rpartition(":")
+    if colon:
+        return run, parse_event_number(number or "?")
+    after = parse_event_number(last_event_id, first_event)
+    if (last_event_id or first_event) and not run_id:
+        raise StreamPositionError(
+            "The run is missing. Send the id of the last event as received, RUN:NUMBER, or add run_id."
+        )
+    return run_id, after
+
+
+def _number(text: str, name: str) -> int:
+    text = text.strip()
+    if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
+        raise StreamPositionError(f"{name} must be the number of an event, not {text[:40]!r}.")
+    return int(text)

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from ragflow_lg.catalog import find_specs, load_catalog
-from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET, PIPELINE, RENAMED
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET, PIPELINE, RENAMED
 from tests.architecture.sources import (
     FOLDERS,
     ROOT,

@@ -11,8 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.services.tool_policies import ToolPolicies
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
 from tests.fakes.agent_tools import with_test_tools
 from tests.fakes.canvas import node
 from tests.fakes.regions import runner_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from ragflow_lg.adapters.knowledge.chunking import TextChunk
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, HashingEmbedder
+from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, HashingEmbedder
 from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
 from ragflow_lg.base.errors import ServiceError
 

@@ -12,7 +12,7 @@ from typing import Any
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServers, McpServerSettings
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 
 ROOT = Path(__file__).parents[2]
 REAL = ("-P", str(ROOT / "tests" / "fakes" / "mcp_server.py"))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app
-from ragflow_lg.server.devtools.mock_llm.mock_llm_server import start_mock_server
+from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app, start_mock_server
 from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 

@@ -9,7 +9,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.services import Services
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import ScriptedHttp, fake_services

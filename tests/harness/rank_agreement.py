@@ -10,13 +10,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ragflow_lg.adapters.elasticsearch import infinity_tokenizer
-from ragflow_lg.adapters.elasticsearch.infinity_tokenizer import InfinityTokenizer, load_infinity_tokenizer
+from ragflow_lg.adapters.elasticsearch import tokenizers
 from ragflow_lg.adapters.elasticsearch.ranking import Candidate, list_terms, rank, score_terms
 from ragflow_lg.adapters.elasticsearch.search_requests import FIELDS
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import build_text_query, extract_vocabulary_keywords
-from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
+from ragflow_lg.adapters.elasticsearch.tokenizers import (
+    InfinityTokenizer,
+    PortableTokenizer,
+    Tokenizer,
+    load_infinity_tokenizer,
+)
 from ragflow_lg.base.errors import SettingsError
 from tests.fakes import query_strings
 
@@ -134,7 +138,7 @@ def _load_exact_tokenizer() -> tuple[InfinityTokenizer | None, str]:
     except SettingsError as error:
         if "NLTK has no" not in str(error):
             return None, str(error)
-    module: Any = infinity_tokenizer._load_module()  # pyright: ignore[reportPrivateUsage] - its splitter is replaced
+    module: Any = tokenizers._load_module()  # pyright: ignore[reportPrivateUsage] - its splitter is replaced
     module.word_tokenize = re.compile(r"[A-Za-z0-9_]+|[^\sA-Za-z0-9_]").findall
     tokenizer = module.RagTokenizer()
     tokenizer.lemmatizer.lemmatize = str

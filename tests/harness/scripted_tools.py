@@ -14,7 +14,7 @@ from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ToolResult
 from ragflow_lg.component.tool import build_search_result, tool
 from ragflow_lg.services.references import build_chunks
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 
 
 class Arguments(BaseModel):

@@ -11,7 +11,6 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.elasticsearch.chunk_results import build_search_result, list_parent_ids, replace_by_parents
 from ragflow_lg.adapters.elasticsearch.connection import Connection
 from ragflow_lg.adapters.elasticsearch.ranking import (
     Candidate,
@@ -29,12 +28,15 @@ from ragflow_lg.adapters.elasticsearch.search_requests import (
     build_chunks_request,
     build_filter_request,
     build_metadata_request,
+    build_search_result,
     build_vectors_request,
+    list_parent_ids,
+    replace_by_parents,
 )
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query, extract_vocabulary_keywords
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
-from ragflow_lg.adapters.knowledge.rerank_scores import compute_window_size, normalize_scores
+from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import (

@@ -22,11 +22,9 @@ import httpcore
 import httpx
 from msgspec import Struct
 
-from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
-from ragflow_lg.adapters.http.pinned_network import PinnedNetwork, TunnelNetwork
+from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, TunnelNetwork, resolve_host
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.trace_context import current_traceparent
-from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.http import HttpRequest, HttpResponse, current_traceparent
 
 USER_AGENT = "ragflow-lg"
 

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ragflow_lg.adapters.knowledge.hits import NO_HITS, HybridQuery, find_hits, merge_hits
+from ragflow_lg.adapters.knowledge.hits import NO_HITS, HybridQuery, MatrixCache, find_hits, merge_hits
 from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.knowledge_records import (
     ChunkRecord,
@@ -22,7 +22,6 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
     list_documents,
     read_chunks,
 )
-from ragflow_lg.adapters.knowledge.vector_matrices import MatrixCache
 from ragflow_lg.adapters.knowledge.words import extract_question_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragflow_lg.adapters.knowledge.chunking import TextChunk, split_into_chunks
-from ragflow_lg.adapters.knowledge.document_metadata import read_sidecar
-from ragflow_lg.adapters.knowledge.file_text import read_blocks
+from ragflow_lg.adapters.knowledge.file_text import read_blocks, read_sidecar
 from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.knowledge_records import (
     DatasetRecord,

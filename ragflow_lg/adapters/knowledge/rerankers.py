@@ -1,23 +1,67 @@
-"""Rerank models on endpoints that use the API of Cohere, Jina or Text Embeddings Inference."""
+"""Rerank models: their endpoints (Cohere, Jina, Text Embeddings Inference), scores, and use with a knowledge base."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.values import to_text
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetSearch,
+    DocumentCount,
+    Knowledge,
+    Metadata,
+    Rerankers,
+    SearchResult,
+)
 
 RerankStyle: TypeAlias = Literal["cohere", "jina", "tei"]
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 _MAX_DETAIL_CHARS = 300
+
+_MIN_SPREAD = 0.001
+_WINDOW = 64
+_SINGLE_WINDOW = 30
+
+
+def compute_window_size(top_n: int, top_k: int, *, is_reranked: bool = False) -> int:
+    """Return the number of candidates that the first request asks for.
+
+    >>> [compute_window_size(8, 1024), compute_window_size(6, 1024), compute_window_size(1, 1024)]
+    [64, 66, 30]
+    >>> compute_window_size(8, 20, is_reranked=True)
+    24
+    """
+    if top_n <= 1:
+        return min(_SINGLE_WINDOW, top_k) if is_reranked else _SINGLE_WINDOW
+    size = math.ceil(_WINDOW / top_n) * top_n
+    return min(size, math.ceil(top_k / top_n) * top_n) if is_reranked else size
+
+
+def normalize_scores(scores: Sequence[float]) -> list[float]:
+    """Scale a rerank model's scores to 0..1, unless they are already in this range.
+
+    >>> normalize_scores([-2.0, 0.0, 2.0]), normalize_scores([0.2, 0.9]), normalize_scores([3.0, 3.0])
+    ([0.0, 0.5, 1.0], [0.2, 0.9], [1.0, 1.0])
+    """
+    if not scores or (min(scores) >= 0 and max(scores) <= 1):
+        return list(scores)
+    lowest, spread = min(scores), max(scores) - min(scores)
+    if spread < _MIN_SPREAD:
+        return [min(max(score, 0.0), 1.0) for score in scores]
+    return [(score - lowest) / spread for score in scores]
 
 
 class RerankerSettings(Struct, frozen=True):
@@ -173,3 +217,51 @@ def _seconds(text: str) -> float:
     except ValueError:
         return 0.0
     return number if math.isfinite(number) and number > 0 else 0.0
+
+
+class RerankedKnowledge:
+    """A `ragflow_lg.services.knowledge.Knowledge` that reranks the results of another one.
+
+    As in RAGFlow, the model's score replaces the vector score, and only a window of candidates is reranked.
+    """
+
+    def __init__(self, inner: Knowledge, rerankers: Rerankers) -> None:
+        self._inner = inner
+        self._rerankers = rerankers
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        """Return the datasets of the inner knowledge base."""
+        return await self._inner.datasets(names_or_ids)
+
+    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        """Return the metadata of all documents."""
+        return await self._inner.metadata(datasets)
+
+    async def search(self, search: DatasetSearch) -> SearchResult:
+        """Search datasets, and rerank the result if there is a ``rerank_id``.
+
+        Raises:
+            SettingsError: if the settings do not contain the model, or the inner knowledge base does not support an
+            option. ServiceError: if the model or the inner knowledge base fails.
+        """
+        if not search.rerank_id:
+            return await self._inner.search(search)
+        reranker = self._rerankers.reranker(search.rerank_id)
+        size = compute_window_size(search.top_n, search.top_k, is_reranked=True)
+        result = await self._inner.search(replace(search, rerank_id="", top_n=size, similarity_threshold=0.0))
+        if not result.chunks:
+            return result
+        texts = [to_text(chunk.get("content_with_weight")) for chunk in result.chunks]
+        scores = normalize_scores(await reranker.scores(search.question, texts))
+        weight = search.keywords_similarity_weight
+        threshold = search.similarity_threshold if weight < 1.0 else 0.0
+        chunks: list[dict[str, Any]] = []
+        for chunk, score in zip(result.chunks, scores, strict=True):
+            words: Any = chunk.get("term_similarity")
+            similarity = weight * float(words or 0.0) + (1.0 - weight) * score
+            if similarity >= threshold:
+                chunks.append({**chunk, "similarity": similarity, "vector_similarity": score})
+        chunks.sort(key=lambda chunk: -chunk["similarity"])
+        counts = Counter((chunk["docnm_kwd"], chunk["doc_id"]) for chunk in chunks)
+        documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counts.most_common())
+        return SearchResult(tuple(chunks[: search.top_n]), documents, len(chunks))

@@ -9,8 +9,7 @@ from hashlib import blake2b
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from ragflow_lg.adapters.knowledge.document_metadata import SIDECAR
-from ragflow_lg.adapters.knowledge.file_text import MAX_FILE_BYTES, SUFFIXES
+from ragflow_lg.adapters.knowledge.file_text import MAX_FILE_BYTES, SIDECAR, SUFFIXES
 from ragflow_lg.base.errors import ServiceError
 
 MAX_SIDECAR_BYTES = 256 * 1024

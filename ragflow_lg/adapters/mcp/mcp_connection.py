@@ -45,7 +45,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.mcp.mcp_http import McpHttpSettings, open_http_client
 from ragflow_lg.adapters.mcp.mcp_process import McpProcessSettings, Streams, open_process
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 
 CLOSE_S = 3.0
 """Time limit for closing a session."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, encode_headers, parse_url
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_connection import McpConnection

@@ -168,7 +168,7 @@ class HttpLine(_Exchange):
 
 
 class ServerAnswerRecord(_Record):
-    """A `ragflow_lg.services.tool_server.ServerAnswer`."""
+    """A `ragflow_lg.services.tool_policies.ServerAnswer`."""
 
     texts: list[str] = Field(default_factory=list[str])
     others: list[str] = Field(default_factory=list[str])

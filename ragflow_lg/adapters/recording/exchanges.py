@@ -26,7 +26,7 @@ from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
 from ragflow_lg.services.chat import NO_USAGE, ChatAnswer, ChatDelta, ToolCall, Usage
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.knowledge import Dataset, DocumentCount, Metadata, SearchResult
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 
 A = TypeVar("A")
 L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)

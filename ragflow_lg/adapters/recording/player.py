@@ -30,8 +30,7 @@ from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import REDACTED, Redactor
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatRequest
 from ragflow_lg.services.services import Caller, Clock, Files, Ids, Services
-from ragflow_lg.services.tool_policies import ToolPolicies
-from ragflow_lg.services.tool_server import ToolServer, ToolSettings
+from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
 
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100

@@ -23,7 +23,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatRequest
 from ragflow_lg.services.services import Caller, Clock, Ids, Services
-from ragflow_lg.services.tool_server import ToolServer
+from ragflow_lg.services.tool_policies import ToolServer
 
 
 class Recorder:

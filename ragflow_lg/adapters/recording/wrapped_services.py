@@ -32,7 +32,7 @@ from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatModel, ChatModel
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata, SearchResult
 from ragflow_lg.services.services import Caller, Clock, Ids, Services
-from ragflow_lg.services.tool_server import ServerAnswer, ToolServer
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolServer
 
 
 class Tape(Protocol):
@@ -163,7 +163,7 @@ class _Servers(Mapping[str, ToolServer]):
 
 
 class _Server:
-    """`ragflow_lg.services.tool_server.ToolServer` for a caller."""
+    """`ragflow_lg.services.tool_policies.ToolServer` for a caller."""
 
     def __init__(self, tape: Tape, caller: Caller, id_: str, server: ToolServer) -> None:
         self._tape = tape

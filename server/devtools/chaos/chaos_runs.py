@@ -24,8 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-from ragflow_lg.adapters.local_files import InlineFiles
-from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.adapters.system_services import InlineFiles, SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.component.registry import Registry

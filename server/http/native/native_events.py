@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.server.http.native.problem_details import to_problem
-from ragflow_lg.server.streaming.positions import event_id, parse_event_position
-from ragflow_lg.server.streaming.sse import native_frame, retry_frame
+from ragflow_lg.server.streaming.sse import event_id, native_frame, parse_event_position, retry_frame
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

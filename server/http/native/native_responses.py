@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from ragflow_lg.dsl.form_schema import form_schema
+from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.http.shared.responses import encode_json
 
 if TYPE_CHECKING:

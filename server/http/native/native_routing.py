@@ -16,8 +16,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.native.problem_details import PREFIX
-from ragflow_lg.server.http.native.validation_messages import list_known_names
+from ragflow_lg.server.http.native.problem_details import PREFIX, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import check_depth
 from ragflow_lg.server.observability.audit import audit

@@ -15,7 +15,7 @@ from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer, respond_model
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
-from ragflow_lg.server.http.native.problem_details import describe_problems
+from ragflow_lg.server.http.native.problem_details import check_input_names, describe_problems
 from ragflow_lg.server.http.native.run_responses import (
     BEGIN_RESPONSES,
     RUN_RESPONSES,
@@ -26,7 +26,6 @@ from ragflow_lg.server.http.native.run_responses import (
     load_run_answer,
     stream_run,
 )
-from ragflow_lg.server.http.native.validation_messages import check_input_names
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.runs.run_control import RunControl
 

@@ -18,8 +18,7 @@ from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_
 from ragflow_lg.server.http.native.native_routing import Agent
 from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_following import await_while_connected
-from ragflow_lg.server.http.shared.event_stream import EventStream
+from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming import CONTINUE, parse_policy
 

@@ -15,13 +15,12 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.http.shared.agent_lookup import load_agent
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_following import await_while_connected, read_disconnect_policy
-from ragflow_lg.server.http.shared.event_stream import EventStream
+from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected, read_disconnect_policy
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
     build_turn_request,
+    load_agent,
     parse_flag,
     read_body,
     to_text,

@@ -1,7 +1,8 @@
-"""RAGFlow's routes for agents: list, create, show, change, delete."""
+"""RAGFlow's routes for agents: list, create, show, change, delete; tags and templates."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -11,19 +12,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.agent_versions import build_version, check_draft
-from ragflow_lg.server.agents.tenant_files import file_store
-from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.server.agents.agent_versions import build_version, check_draft, load_templates
+from ragflow_lg.server.agents.file_store import file_store
+from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
-from ragflow_lg.server.http.shared.agent_lookup import load_agent
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
+from ragflow_lg.server.http.shared.request_parsing import load_agent, parse_flag, read_body, read_page, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
+template_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
+
+MAX_TAG_CHARS = 64
+MAX_TAGS_CHARS = 512
 
 _CATEGORY = "agent_canvas"
 MAX_TAGS = 32
@@ -31,6 +36,63 @@ MAX_TAGS = 32
 
 _MAX_CHARS = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns with a limited number of characters."""
+
+
+@router.get("/agents/tags")
+async def list_tags(request: Request, caller: Authenticated) -> Response:
+    """List all tags with their agent counts, most used first."""
+    category = to_text(request.query_params.get("canvas_category"))
+    counts = await AgentTags(get_app_state(request).database, caller.tenant).counts(category)
+    items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return respond([{"tag": tag, "count": count} for tag, count in items])
+
+
+@router.put("/agents/{agent_id}/tags")
+async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Replace the tags of an agent."""
+    body = await read_body(request)
+    if body and "tags" not in body:  # a misspelt field must not remove all tags
+        raise RequestError("required argument are missing: tags; ", 101)
+    await load_agent(request, caller, agent_id)
+    tags = _read_tags(body.get("tags"))
+    await AgentTags(get_app_state(request).database, caller.tenant).set(agent_id, ",".join(tags))
+    return respond(True)
+
+
+def _read_tags(value: Any) -> list[str]:
+    """Read tags from a list or a comma-separated string. Tags that differ only in case are counted once.
+
+    Raises:
+        RequestError: if the value is neither, or the tags are too long in total.
+    """
+    if value is None or isinstance(value, str):
+        parts = to_text(value).split(",")
+    elif isinstance(value, list):
+        parts = [to_text(tag).replace(",", " ") for tag in cast("list[Any]", value)]
+    else:
+        raise RequestError("`tags` must be a list of texts, or one text separated by commas.", 101)
+    tags_by_key: dict[str, str] = {}
+    for part in parts:
+        tag = " ".join(part.split())[:MAX_TAG_CHARS].strip()
+        if tag:
+            tags_by_key.setdefault(tag.casefold(), tag)
+    if len(",".join(tags_by_key.values())) > MAX_TAGS_CHARS:
+        raise RequestError(f"The tags of an agent must have at most {MAX_TAGS_CHARS} characters in total.", 101)
+    return list(tags_by_key.values())
+
+
+@template_router.get("/agents/templates")
+async def list_templates(request: Request, caller: Authenticated) -> Response:
+    """List the agent templates."""
+    return respond(await asyncio.to_thread(load_templates, get_app_state(request).settings.server.templates))
+
+
+@template_router.get("/agents/prompts")
+async def get_prompts(request: Request, caller: Authenticated) -> Response:
+    """Return the deployment's agent prompts, which a canvas can replace."""
+    replaced = get_app_state(request).settings.prompts
+    names = ("task_analysis", "plan_generation", "reflection", "citation_guidelines")
+    return respond({name: replaced.get(name) or PROMPTS[name].text for name in names})
 
 
 @router.get("/agents")

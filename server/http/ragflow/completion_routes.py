@@ -1,17 +1,19 @@
-"""RAGFlow's routes that run turns: current and older completions, streamed or not, and cancellation."""
+"""RAGFlow's routes that run turns, streamed or not, and cancel them. Embedded pages use beta keys."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunInterruptedError
+from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.openai.openai_routes import run_openai_turn
 from ragflow_lg.server.http.ragflow.ragflow_frames import (
     DONE,
@@ -21,26 +23,38 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     build_error_frame,
     write_frame,
 )
-from ragflow_lg.server.http.shared.agent_lookup import NO_ACCESS, load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_following import (
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, authenticate_beta, get_app_state, get_turns
+from ragflow_lg.server.http.shared.event_stream import (
+    EventStream,
     StreamPosition,
     await_while_connected,
     read_disconnect_policy,
     read_position,
 )
-from ragflow_lg.server.http.shared.event_stream import EventStream
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, read_query, to_text
+from ragflow_lg.server.http.shared.request_parsing import (
+    NO_ACCESS,
+    build_turn_request,
+    load_agent,
+    parse_flag,
+    read_body,
+    read_query,
+    to_text,
+)
 from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
-from ragflow_lg.server.streaming.positions import event_id
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.streaming.sse import event_id
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
+    from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
+
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
+embedded_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"])
+
+Page = Annotated[ApiCaller, Depends(authenticate_beta)]
 
 
 @router.post("/agents/chat/completions")
@@ -224,3 +238,37 @@ async def _stream_frames(
         is_oldest = frames.forwarding == "messages"
         yield write_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(str(error)))
     yield DONE
+
+
+@embedded_router.post("/agentbots/{agent_id}/completions")
+async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
+    """Run a turn with an embedded agent."""
+    body = await read_body(request)
+    agent = await _load_agent(request, caller, agent_id)
+    fields: dict[str, Any] = {**request.query_params, **body}
+    return await respond_to_page(request, caller, agent, fields)
+
+
+@embedded_router.get("/agentbots/{agent_id}/inputs")
+async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
+    """Return the agent details that a page shows: title, form and greeting."""
+    agent = await _load_agent(request, caller, agent_id)
+    turns = get_turns(request)
+    plan = (await turns.canvas(await turns.version(agent))).plan
+    params = plan.nodes[plan.entry].params
+    data = {
+        "title": agent.title,
+        "avatar": agent.avatar,
+        "inputs": params.inputs,
+        "prologue": getattr(params, "prologue", None) or "",
+        "mode": getattr(params, "mode", ""),
+    }
+    return respond(data)
+
+
+async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
+    row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
+    if row is None:
+        audit("agent.refused", agent=agent_id)
+        raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)
+    return row

@@ -1,30 +1,39 @@
-"""RAGFlow's routes for debugging the draft of an agent: reset, input forms, running one component."""
+"""RAGFlow's routes for debugging an agent: reset, input forms, running one component, and the traces of runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.engine.single_visit import input_form, visit_alone
 from ragflow_lg.server.agents.agent_versions import reset_canvas
-from ragflow_lg.server.agents.tenant_files import tenant_services
+from ragflow_lg.server.agents.file_store import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import VersionRow
-from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_following import await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import read_body
+from ragflow_lg.server.http.shared.auth import (
+    ApiCaller,
+    Authenticated,
+    authenticate,
+    authenticate_beta,
+    get_app_state,
+    get_turns,
+)
+from ragflow_lg.server.http.shared.event_stream import await_while_connected
+from ragflow_lg.server.http.shared.request_parsing import load_agent, read_body, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
 
+
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
+trace_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"])
 
 
 @router.post("/agents/{agent_id}/reset")
@@ -94,3 +103,28 @@ def _read_value(name: str, field: Any) -> Any:
     if not isinstance(field, dict) or "value" not in field:
         raise RequestError(f'`params.{name}` must be an object with a value: {{"value": …}}.', 101)
     return cast("dict[str, Any]", field)["value"]
+
+
+@trace_router.get("/agents/{agent_id}/logs/{message_id}")
+async def get_trace(
+    agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate)]
+) -> Response:
+    """Return a run's tool calls, even while it is running; ``{}`` if there are no calls."""
+    return await _respond_trace(request, caller, agent_id, message_id)
+
+
+@trace_router.get("/agentbots/{agent_id}/logs/{message_id}")
+async def get_trace_of_page(
+    agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate_beta)]
+) -> Response:
+    """Return a run's tool calls to an embedded page."""
+    return await _respond_trace(request, caller, agent_id, message_id)
+
+
+async def _respond_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
+    app_state = get_app_state(request)
+    await load_agent(request, caller, agent_id)
+    run = await RunRepository(app_state.database, caller.tenant).get(to_text(message_id))
+    if run is None or run.agent_id != agent_id:
+        return respond({})
+    return respond(await app_state.store.traces.get(run.id) or {})

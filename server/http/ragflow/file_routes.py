@@ -10,12 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError
-from ragflow_lg.server.agents.file_store import normalize_mime_type, safe_file_name
-from ragflow_lg.server.agents.tenant_files import file_store
+from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, safe_file_name
 from ragflow_lg.server.database.tables import FileRow
-from ragflow_lg.server.http.shared.agent_lookup import load_agent
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
-from ragflow_lg.server.http.shared.multipart import Upload, is_multipart, read_parts
+from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, load_agent, read_parts
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest

@@ -15,9 +15,15 @@ from ragflow_lg.base.errors import ConflictError, RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
-from ragflow_lg.server.http.shared.agent_lookup import load_agent
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, parse_flag, read_body, read_page, to_text
+from ragflow_lg.server.http.shared.request_parsing import (
+    MAX_PAGE_SIZE,
+    load_agent,
+    parse_flag,
+    read_body,
+    read_page,
+    to_text,
+)
 from ragflow_lg.server.http.shared.responses import format_times, respond, respond_page, respond_plain
 from ragflow_lg.server.observability.audit import audit
 

@@ -15,10 +15,9 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
 from ragflow_lg.server.http.ragflow.completion_routes import respond_with_turn
-from ragflow_lg.server.http.shared.agent_lookup import load_agent
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_following import read_disconnect_policy
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.event_stream import read_disconnect_policy
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, load_agent, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.runs.run_control import RunControl
 

@@ -1,4 +1,4 @@
-"""Request parsing: bodies, pages, flags, and the turn described in the body of a RAGFlow or OpenAI request."""
+"""Request parsing: bodies, multipart fields, pages, flags, agents, and turns in RAGFlow's and OpenAI's format."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
 import orjson
+from msgspec import Struct
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.tables import AgentRow
+from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
+from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.server.database.tables import SessionRow
-    from ragflow_lg.server.http.shared.auth import ApiCaller
+
 
 MAX_PAGE_SIZE = 100
 PAGE_SIZE = 30
@@ -23,6 +30,8 @@ MAX_PAGE = 1_000_000
 MAX_FIELDS = 1000
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
+NO_ACCESS = "Make sure you have permission to access the agent."
+MAX_FIELD_BYTES = 4 * 1024 * 1024
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -130,3 +139,62 @@ def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, A
     if body.get("chat_template_kwargs"):
         request["chat_template_kwargs"] = body["chat_template_kwargs"]
     return request
+
+
+async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
+    """Load one of the caller's agents. ``is_owned`` selects RAGFlow's message for owner-only operations.
+
+    Raises:
+        RequestError: if the caller has no such agent; the response does not reveal other tenants' agents.
+    """
+    agent = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
+    if agent is None:
+        audit("agent.refused", agent=agent_id)
+        message = "Only the owner of the agent is authorized for this operation." if is_owned else NO_ACCESS
+        raise RequestError(message, 103, status=404, data=False, has_data=True)
+    return agent
+
+
+class Upload(Struct, frozen=True):
+    """A file in a multipart body. The name and the type are as stated by the client."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+def is_multipart(request: Request) -> bool:
+    """Return whether the content type is `multipart/form-data`."""
+    kind, _ = parse_options_header(request.headers.get("content-type", ""))
+    return kind == b"multipart/form-data"
+
+
+async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | Upload]]:
+    """Read the parts, in order, each with its name.
+
+    Raises:
+        RequestError: if the body is malformed, or has too many parts.
+    """
+    parser = MultiPartParser(
+        request.headers,
+        request.stream(),
+        max_files=max_files,
+        max_fields=MAX_FIELDS,
+        max_part_size=MAX_FIELD_BYTES,
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise RequestError(f"The multipart body cannot be read: {error.message}", 101) from None
+    except (UnicodeError, LookupError):
+        raise RequestError("The multipart body does not match its declared charset; use UTF-8.", 101) from None
+    try:
+        parts: list[tuple[str, str | Upload]] = []
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                parts.append((name, Upload(value.filename or "", value.content_type or "", await value.read())))
+            else:
+                parts.append((name, value))
+        return parts
+    finally:
+        await form.close()

@@ -15,9 +15,8 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, RequestError
 from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
-from ragflow_lg.server.http.shared.agent_lookup import load_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_parsing import load_agent, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,

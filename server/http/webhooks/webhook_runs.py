@@ -12,7 +12,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RagflowLgError
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.server.streaming.disconnect_policy import CONTINUE
+from ragflow_lg.server.streaming.run_task import CONTINUE
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
 if TYPE_CHECKING:

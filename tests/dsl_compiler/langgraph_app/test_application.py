@@ -8,7 +8,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from ragflow_lg.adapters.local_files import InlineFiles
+from ragflow_lg.adapters.system_services import InlineFiles
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.checkpoints.memory import memory_saver
 from ragflow_lg.dsl_compiler import compile_canvas

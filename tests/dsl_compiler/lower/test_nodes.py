@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.local_files import InlineFiles
+from ragflow_lg.adapters.system_services import InlineFiles
 from ragflow_lg.base.errors import RunError
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl_compiler import compile_canvas

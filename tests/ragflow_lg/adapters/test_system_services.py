@@ -1,7 +1,15 @@
 import re
 import time
+from typing import Any, cast
 
-from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+import pytest
+
+from ragflow_lg.adapters.system_services import OVERHEAD_BYTES, InlineFiles, MemoryResultCache, RandomIds, SystemClock
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.values import JsonValue
+from tests.fakes.services import FixedClock
+
+PIXEL = "data:image/png;base64,AAAA"
 
 
 def test_the_clock_returns_the_system_time() -> None:
@@ -17,3 +25,97 @@ def test_ids_are_unique_and_seeds_positive() -> None:
     assert len(run_ids) == 100
     assert all(re.fullmatch(r"[0-9a-f]{32}", run_id) for run_id in run_ids)
     assert all(0 < ids.seed() < 2**31 for _ in range(1000))
+
+
+async def test_contents_are_returned_in_order() -> None:
+    files = [
+        "text",
+        PIXEL,
+        {"content": "c", "text": "t"},
+        {"text": "t"},
+        {"name": "x.png", "value": PIXEL},
+        "/etc/passwd",
+    ]
+    assert await InlineFiles().read(files, "") == ["text", PIXEL, "c", "t", PIXEL, "/etc/passwd"]
+
+
+@pytest.mark.parametrize(
+    ("file", "description"),
+    [
+        ({"id": "f1", "name": "a.pdf"}, "'a.pdf'"),
+        ({"id": "f1"}, "'f1'"),
+        ({"path": "/etc/passwd"}, "A file"),
+        ({"content": b"x"}, "A file"),
+        (7, "A file of type int"),
+        (None, "A file of type NoneType"),
+    ],
+)
+async def test_a_file_without_content_cannot_be_read(file: Any, description: str) -> None:
+    with pytest.raises(ServiceError, match="no file store is configured") as caught:
+        await InlineFiles().read(["first", file], "")
+
+    assert description in str(caught.value)
+
+
+class Clock(FixedClock):
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+
+
+async def test_results_expire_after_their_lifetime() -> None:
+    clock = Clock()
+    cache = MemoryResultCache({"wiki*": 10, "*": 1}, clock)
+    await cache.put(["Wikipedia"], {"n": 1}, {"q": "x"}, {"value": [1, "é"]})
+    clock.advance(9)
+    assert await cache.find(["Wikipedia"], {"n": 1}, {"q": "x"}) == (True, {"value": [1, "é"]})
+    others: list[tuple[JsonValue, JsonValue]] = [({"n": 2}, {"q": "x"}), ({"n": 1}, {"q": "y"})]
+    for configuration, arguments in others:
+        assert await cache.find(["Wikipedia"], configuration, arguments) == (False, None)
+    assert await cache.find(["Wikipedia2"], {"n": 1}, {"q": "x"}) == (False, None)
+    clock.advance(1)
+    assert await cache.find(["Wikipedia"], {"n": 1}, {"q": "x"}) == (False, None)
+    assert cache.size == 0
+
+
+async def test_tools_without_a_lifetime_are_not_cached() -> None:
+    cache = MemoryResultCache({"Wikipedia": 10}, FixedClock())
+    assert cache.covers(["Wikipedia"])
+    assert not cache.covers(["TavilySearch"])
+    assert not cache.covers([])
+    await cache.put(["TavilySearch"], None, {}, "x")
+    assert cache.size == 0
+
+
+async def test_the_least_recently_used_results_are_evicted() -> None:
+    cache = MemoryResultCache({"*": 10}, FixedClock(), max_bytes=3 * (OVERHEAD_BYTES + 100))
+    for name in ("a", "b", "c"):
+        await cache.put([name], None, {}, "x" * 90)
+    await cache.find(["a"], None, {})
+    await cache.put(["d"], None, {}, "x" * 90)
+    assert [(await cache.find([name], None, {}))[0] for name in "abcd"] == [True, False, True, True]
+    await cache.put(["a"], None, {}, "x" * 10_000)
+    assert (await cache.find(["a"], None, {}))[0] is False
+    assert cache.size <= 3 * (OVERHEAD_BYTES + 100)
+
+
+async def test_callers_get_a_copy_of_the_result() -> None:
+    cache = MemoryResultCache({"*": 10}, FixedClock())
+    await cache.put(["a"], None, {}, {"list": [1]})
+    result = cast("dict[str, list[int]]", (await cache.find(["a"], None, {}))[1])
+    result["list"].append(2)
+    assert await cache.find(["a"], None, {}) == (True, {"list": [1]})
+
+
+async def test_results_are_not_shared_between_credentials() -> None:
+    cache = MemoryResultCache({"*": 10}, FixedClock())
+    await cache.put(["a"], {"api_key": "secret"}, {}, "x")
+    assert await cache.find(["a"], {"api_key": "other"}, {}) == (False, None)
+
+
+async def test_keys_are_hashed_with_a_secret_of_the_process() -> None:
+    keys: list[list[bytes]] = []
+    for _ in range(2):
+        cache: Any = MemoryResultCache({"*": 10}, FixedClock())
+        await cache.put(["a"], {"api_key": "secret"}, {}, "x")
+        keys.append(list(cache._entries))
+    assert keys[0] != keys[1]

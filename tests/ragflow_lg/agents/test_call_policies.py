@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 import ragflow_lg.agents.call_policies as module
-from ragflow_lg.adapters.result_cache import MemoryResultCache
+from ragflow_lg.adapters.system_services import MemoryResultCache
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.component.function_tool import function_tool
 from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolPermits, ToolPolicies, ToolUse, Verdict

@@ -4,7 +4,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.services.references import build_chunks, citation_number
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.agents import WIKI, page, play_agent, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.prompts import head_of

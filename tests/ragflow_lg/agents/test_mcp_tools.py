@@ -7,8 +7,7 @@ import pytest
 from ragflow_lg.agents.mcp_tools import mcp_findings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.runs.runner import Run
-from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolPermits, ToolPolicies
 from tests.fakes.agents import AgentTurn, play_agent, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer, servers_of, text_of, tiny

@@ -1,14 +1,17 @@
 """The extras: every one that ``pyproject.toml`` declares is known, and a missing one is named."""
 
 import importlib.metadata
+import sys
 import tomllib
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import CheckpointError, SettingsError
-from ragflow_lg.base.extras import EXTRAS, extra_of, require
+from ragflow_lg.base.extras import EXTRAS, extra_of, load_entry_point, require
 from tests.architecture.sources import ROOT
 
 GROUPS = {"all", "dev", "ragflow-ranking"}
@@ -54,3 +57,18 @@ def test_the_caller_chooses_the_class_of_the_error(monkeypatch: pytest.MonkeyPat
 )
 def test_a_module_leads_to_its_extra(module: str | None, extra: str) -> None:
     assert extra_of(module) == extra
+
+
+def test_an_entry_point_is_loaded() -> None:
+    assert load_entry_point(EntryPoint("dumps", "json:dumps", "g"), "tool")([]) == "[]"
+
+
+@pytest.mark.parametrize("value", ["no_such_module_here:x", "json:no_such_name", "ends_at_import:x"])
+def test_the_error_names_the_entry_point_its_package_and_its_group(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ends_at_import.py").write_text("raise SystemExit('no\\nlicence')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    message = r"'bad' of the installed package '\?' \(.*, group g\) cannot be loaded: \w+: "
+    with pytest.raises(SettingsError, match=message):
+        load_entry_point(EntryPoint("bad", value, "g"), "tool")

@@ -7,8 +7,7 @@ from ragflow_lg.base.errors import ComponentError, RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext
-from ragflow_lg.component.event_sink import EventSink
-from ragflow_lg.component.events import Delta
+from ragflow_lg.component.events import Delta, EventSink
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference, parse_reference, parse_template
 from tests.fakes.canvas import canvas, plan_of, text

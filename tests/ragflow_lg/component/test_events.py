@@ -1,9 +1,12 @@
+import asyncio
 import json
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.component.events import AgentRecord, Delta, EventSink
 from ragflow_lg.wire.wire_events import Envelope
+
+DELTA = Delta(NodeId("llm"), "x", "")
 
 RECORD = AgentRecord(NodeId("a"), "a-->b", 3, "0.1", "thought", 7.5, {"iteration": 1, "text": "Hm."})
 
@@ -26,3 +29,33 @@ def test_a_record_can_be_sent_in_the_envelope_of_a_turn() -> None:
     record: Any = RECORD
     frame = json.loads(json.dumps(Envelope("m", 7, "t", "s").wrap(record)))
     assert (frame["event"], frame["message_id"], frame["data"]["text"]) == ("agent_record", "m", "Hm.")
+
+
+async def test_a_waiting_reader_is_woken() -> None:
+    sink = EventSink()
+    reading = asyncio.create_task(sink.take())
+    await asyncio.sleep(0)
+    sink.put(DELTA)
+    sink.put(DELTA)
+    assert await reading == [DELTA, DELTA]
+
+
+async def test_a_full_sink_has_room_once_it_is_read() -> None:
+    sink = EventSink(1)
+    sink.put(DELTA)
+    waiting = asyncio.create_task(sink.room())
+    await asyncio.sleep(0)
+    assert sink.is_full
+    assert not waiting.done()
+    await sink.take()
+    await waiting
+    assert not sink.is_full
+
+
+async def test_a_closed_sink_returns_the_rest_then_nothing() -> None:
+    sink = EventSink()
+    sink.put(DELTA)
+    sink.close()
+    sink.put(DELTA)
+    assert await sink.take() == [DELTA]
+    assert await sink.take() == []

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import QueryText, find_api_key, tool
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
 

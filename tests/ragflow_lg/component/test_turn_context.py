@@ -1,8 +1,7 @@
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.event_sink import EventSink
-from ragflow_lg.component.events import Delta, EngineEvent
+from ragflow_lg.component.events import Delta, EngineEvent, EventSink
 from ragflow_lg.component.turn_context import MemorySteps, NestedTurn, TurnContext
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import fake_services

@@ -7,8 +7,7 @@ import pytest
 from ragflow_lg.base.errors import ComponentError, RunCancelled, SettingsError, UndeclaredTargetError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
-from ragflow_lg.component.event_sink import EventSink
-from ragflow_lg.component.events import NodeFinished
+from ragflow_lg.component.events import EventSink, NodeFinished
 from ragflow_lg.component.plan import ExceptionPolicy, MessagePlan, Plan, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.component.turn_context import TurnContext

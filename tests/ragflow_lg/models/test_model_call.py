@@ -4,8 +4,7 @@ import pytest
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
-from ragflow_lg.component.event_sink import EventSink
-from ragflow_lg.component.events import Delta, EngineEvent
+from ragflow_lg.component.events import Delta, EngineEvent, EventSink
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm

@@ -1,5 +1,5 @@
 from ragflow_lg.services.chat import NO_USAGE, ONE_CALL, Usage
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 
 
 def test_usage_adds_up() -> None:

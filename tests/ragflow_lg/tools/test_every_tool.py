@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 from tests.architecture.sources import ROOT
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 from ragflow_lg.tools.tavily_search import tavily_search
 from tests.fakes.agents import TAVILY, play_agent, tool_calls
 from tests.fakes.http_server import Route

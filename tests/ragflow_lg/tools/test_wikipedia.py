@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 from ragflow_lg.tools.wikipedia import wikipedia
 from tests.fakes.agents import page
 from tests.fakes.http_server import Route

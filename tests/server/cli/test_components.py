@@ -1,8 +1,9 @@
 import json
+from pathlib import Path
 
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.dsl_compiler.known_components import NOT_YET
-from tests.server.cli.command import invoke, one_line
+from ragflow_lg.dsl_compiler.placeholder import NOT_YET
+from tests.server.cli.command import ROOT, invoke, one_line
 
 
 def test_every_component_is_listed() -> None:
@@ -46,3 +47,20 @@ def test_a_component_that_is_not_supported_yet() -> None:
     result = invoke("components", name)
     assert result.exit_code == 2
     assert "is known but cannot run yet." in one_line(result.stderr)
+
+
+def test_the_printed_schema_is_the_published_one() -> None:
+    printed = invoke("schema").stdout
+    assert json.loads(printed)["$schema"].endswith("2020-12/schema")
+    assert invoke("schema", "--check", ROOT / "docs" / "canvas.schema.json").exit_code == 0
+
+
+def test_a_schema_is_written_and_compared_with_this_version(tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    missing = invoke("schema", "--check", path)
+    assert missing.exit_code == 1
+    assert "schema -o" in missing.stderr
+    assert invoke("schema", "-o", path).exit_code == 0
+    assert invoke("schema", "--check", path).exit_code == 0
+    path.write_text("{}")
+    assert invoke("schema", "--check", path).exit_code == 1

@@ -1,7 +1,18 @@
+import json
+from pathlib import Path
+
 import pytest
 
-from ragflow_lg.server.cli.sessions import _list_or_delete  # pyright: ignore[reportPrivateUsage] - the command without its event loop
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.server.cli.sessions import (
+    _cancel,  # pyright: ignore[reportPrivateUsage] - the command without its event loop
+    _list_or_delete,  # pyright: ignore[reportPrivateUsage] - the command without its event loop
+)
+from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import RunRecord, hold_lease
+from tests.fakes.canvas import canvas
+from tests.fakes.regions import form, out
+from tests.server.cli.command import invoke
 from tests.stores import OpenStore
 
 
@@ -22,3 +33,25 @@ async def test_a_session_without_a_process_is_interrupted(
             assert capsys.readouterr().out.startswith("anna was not deleted: it is running in process ")
         await _list_or_delete(store, [], 0)
         assert capsys.readouterr().out == "deleted anna\n"
+
+
+def test_nodes_are_listed_by_id_and_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    titled = {"nodes": [{"id": "Form:A", "data": {"name": "Which size?"}}], "edges": []}
+    document = canvas({"Form:A": form("size", downstream=["out"]), **out("x")}, graph=titled)
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    assert invoke("run", tmp_path / "c.json", "hi", "--session", "s").exit_code == 0
+    newest, *_, oldest = invoke("history", "s").stdout.splitlines()
+    assert newest.endswith("next: Form:A (Which size?)")
+    assert "begin" in oldest
+
+
+async def test_the_message_says_what_was_cancelled(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        with pytest.raises(CheckpointError, match="no session 'anna'"):
+            await _cancel(store, "anna", None, Settings())
+        await store.runs.put(RunRecord("r", "anna", "anna"))
+        assert await _cancel(store, "anna", None, Settings()) == "No turn is running in 'anna'."
+        requests: list[str] = []
+        async with hold_lease(store.leases, "anna"), store.cancels.watch("anna", lambda: requests.append("anna")):
+            assert (await _cancel(store, "anna", None, Settings())).startswith("Asked process ")

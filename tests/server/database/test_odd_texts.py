@@ -4,8 +4,7 @@ from ragflow_lg.server.database.agent_repository import AgentQuery, AgentReposit
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.file_repository import FileRepository
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.database.run_repository import RunRepository
-from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import FileRow, RunRow
 from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent

@@ -4,8 +4,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragflow_lg.server.database.database import open_database
-from ragflow_lg.server.database.run_repository import RunRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 from ragflow_lg.services.chat import Usage

@@ -1,6 +1,6 @@
-from ragflow_lg.server.drawing import to_text_drawing
+from ragflow_lg.server.drawing import to_mermaid, to_text_drawing
 from ragflow_lg.server.drawing.text_drawing import MAX_LINES
-from tests.server.drawing.plans import DRAWINGS, plan_of, support_plan
+from tests.server.drawing.plans import DRAWINGS, plan_of, plan_with_region, support_plan
 
 
 def test_the_tree_of_a_canvas() -> None:
@@ -24,3 +24,19 @@ def test_a_drawing_has_a_maximum_length() -> None:
     lines = to_text_drawing(plan_of(edges)).splitlines()
     assert len(lines) == MAX_LINES + 1
     assert lines[-1].startswith("…")
+
+
+def test_the_flowchart_of_a_canvas() -> None:
+    assert to_mermaid(support_plan()) == (DRAWINGS / "support.mermaid.txt").read_text(encoding="utf-8")
+
+
+def test_a_title_cannot_close_its_quotes() -> None:
+    flowchart = to_mermaid(plan_of([("begin", "a")], {"a": '"]\n click n0 "javascript:x" %%{init}%%'}))
+    assert "click n0 #34;" in flowchart
+    assert len(flowchart.splitlines()) == 4
+
+
+def test_a_region_is_a_subgraph_of_its_body() -> None:
+    flowchart = to_mermaid(plan_with_region())
+    body = flowchart[flowchart.index("subgraph") : flowchart.index("    end\n")]
+    assert [name in body for name in ("item", "first", "second", "begin")] == [True, True, True, False]

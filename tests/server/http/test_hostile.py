@@ -8,7 +8,7 @@ import pytest
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.request_parsing import MAX_DEPTH, check_depth
-from ragflow_lg.server.http.webhooks.payload_schema import select_declared_fields
+from ragflow_lg.server.http.webhooks.webhook_request import select_declared_fields
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 

@@ -1,5 +1,13 @@
-from ragflow_lg.server.observability.operations import Operations, RateLimiter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
+from ragflow_lg.server.observability.operations import Operations, RateLimiter, RequestSpans
 from ragflow_lg.server.settings import ServerSection
+from ragflow_lg.services.http import current_traceparent
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 async def test_the_limits_come_from_the_settings() -> None:
@@ -40,3 +48,28 @@ def test_the_number_of_remembered_clients_is_bounded() -> None:
         assert limiter.wait_s(client) == 0.0
     assert limiter.wait_s("c") > 0
     assert limiter.wait_s("a") == 0.0
+
+
+def test_a_span_continues_the_trace_of_the_client() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    spans = RequestSpans([OtelSpans(provider)])
+    with spans.span("POST", [(b"traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]) as span:
+        assert current_traceparent().startswith(f"00-{TRACE}-")
+        assert "b7ad6b7169203331" not in current_traceparent()
+        span.end("POST", "/agents/{agent_id}", 500)
+    assert current_traceparent() == ""
+    with spans.span("MAKE\n", [(b"traceparent", b"\xff nonsense")]):
+        pass
+    first, second = exporter.get_finished_spans()
+    assert first.context is not None
+    assert (first.name, f"{first.context.trace_id:032x}") == ("POST /agents/{agent_id}", TRACE)
+    assert not first.status.is_ok
+    assert (second.name, second.parent) == ("_OTHER", None)
+
+
+def test_without_a_tracer_no_trace_is_passed_on() -> None:
+    with RequestSpans([]).span("GET", [(b"traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]) as span:
+        span.end("GET", "/x", 200)
+        assert current_traceparent() == ""

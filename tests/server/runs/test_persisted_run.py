@@ -5,8 +5,7 @@ import pytest
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.run_repository import RunRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.persisted_run import reference_chunks
 from tests.server.http.app_server import ECHO, start_app
 

@@ -7,8 +7,7 @@ import pytest
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.run_repository import RunRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.turns import question_text
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app

@@ -6,7 +6,7 @@ from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ModelSetting
 from ragflow_lg.adapters.http.http_client import HttpSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
 from ragflow_lg.server.settings import Settings, load_settings
-from ragflow_lg.services.tool_server import ToolSettings
+from ragflow_lg.services.tool_policies import ToolSettings
 from tests.server.settings.files import FULL, write
 
 

@@ -8,8 +8,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ragflow_lg.server.streaming.event_window import Bounds
-from ragflow_lg.server.streaming.journal import MAX_RUN, Journal, RunHead
+from ragflow_lg.server.streaming.journal import MAX_RUN, Bounds, Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from ragflow_lg.server.streaming.run_manager import RunManager

@@ -1,7 +1,18 @@
 import asyncio
 
-from ragflow_lg.server.streaming.event_window import Bounds, Window
-from ragflow_lg.server.streaming.journal import Feed, gap_error, unknown_run
+import pytest
+
+from ragflow_lg.server.streaming.journal import (
+    PAGE,
+    Bounds,
+    Entry,
+    Extent,
+    Feed,
+    Window,
+    first_page,
+    gap_error,
+    unknown_run,
+)
 
 
 def test_errors_name_the_lost_events_and_the_next_step() -> None:
@@ -22,3 +33,42 @@ async def test_a_bell_wakes_all_readers_that_fetched_it_before_it_rang() -> None
     assert await feed.wait_for(old)
     assert not await feed.wait_for(feed.bell)  # a quiet period
     assert not await feed.wait_for(feed.bell)  # and another one
+
+
+def entries(*numbers: int, size: int = 10) -> list[Entry]:
+    return [Entry(number, b"x" * size) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "first"), [(Bounds(3, 1000), 8), (Bounds(100, 45), 7), (Bounds(100, 5), 10), (Bounds(100, 1000), 1)]
+)
+def test_the_newest_entries_stay_within_the_bounds(bounds: Bounds, first: int) -> None:
+    window, extent = Window(bounds), Extent(bounds)
+    for number in range(1, 11):
+        window.add(entries(number))
+        extent.add(10)
+    assert (window.first, window.last, window.bytes) == (first, 10, 10 * (11 - first))
+    assert (extent.first, extent.last) == (first, 10)
+    assert [entry.id for entry in window.page(first - 1) or ()] == list(range(first, 11))
+    assert window.page(10) == window.page(99) == []
+    if first > 1:
+        assert window.page(first - 2) is None
+
+
+def test_known_entries_are_skipped_and_a_gap_drops_older_ones() -> None:
+    window = Window(Bounds(100, 1000))
+    window.add(entries(1, 2, 2, 1, 3))
+    assert [entry.id for entry in window.page(0) or ()] == [1, 2, 3]
+    window.add(entries(7, 8))
+    assert (window.first, window.last, window.bytes) == (7, 8, 20)
+    assert window.page(3) is None
+
+
+def test_a_page_is_bounded_but_never_empty() -> None:
+    window = Window(Bounds(10_000, 1 << 30), 5)
+    window.add(entries(*range(6, 500)))
+    assert len(window.page(5) or ()) == PAGE.entries
+    huge = entries(1, 2, size=PAGE.bytes + 1)
+    assert first_page(huge) == huge[:1]
+    assert len(first_page(entries(*range(1, 9), size=PAGE.bytes // 4))) == 4
+    assert first_page([]) == []

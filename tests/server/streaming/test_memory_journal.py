@@ -4,7 +4,7 @@ from contextlib import aclosing
 import pytest
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamGapError
-from ragflow_lg.server.streaming.event_window import PAGE, Bounds
+from ragflow_lg.server.streaming.journal import PAGE, Bounds
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from tests.server.streaming.journals import OpenJournal, head, read
 

@@ -9,7 +9,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError
-from ragflow_lg.server.streaming.event_window import Bounds
+from ragflow_lg.server.streaming.journal import Bounds
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from tests.fakes.cut_proxy import cut_proxy
 from tests.server.streaming.journals import OpenJournal, connect, head, read, redis_journal

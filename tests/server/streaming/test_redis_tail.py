@@ -1,7 +1,7 @@
 import pytest
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.streaming.event_window import Entry
+from ragflow_lg.server.streaming.journal import Entry
 from ragflow_lg.server.streaming.redis_tail import parse_entry
 from tests.server.streaming.journals import OpenJournal, head, read
 

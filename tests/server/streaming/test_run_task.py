@@ -1,14 +1,22 @@
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
-from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.streaming.disconnect_policy import CONTINUE
+from ragflow_lg.base.errors import SettingsError, StreamError
 from ragflow_lg.server.streaming.event_codec import RunEnd, decode_entry
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
-from ragflow_lg.server.streaming.run_task import MAX_BACKLOG, RunTask
+from ragflow_lg.server.streaming.run_task import (
+    CANCEL,
+    CONTINUE,
+    MAX_BACKLOG,
+    DisconnectPolicy,
+    RunTask,
+    end_task,
+    parse_policy,
+)
 from tests.fakes.scripted_run import ScriptedRun, words
 
 
@@ -78,3 +86,34 @@ async def test_a_run_stopped_before_its_first_event_ends_as_interrupted() -> Non
     assert isinstance(end, RunEnd)
     assert end.error is not None
     assert (end.status, end.error.code) == ("drained", "run-interrupted")
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [("cancel", CANCEL), ("continue", CONTINUE), ("grace:0", CANCEL), ("grace:1.25", DisconnectPolicy(1.25))],
+)
+def test_a_policy_is_parsed_and_formatted(text: str, policy: DisconnectPolicy) -> None:
+    assert parse_policy(text) == policy
+    assert parse_policy(str(policy)) == policy
+
+
+@pytest.mark.parametrize("text", ["", "grace", "grace:-1", "grace:nan", "grace:1e9", "Cancel", "grace:٣", "x" * 500])
+def test_any_other_text_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="use cancel, continue or grace:SECONDS") as raised:
+        parse_policy(text)
+    assert len(str(raised.value)) < 150
+
+
+async def test_a_task_that_swallows_cancellations_ends() -> None:
+    async def stubborn() -> None:
+        for _ in range(2):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(2):
+        await end_task(task)
+        await end_task(task)
+    assert task.cancelled()

@@ -3,12 +3,15 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.errors import StreamPositionError
 from ragflow_lg.server.streaming.sse import (
     HEARTBEAT,
     OPENAI_DONE,
     RAGFLOW_DONE,
     native_frame,
     openai_frame,
+    parse_event_number,
+    parse_event_position,
     ragflow_frame,
     retry_frame,
 )
@@ -49,3 +52,36 @@ def test_end_markers_and_heartbeats() -> None:
 def test_an_event_name_cannot_add_lines() -> None:
     with pytest.raises(ValueError, match="Invalid event name"):
         native_frame({}, "message\ndata: evil")
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "after"),
+    [(None, None, 0), ("", "", 0), ("0", None, 0), (" 12 ", None, 12), (None, "0", 0), (None, "1", 0), ("3", "9", 3)],
+)
+def test_the_header_takes_precedence_over_the_query(header: str | None, first: str | None, after: int) -> None:
+    assert parse_event_number(header, first) == after
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", "٣", "9" * 16, "1\r\nX-Evil: 1", "a" * 4000])
+def test_a_text_that_is_not_a_number_is_refused(text: str) -> None:
+    with pytest.raises(StreamPositionError, match="must be the number of an event") as raised:
+        parse_event_number(text)
+    assert len(str(raised.value)) < 200
+    with pytest.raises(StreamPositionError, match=r"^from "):
+        parse_event_number(None, text)
+
+
+def test_an_event_id_names_its_run() -> None:
+    assert parse_event_position("5f0c:7", "3", "other") == ("5f0c", 7)
+    assert parse_event_position("7", None, "5f0c") == ("5f0c", 7)
+    assert parse_event_position(None, None, "5f0c") == ("5f0c", 0)
+    assert parse_event_position("", "") == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "problem"),
+    [("7", None, "run is missing"), (None, "3", "run is missing"), ("a:", None, "number")],
+)
+def test_a_position_without_a_run_or_a_number_is_refused(header: str | None, first: str | None, problem: str) -> None:
+    with pytest.raises(StreamPositionError, match=problem):
+        parse_event_position(header, first)

@@ -11,11 +11,12 @@ import pytest
 from langgraph_sdk import get_client
 
 from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.library import load_canvas
-from ragflow_lg.server.studio.development_server import studio_link
+from ragflow_lg.server.studio.development_server import lock_folder, studio_link
 from tests.conftest import FIXTURES
 from tests.fakes.services import fake_services
 from tests.harness.studio import ROOT, StudioServer, studio_server
@@ -254,3 +255,16 @@ async def check_we_finish_a_studio_session(client: Any, runner: Runner) -> None:
     snapshot = await client.threads.get_state(thread)
     assert snapshot["values"]["messages"][-1]["content"] == "A red shirt of size 7, and shoes of size 8."
     assert snapshot["next"] == []
+
+
+def test_a_folder_is_locked_once_and_then_released(tmp_path: Path) -> None:
+    for _ in range(2):
+        with (
+            lock_folder(tmp_path),
+            pytest.raises(SettingsError, match="Another `ragflow-lg studio` serves"),
+            lock_folder(tmp_path),
+        ):
+            pytest.fail("it is locked twice")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SettingsError, match="cannot be opened"), lock_folder(tmp_path / "none"):
+        pytest.fail("it does not exist")

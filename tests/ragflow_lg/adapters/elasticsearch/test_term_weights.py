@@ -1,7 +1,10 @@
+from pathlib import Path
+
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
+from ragflow_lg.adapters.elasticsearch.term_weights import Dictionaries, TermWeights, read_dictionaries
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
+from ragflow_lg.base.errors import SettingsError
 from tests.fakes.recorded_tokenizer import RecordedTokenizer
 
 PORTABLE = TermWeights(PortableTokenizer())
@@ -53,3 +56,26 @@ def test_consecutive_latin_words_are_one_term(text: str, expected: list[str]) ->
 
 def test_a_huge_word_has_a_weight() -> None:
     assert PORTABLE.weigh_terms(["x" * 100_000]) == [("x" * 100_000, 1.0)]
+
+
+def test_names_and_synonyms_are_read(tmp_path: Path) -> None:
+    (tmp_path / "ner.json").write_text('{"acme": "corp", "odd": 1}')
+    (tmp_path / "synonym.json").write_text('{"Bike": ["bicycle", 2], "car": "auto", "odd": 1}')
+    assert read_dictionaries(tmp_path) == Dictionaries({"acme": "corp"}, {"bike": ["bicycle"], "car": ["auto"]})
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "neither ner.json nor synonym.json"),
+        ("{", "is not JSON"),
+        ("[" * 200_000, "is not JSON"),
+        ("[]", "not a JSON object"),
+    ],
+    ids=["missing", "cut", "deep", "list"],
+)
+def test_invalid_dictionaries_are_rejected(tmp_path: Path, content: str | None, text: str) -> None:
+    if content is not None:
+        (tmp_path / "ner.json").write_text(content)
+    with pytest.raises(SettingsError, match=text):
+        read_dictionaries(tmp_path)

@@ -1,8 +1,9 @@
 import socket
+import time
 
 import pytest
 
-from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
+from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, resolve_host
 from ragflow_lg.base.errors import ServiceError, SettingsError
 
 PUBLIC = "93.184.215.14"
@@ -142,3 +143,14 @@ async def test_failed_resolution_is_an_error(error: Exception, is_retryable: boo
 
 async def test_the_system_resolves_hosts() -> None:
     assert await resolve_host("127.0.0.1", 81) == [("127.0.0.1", 81)]
+
+
+async def test_socket_files_are_refused() -> None:
+    with pytest.raises(ServiceError, match="socket file"):
+        await PinnedNetwork(AddressGuard()).connect_unix_socket("/run/docker.sock")
+
+
+async def test_sleep_waits() -> None:
+    start = time.monotonic()
+    await PinnedNetwork(AddressGuard()).sleep(0.02)
+    assert time.monotonic() - start > 0.01

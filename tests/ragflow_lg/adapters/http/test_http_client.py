@@ -13,8 +13,7 @@ import trustme
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.trace_context import use_traceparent
-from ragflow_lg.services.http import HttpRequest
+from ragflow_lg.services.http import HttpRequest, use_traceparent
 from tests.fakes.http_server import HttpServer, Route
 
 _OPENED: list[GuardedHttpClient] = []

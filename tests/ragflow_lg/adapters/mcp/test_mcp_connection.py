@@ -10,7 +10,7 @@ import pytest
 
 from ragflow_lg.adapters.mcp.mcp_servers import McpServers
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 from tests.fakes.mcp_servers import free_port, http_server, over_http, real_stdio, servers_of, text_of, tiny
 
 OpenServer: TypeAlias = Callable[..., AbstractAsyncContextManager[McpServers]]

@@ -19,7 +19,7 @@ from ragflow_lg.adapters.mcp.mcp_servers import (
 )
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.services.tool_server import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer
 from tests.fakes.mcp_servers import text_of, tiny
 
 WEB = McpServerSettings("streamable-http", url="https://mcp.test/mcp", headers={"X": "$v"}, variables={"v": "geheim"})

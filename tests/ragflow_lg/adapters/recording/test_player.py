@@ -21,8 +21,7 @@ from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatModel, ChatRequest, ToolCall, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import Caller, Services
-from ragflow_lg.services.tool_policies import ToolPolicies
-from ragflow_lg.services.tool_server import ServerAnswer, ToolServer, ToolSettings
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolPolicies, ToolServer, ToolSettings
 from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.mcp_servers import FakeServer, real_stdio, servers_of

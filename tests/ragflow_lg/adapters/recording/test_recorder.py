@@ -24,7 +24,7 @@ from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import Caller
-from ragflow_lg.services.tool_server import ServerAnswer, ToolSettings
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
 from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer

@@ -1,18 +1,25 @@
 import asyncio
+import sqlite3
 from importlib.metadata import version
 from pathlib import Path
 from unittest.mock import AsyncMock
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
-from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.http.edge.health_routes import build_metrics_app
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError, DatabaseError, StreamError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.server.http.edge import health_routes
+from ragflow_lg.server.http.edge.health_routes import Readiness, build_metrics_app
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
+
+READY = {"database": "ok", "checkpoints": "ok", "journal": "ok"}
 
 
 async def test_a_working_server_is_alive_and_ready(tmp_path: Path) -> None:
@@ -80,3 +87,54 @@ async def test_the_metrics_application_serves_only_metrics() -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text
         assert (await client.get("/api/v1/agents")).status_code == 404
+
+
+def count_rows(path: Path) -> dict[str, int]:
+    connection = sqlite3.connect(path)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    counts = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
+    connection.close()
+    return counts
+
+
+async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_routes, "FRESH_S", 0.0)
+    paths = tmp_path / "server.db", tmp_path / "sessions.db"
+    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
+        checks = Readiness(replace(server.app_state, store=store))
+        assert await checks.check() == READY
+        counts = [count_rows(path) for path in paths]
+        for _ in range(5):
+            assert await checks.check() == READY
+        assert [count_rows(path) for path in paths] == counts
+
+
+async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_routes, "CHECK_S", 0.05)
+    paths = tmp_path / "server.db", tmp_path / "sessions.db"
+    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
+        checks = Readiness(replace(server.app_state, store=store))
+        writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
+        for writer in writers:
+            writer.execute("BEGIN IMMEDIATE")
+        assert await checks.check() == {**READY, "database": "timed out", "checkpoints": "timed out"}
+        for writer in writers:
+            writer.close()
+
+
+async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path) as server:
+        checks = Readiness(server.app_state)
+        head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
+        monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
+        monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
+        states = await asyncio.gather(*(checks.check() for _ in range(20)))
+        assert states == [{"database": "ok", "checkpoints": "failed", "journal": "failed"}] * 20
+        assert head.await_count == 1
+
+
+async def test_a_store_that_another_replica_probes_is_ready(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        lease = await server.app_state.store.leases.acquire(health_routes.PROBE_ID, lambda: None)
+        assert await Readiness(server.app_state).check() == READY
+        await lease.release()

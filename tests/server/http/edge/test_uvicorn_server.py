@@ -1,4 +1,6 @@
 import asyncio
+import json
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from tests.fakes.services import Reply
-from tests.server.http.app_server import MODEL, start_app
+from tests.server.http.app_server import MODEL, AppServer, start_app
 
 
 async def _app(scope: Any, receive: Any, send: Any) -> None:
@@ -55,3 +57,105 @@ def test_run_tunes_the_interpreter_for_latency() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split()[-3:] == ["20000", "True", "True"]
     assert sys.platform == "win32" or done.stdout.startswith("uvloop")
+
+
+async def connect(server: AppServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+
+
+@pytest.mark.parametrize("sent", ["", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+async def test_a_connection_with_an_incomplete_head_is_closed(
+    tmp_path: Path, sent: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with start_app(tmp_path, header_timeout_s=0.1) as server:
+        reader, writer = await connect(server)
+        writer.write(sent.encode())
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+        assert (await server.client.get("/agents")).status_code == 200
+    assert any("incomplete request after 0.1 s" in message for message in caplog.messages)
+
+
+async def test_a_slow_second_request_closes_the_connection(tmp_path: Path) -> None:
+    async with start_app(tmp_path, header_timeout_s=0.2) as server:
+        reader, writer = await connect(server)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), 5)
+        await asyncio.sleep(0.3)  # idle time between requests is not limited
+        writer.write(b"GET /health HTTP/1.1\r\n")
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+
+
+async def test_a_slow_body_is_refused(tmp_path: Path) -> None:
+    async with start_app(tmp_path, body_timeout_s=0.1) as server:
+        reader, writer = await connect(server)
+        head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 99\r\n\r\n{{"
+        writer.write(head.encode())
+        assert b" 408 " in await asyncio.wait_for(reader.readline(), 5)
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nHost: x\r\nX-Large: " + b"a" * 400_000,
+        b"GET /health HTTP/1.1\r\nHost: x\r\nX-Id: a\x00b\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\n X-Folded\r\nBad Name: b\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"\x16\x03\x01\x02\x00 not HTTP\r\n\r\n",
+    ],
+)
+async def test_malformed_heads_are_refused_and_logged(
+    tmp_path: Path, head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.audit")
+    async with start_app(tmp_path) as server:
+        reader, writer = await connect(server)
+        writer.write(head)
+        assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
+        writer.close()
+    assert json.loads(caplog.messages[-1])["event"] == "connection.refused"
+
+
+@pytest.mark.parametrize("where", ["headers", "query"])
+async def test_large_heads_are_refused(tmp_path: Path, where: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.audit")
+    async with start_app(tmp_path, max_header_bytes=4096) as server:
+        large = "a" * 4000
+        headers, query = ({"X-Large": large}, "") if where == "headers" else ({}, f"?{large}")
+        answer = await server.client.get(f"/agents{query}", headers={**headers, "X-More": "b" * 1000})
+        assert (answer.status_code, answer.json()["code"]) == (431, 431)
+    assert json.loads(caplog.messages[-1])["event"] == "request.too_large"
+
+
+async def test_paths_cannot_inject_response_headers(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        for path in ("/api/v1/x%0d%0aX-Evil:%201", "/v1/models/x%0d%0aX-Evil:%201", "/%0aX-Evil: 1"):
+            answer = await server.client.get(f"{server.url}{path}")
+            assert "x-evil" not in answer.headers
+
+
+async def test_forged_keys_are_refused_and_not_logged_in_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with start_app(tmp_path) as server:
+        forged = [server.key[:-1] + "!", server.key.upper(), "ragflow-" + "a" * 43, "x" * 9000, "a\tb", "' OR 1=1 --"]
+        for key in forged:
+            answer = await server.client.get("/agents", headers={"Authorization": f"Bearer {key}"})
+            assert answer.status_code == 401
+        refused = [json.loads(message) for message in caplog.messages if '"key.refused"' in message]
+        assert len(refused) == len(forged)
+        assert refused[0]["beginning"] == server.key[:12]
+        assert server.key[:-1] not in caplog.text
+
+
+async def test_an_agent_of_another_tenant_is_refused_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.audit")
+    async with start_app(tmp_path) as server:
+        await server.client.delete("/agents/abc\u2028%0aforged")
+    (event,) = [json.loads(message) for message in caplog.messages if '"agent.refused"' in message]
+    assert (event["tenant"], event["agent"]) == ("tenant", "abc\u2028\nforged")
+    assert "\n" not in caplog.messages[-1]

@@ -7,10 +7,14 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
+from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 
 USED = {**ECHO, "history": [["user", "Hi"]], "path": ["begin"], "globals": {"sys.query": "Hi", "env.x": "changed"}}
+TRACE: Trace = [
+    {"component_id": "Agent:0", "trace": [{"path": "A-->t", "tool_name": "t", "arguments": {}, "result": 1}]}
+]
 
 
 async def test_a_reset_removes_the_traces_of_turns(tmp_path: Path) -> None:
@@ -100,3 +104,23 @@ async def test_a_component_cannot_reach_internal_addresses(tmp_path: Path) -> No
             answer = await client.post(f"/api/v1/agents/{agent_id}/components/Invoke:0/debug", json=body)
         assert "is refused" in answer.json()["data"]["_ERROR"]
         await http.aclose()
+
+
+async def test_a_trace_is_returned_for_its_agent_and_tenant_only(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id, other_id = await server.agent(ECHO), await server.agent(ECHO, "Other")
+        answer = await server.ask(agent_id)
+        run_id = answer["data"]["message_id"]
+        path = f"/agents/{agent_id}/logs/{run_id}"
+        assert (await server.client.get(path)).json() == {"code": 0, "message": "", "data": {}}
+        await server.app_state.store.traces.put(RunRecord(run_id, answer["data"]["session_id"]), TRACE)
+        assert (await server.client.get(path)).json()["data"] == TRACE
+        assert (await server.client.get(f"/agents/{other_id}/logs/{run_id}")).json()["data"] == {}
+        assert (await server.client.get(f"/agents/{agent_id}/logs/{'0' * 32}")).json()["data"] == {}
+        keys = KeyRepository(server.app_state.database)
+        page = path.replace("/agents/", "/agentbots/")
+        beta = {"Authorization": await keys.create("tenant", 1, kind="beta")}
+        assert (await server.client.get(page, headers=beta)).json()["data"] == TRACE
+        for kind, question in (("api", path), ("beta", page)):
+            theirs = {"Authorization": await keys.create("other", 1, kind=kind)}
+            assert (await server.client.get(question, headers=theirs)).json()["code"] == 103

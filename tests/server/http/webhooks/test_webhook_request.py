@@ -5,7 +5,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, read_configuration
-from ragflow_lg.server.http.webhooks.webhook_request import MAX_FIELDS, read_payload
+from ragflow_lg.server.http.webhooks.webhook_request import MAX_FIELDS, read_payload, select_declared_fields
 
 FORM = "application/x-www-form-urlencoded"
 ANY = {"properties": {"a": {"type": "string"}}}
@@ -71,3 +71,100 @@ async def test_deep_bodies_are_refused() -> None:
     with pytest.raises(RequestError, match="not JSON"):
         await read_payload(request(deep, "application/json"), configuration())
     assert (await read_payload(request(deep), configuration()))["body"] == {"a": ""}
+
+
+def select(values: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
+    schema = {section: {"type": "object", "properties": properties, "required": list(required)}}
+    return select_declared_fields(section, values, schema)
+
+
+def convert(kind: str, value: Any) -> Any:
+    return select({"x": value}, {"x": {"type": kind}})["x"]
+
+
+def test_only_declared_fields_are_selected_and_missing_ones_are_empty() -> None:
+    kinds = ("string", "number", "boolean", "object", "file", "null", "array", "array<number>")
+    properties = {kind: {"type": kind} for kind in kinds}
+    assert list(select({"other": 1}, properties).values()) == ["", 0, False, {}, [], None, [], []]
+    assert select({"a": "x", "b": "y"}, {"a": {}}) == {"a": "x"}
+    assert select_declared_fields("body", {"a": 1}, {}) == {}
+    assert select_declared_fields("body", {"a": 1}, {"body": [], "query": None}) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("string", "3", "3"),
+        ("number", "3", 3),
+        ("number", " -2.5 ", -2.5),
+        ("number", 4, 4),
+        ("boolean", "TRUE", True),
+        ("boolean", "1", True),
+        ("boolean", "0", False),
+        ("boolean", False, False),
+        ("object", '{"a": 1}', {"a": 1}),
+        ("object", {}, {}),
+        ("file", "text", "text"),
+        ("file", ["a", "b"], ["a", "b"]),
+        ("null", "null", None),
+        ("null", None, None),
+        ("array", '[1, "a"]', [1, "a"]),
+        ("array<string>", ["a"], ["a"]),
+        ("Array<number>", '["1", 2]', [1, 2]),
+        ("array<object>", [{"a": 1}, "{}"], [{"a": 1}, {}]),
+    ],
+)
+def test_values_are_converted_to_their_declared_type(kind: str, value: Any, expected: Any) -> None:
+    converted = convert(kind, value)
+    assert converted == expected
+    assert type(converted) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        ("string", 3, "body.x type mismatch: expected string, got number"),
+        ("string", None, "got null"),
+        ("number", "x", "got string"),
+        ("number", True, "got boolean"),
+        ("number", "nan", "mismatch"),
+        ("number", "1e999", "mismatch"),
+        ("number", "1_000", "mismatch"),
+        ("number", "9" * 500, "mismatch"),
+        ("number", "\u0663", "mismatch"),
+        ("boolean", "yes", "mismatch"),
+        ("boolean", 1, "mismatch"),
+        ("object", "[1]", "mismatch"),
+        ("object", "{", "mismatch"),
+        ("object", [], "got array"),
+        ("file", 7, "mismatch"),
+        ("null", "x", "mismatch"),
+        ("array", "{}", "mismatch"),
+        ("array<number>", ["a"], r"body.x\[0\] type mismatch"),
+        ("colour", "red", "unknown type for body.x: 'colour'"),
+        ("array<colour>", [], "unknown type"),
+        ("array<", [], "unknown type"),
+    ],
+)
+def test_mismatches_are_named(kind: str, value: Any, message: str) -> None:
+    with pytest.raises(RequestError, match=message) as refused:
+        convert(kind, value)
+    assert refused.value.number == 400
+
+
+def test_missing_required_fields_are_refused() -> None:
+    with pytest.raises(RequestError, match=r"^body missing required field: x$"):
+        select({}, {"x": {"type": "string"}}, "x")
+    with pytest.raises(RequestError, match=r"^query missing required field: y$"):
+        select({}, {}, "y", section="query")
+    assert select({"y": 1}, {}, "y") == {}
+
+
+def test_header_names_are_case_insensitive() -> None:
+    values = {"x-event": "push"}
+    assert select(values, {"X-Event": {"type": "string"}}, "X-Event", section="headers") == {"X-Event": "push"}
+    assert select(values, {}, "X-EVENT", section="headers") == {}
+
+
+def test_items_of_an_array_may_have_their_own_declaration() -> None:
+    assert select({"x": ["1"]}, {"x": {"type": "array", "items": {"type": "number"}}}) == {"x": [1]}

@@ -1,0 +1,158 @@
+"""Checks of single nodes: whether each can run, is reached, and has a title of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, build_flows, group_by_region
+from ragflow_lg.dsl_compiler.passes.order_nodes import UNREACHED
+
+
+def check_ready(draft: Draft, reporter: Reporter) -> Draft:
+    """Report every node whose spec is not ready."""
+    for node in draft.nodes.values():
+        if not node.spec.is_ready:
+            reporter.report(
+                "component-not-yet",
+                "error",
+                extend_pointer(node.pointer, ["obj", "component_name"]),
+                f"{node.spec.name} is a RAGFlow component that this version cannot run yet.",
+                hint="`ragflow-lg components` lists the components that it can run.",
+                component=draft.components[node.id],
+            )
+    return draft
+
+
+def check_servers(draft: Draft, reporter: Reporter) -> Draft:
+    """Report servers that the settings do not define and tools that the settings do not allow; agents fail with either.
+
+    ``Deployment.servers`` is read only if the canvas uses MCP tools.
+    """
+    for id_, node in draft.nodes.items():
+        _check(draft, node, draft.components[id_], ["obj", "params"], reporter)
+    return draft
+
+
+def _check(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str], reporter: Reporter) -> None:
+    """Check a node and its tools. ``inside`` is the path from the node's pointer to its params."""
+    for tool in node.tools:
+        _check(draft, tool, owner, ["params"], reporter)
+    tools = list(node.spec.server_tools(node.params))
+    servers = draft.deployment.servers if tools else None
+    if servers is None:
+        return
+    near = Nearest(servers)
+    missing: set[str] = set()
+    for tool in tools:
+        if tool.server not in servers:
+            pointer = extend_pointer(node.pointer, [*inside, *tool.server_path])
+            if pointer not in missing:
+                missing.add(pointer)
+                _report_missing(tool.server, near, pointer, owner, reporter)
+        elif not _is_allowed(tool.tool, servers[tool.server]):
+            pointer = extend_pointer(node.pointer, [*inside, *tool.path])
+            message = (
+                f"The agent is not allowed to call {tool.tool!r} on the MCP server {tool.server!r}: "
+                f'it is not in allow of [mcp."{tool.server}"].'
+            )
+            hint = "Remove it from the tools or add it to allow."
+            reporter.report("tool-forbidden", "error", pointer, message, hint=hint, component=owner)
+
+
+def _is_allowed(tool: str, allowed: Sequence[str] | None) -> bool:
+    return allowed is None or tool in allowed
+
+
+def _report_missing(server: str, near: Nearest, pointer: str, owner: RawComponent, reporter: Reporter) -> None:
+    hint = near.hint(server, f'Add [mcp."{server}"] to the settings, with its url or the command that starts it.')
+    message = f"There is no MCP server {server!r} in the settings."
+    reporter.report("mcp-server-unknown", "error", pointer, message, hint=hint, component=owner)
+
+
+def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
+    """Report parallel rounds whose body waits for the user or writes a value shared by the rounds."""
+    for owner in draft.regions:
+        node = draft.nodes[owner]
+        if node.spec.region is None or node.spec.region.max_concurrency(node.params) <= 1:
+            continue
+        inside = {inner.id: inner for inner in _nodes_inside(draft, owner)}
+        for inner in inside.values():
+            if reason := _conflict(inner, set(inside)):
+                reporter.report(
+                    "region-parallel",
+                    "error",
+                    inner.pointer,
+                    f"{owner!r} runs its rounds in parallel, but {inner.spec.name} {inner.id!r} {reason}.",
+                    hint="Set max_concurrency to 0, or move the node out of the body.",
+                    component=draft.components[inner.id],
+                )
+    return draft
+
+
+def _nodes_inside(draft: Draft, owner: NodeId) -> Iterator[PlanNode]:
+    region = draft.regions[owner]
+    for id_ in region.body:
+        yield draft.nodes[id_]
+        if id_ in draft.regions:
+            yield from _nodes_inside(draft, id_)
+
+
+def _conflict(node: PlanNode, inside: set[NodeId]) -> str:
+    if node.spec.kind == "interrupt":
+        return "waits for the user"
+    shared = next((r for r in node.spec.writes(node.params) if r.kind == "global" or r.node not in inside), None)
+    return f"changes {shared}, which is shared by all rounds" if shared else ""
+
+
+def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
+    """Report every node that cannot be reached from the entry."""
+    children, flows = group_by_region(draft), build_flows(draft)
+    round_starts = {
+        node.id: region.entry
+        for region in draft.regions.values()
+        if region.start
+        for node in children[region.owner]
+        if node.id not in flows[region.owner].position and node.spec.kind != "region_item"
+    }
+    for node in draft.nodes.values() if draft.entry else ():
+        if node.id in round_starts and node.rank != UNREACHED:
+            reporter.report(
+                "node-unreachable",
+                "warning",
+                node.pointer,
+                f"There is no path from {round_starts[node.id]!r}, where rounds start, to {node.id!r}; it never runs.",
+                hint="Connect it or remove it.",
+                component=draft.components[node.id],
+            )
+        if node.rank == UNREACHED and node.spec.kind != "entry":
+            reporter.report(
+                "node-unreachable",
+                "warning",
+                node.pointer,
+                f"There is no path from {draft.entry!r} to {node.id!r}; it never runs.",
+                hint="Connect it or remove it.",
+                component=draft.components[node.id],
+            )
+    return draft
+
+
+def check_titles(draft: Draft, reporter: Reporter) -> Draft:
+    """Report every further node with the same title, since events and drawings would not distinguish the nodes."""
+    first_by_title: dict[str, str] = {}
+    for component in draft.components.values():
+        if not component.title:
+            continue
+        first = first_by_title.setdefault(component.title, component.id)
+        if first != component.id:
+            reporter.report(
+                "title-duplicate",
+                "warning",
+                component.pointer,
+                f"{first!r} has the same title, {component.title!r}.",
+                hint="Rename one of them in the editor.",
+                component=component,
+            )
+    return draft

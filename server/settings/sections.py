@@ -1,0 +1,236 @@
+"""Sections for what canvases use: models, knowledge, tool services, web addresses and MCP servers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+
+class Section(BaseModel):
+    """Refuses unknown settings. Its errors do not contain values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class KeySection(Section):
+    """A section with an API key."""
+
+    api_key: SecretStr | None = None
+    api_key_env: str = ""
+    """Environment variable that holds the key, instead of ``api_key``."""
+
+    def key(self) -> SecretStr | None:
+        """Return the key, or None."""
+        if self.api_key is not None:
+            return self.api_key
+        value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
+        return SecretStr(value) if value else None
+
+
+def web_address(value: str) -> str:
+    """Return an address without surrounding spaces.
+
+    Raises:
+        ValueError: If it does not begin with ``http://`` or ``https://``.
+    """
+    text = value.strip()
+    if not text.lower().startswith(("http://", "https://")):
+        raise ValueError("should be a web address that begins with http:// or https://")
+    return text
+
+
+class ProviderSection(KeySection):
+    """``[providers.NAME]``: an endpoint, OpenAI-compatible unless ``client`` is set.
+
+    NAME is the part after ``@`` in an ``llm_id``.
+    """
+
+    base_url: str = ""
+    """Required unless provider NAME has a known address."""
+    client: str = ""
+    """An installed LangChain chat model, given by its entry point name in the group ``ragflow_lg.chat_models``."""
+    models: tuple[str, ...] = ()
+    """This provider's models that canvases refer to without a provider."""
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    idle_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """How long a streamed answer may pause between two pieces."""
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    """How often a temporarily refused call (429, 5xx) is retried, as long as no output has been shown."""
+    concurrency: Annotated[int, Field(gt=0)] = 64
+    """Maximum number of concurrent calls."""
+    counts_streams: bool = True
+    """Whether to request usage data for streamed answers; false for servers that refuse ``stream_options``."""
+
+
+class ModelSection(Section):
+    """``[models."MODEL"]``: one model's properties. MODEL is its name, with or without its provider."""
+
+    context_tokens: Annotated[int, Field(gt=0)] | None = None
+    has_vision: bool | None = None
+    has_tools: bool | None = None
+    """Whether it supports tool calls. If false, an Agent describes its tools in the prompt."""
+    has_schemas: bool | None = None
+    """Whether it supports answers that follow a JSON schema."""
+    input_price: Annotated[float, Field(ge=0)] = 0.0
+    """Per million tokens, in any currency."""
+    output_price: Annotated[float, Field(ge=0)] = 0.0
+
+
+class EmbeddingSection(KeySection):
+    """``[embeddings."ID"]``: an embedding model at an OpenAI-compatible endpoint, by the id that datasets use."""
+
+    base_url: str
+    model: str = ""
+    """The model's name at the endpoint. Default: ID without the last ``@`` and everything after it."""
+    dims: Annotated[int, Field(ge=0, le=65_536)] = 0
+    """Length of its vectors. Vectors with a different length are refused; 0 accepts any length."""
+    batch: Annotated[int, Field(gt=0, le=2048)] = 64
+    """Maximum number of texts per request."""
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 3
+    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return web_address(value)
+
+
+class RerankerSection(KeySection):
+    """``[rerankers."ID"]``: a rerank model, by the ``rerank_id`` that canvases use.
+
+    ``/rerank`` is appended to ``base_url``.
+    """
+
+    base_url: str
+    model: str = ""
+    """The model's name at the endpoint. Default: ID without the last ``@`` and everything after it."""
+    style: Literal["cohere", "jina", "tei"] = "jina"
+    batch: Annotated[int, Field(gt=0, le=1000)] = 64
+    """Maximum number of texts per request."""
+    max_chars: Annotated[int, Field(gt=0)] = 8_000
+    """Longer texts are cut."""
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    timeout_s: Annotated[float, Field(gt=0)] = 30.0
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return web_address(value)
+
+
+class KnowledgeSection(KeySection):
+    """``[knowledge]``: where to find the datasets that Retrieval searches."""
+
+    url: Annotated[str, Field(repr=False)] = "sqlite:///ragflow-lg-knowledge.db"
+    """``sqlite:///PATH`` is the embedded knowledge base, ``elasticsearch+https://HOST:9200`` the index of a RAGFlow,
+    ``ragflow+https://HOST`` its API. ``api_key`` is for the last two."""
+    timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    """Timeout for one search on a server."""
+    tokenizer: Literal["es-portable", "ragflow-ranking"] = "es-portable"
+    """How questions to Elasticsearch are tokenized: approximately, or exactly as by RAGFlow, which must be installed.
+    """
+    dictionaries: Path | None = None
+    """Folder with RAGFlow's ``ner.json`` and ``synonym.json``, for Elasticsearch."""
+    ragflow_url: str = ""
+    """``ragflow+https://HOST``: where to look up datasets missing from ``[datasets]``, for Elasticsearch."""
+    ragflow_api_key: SecretStr | None = None
+    ragflow_api_key_env: str = ""
+
+    def ragflow_key(self) -> str:
+        """Return the key for ``ragflow_url``, or ``""`` if there is none."""
+        if self.ragflow_api_key is not None:
+            return self.ragflow_api_key.get_secret_value()
+        return os.environ.get(self.ragflow_api_key_env, "") if self.ragflow_api_key_env else ""
+
+    def password(self) -> str:
+        """Return the password in ``url``, or ``""`` if there is none."""
+        user = self.url.rpartition("@")[0].rpartition("//")[2]
+        return user.partition(":")[2]
+
+    embedding: str = ""
+    """The ID in ``[embeddings."ID"]`` to use for new datasets. Default: the only one, or the hashing stand-in."""
+    fusion: Literal["weighted", "rrf"] = "weighted"
+    """How the embedded knowledge base ranks chunks: by RAGFlow's weighted sum or by reciprocal ranks."""
+
+
+class DatasetSection(Section):
+    """``[datasets."ID"]``: a dataset that RAGFlow stores in Elasticsearch."""
+
+    name: str = ""
+    embedding_model: str
+    """RAGFlow's ``embd_id``; its endpoint is under ``[embeddings]``."""
+    tenant: str
+    """Its owner's id: the index is ``ragflow_TENANT``."""
+
+
+class ToolSection(KeySection):
+    """``[tools.NAME]``: a service that tools call, such as ``tavily``. NAME is case-insensitive."""
+
+    endpoint: str = ""
+    """The service's address, if it is not the default."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return web_address(value) if value.strip() else ""
+
+
+class HttpSection(Section):
+    """``[http]``: limits for every request that a canvas makes."""
+
+    allow: tuple[str, ...] = ()
+    """Non-public addresses that canvases can reach; see `ragflow_lg.adapters.http.address_guard`."""
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    max_response_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
+    concurrency: Annotated[int, Field(gt=0)] = 32
+
+
+class McpSection(Section):
+    """``[mcp."ID"]``: an MCP server, by the id that canvases use (``mcp_id``)."""
+
+    url: SecretStr = SecretStr("")
+    """The server's address. Alternatively, set ``command``."""
+    command: str = ""
+    """The program to start. ``args`` are passed unchanged, without a shell."""
+    args: tuple[str, ...] = ()
+    env: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """Environment variables, in addition to PATH, HOME and the like."""
+    type: Literal["", "stdio", "sse", "streamable-http"] = ""
+    """Defaults to ``stdio`` for a command and ``streamable-http`` for a URL."""
+    headers: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    variables: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """Values for ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env``."""
+    variables_env: dict[str, str] = Field(default_factory=dict[str, str])
+    """Environment variables that contain such values, by name."""
+    allow: tuple[str, ...] | None = None
+    """The tools that canvases are allowed to call. Default: all."""
+    initialize_timeout_s: Annotated[float, Field(gt=0)] = 5.0
+    timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    """How long a call may take."""
+    max_result_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
+
+    @model_validator(mode="after")
+    def _has_url_or_command(self) -> McpSection:
+        if bool(self.url) == bool(self.command):
+            raise ValueError("set either url or command")
+        if self.type and (self.type == "stdio") != bool(self.command):
+            raise ValueError("type stdio requires command; sse and streamable-http require url")
+        return self
+
+
+class AgentsSection(Section):
+    """``[agents]``: rules for agents' tools. For tool names, see `ragflow_lg.services.tool_policies`."""
+
+    allow_tools: tuple[str, ...] | None = None
+    """Names and patterns of tools that may be called. Default: all."""
+    deny_tools: tuple[str, ...] = ()
+    """Names and patterns of tools that may not be called, even if allowed."""
+    cache_tools: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict[str, float])
+    """How long results are cached, in seconds, by tool name or pattern. Cache only results that depend on nothing but
+    parameters and arguments."""
+    cache_max_bytes: Annotated[int, Field(gt=0)] = 32 * 1024 * 1024
+    guards: tuple[str, ...] = ()
+    """Entry points in the group ``ragflow_lg.tool_guards`` that check every call, in order."""

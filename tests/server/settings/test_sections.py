@@ -1,0 +1,76 @@
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from ragflow_lg.server.settings import (
+    EmbeddingSection,
+    KnowledgeSection,
+    McpSection,
+    RerankerSection,
+    Settings,
+    ToolSection,
+)
+from ragflow_lg.server.settings.sections import ProviderSection, web_address
+
+
+def test_a_missing_key_is_empty() -> None:
+    settings = Settings(providers={"A": ProviderSection(), "B": ProviderSection(api_key_env="OTHER_KEY")})
+    assert [provider.api_key for provider in settings.chat_settings().providers.values()] == ["", ""]
+
+
+@pytest.mark.parametrize("value", ["ftp://geheim.example", "geheim", ""])
+def test_only_web_addresses_are_accepted(value: str) -> None:
+    assert web_address(" HTTPS://a.example ") == "HTTPS://a.example"
+    with pytest.raises(ValueError, match="http://"):
+        web_address(value)
+
+
+@pytest.mark.parametrize("section", [EmbeddingSection, RerankerSection])
+def test_base_url_must_be_a_web_address(section: type[EmbeddingSection | RerankerSection]) -> None:
+    assert section(base_url=" https://a.example/v1").base_url == "https://a.example/v1"
+    with pytest.raises(ValidationError, match="http://"):
+        section(base_url="a.example/v1")
+
+
+@pytest.mark.parametrize(
+    ("url", "password"),
+    [
+        ("elasticsearch+https://ada:geheim@here:9200", "geheim"),
+        ("elasticsearch+https://ada@here:9200", ""),
+        ("sqlite:///k.db", ""),
+    ],
+)
+def test_the_password_of_the_url(url: str, password: str) -> None:
+    section = KnowledgeSection(url=url)
+    assert section.password() == password
+    assert "geheim" not in repr(section)
+
+
+def test_the_key_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER_KEY", "geheim-2")
+    assert KnowledgeSection().ragflow_key() == ""
+    assert KnowledgeSection(ragflow_api_key_env="OTHER_KEY").ragflow_key() == "geheim-2"
+    both = KnowledgeSection(ragflow_api_key=SecretStr("geheim-1"), ragflow_api_key_env="OTHER_KEY")
+    assert both.ragflow_key() == "geheim-1"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"url": SecretStr("http://a.example/"), "command": "c"},
+        {"command": "c", "type": "sse"},
+        {"url": SecretStr("http://a.example/"), "type": "stdio"},
+    ],
+)
+def test_an_mcp_server_has_either_a_url_or_a_command(values: dict[str, Any]) -> None:
+    assert McpSection(command="c", type="stdio").command == "c"
+    with pytest.raises(ValidationError):
+        McpSection(**values)
+
+
+def test_an_endpoint_is_a_web_address_or_empty() -> None:
+    assert ToolSection(endpoint=" ").endpoint == ""
+    with pytest.raises(ValidationError, match="http://"):
+        ToolSection(endpoint="a.example")
