@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -75,7 +76,13 @@ def _start_time(pid: int) -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Check whether a process exists, where /proc is missing or hides it."""
+    """Check whether a process exists, where /proc is missing or hides it.
+
+    On Windows, `os.kill` would end the process instead: every process is taken for alive there, so that the lease of a
+    dead one has to expire.
+    """
+    if sys.platform == "win32":
+        return True
     try:
         os.kill(pid, 0)
     except PermissionError:

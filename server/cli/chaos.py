@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ragflow_lg.base.portability import require_posix
 from ragflow_lg.server.cli.options import Checkpoint
 from ragflow_lg.server.cli.terminal import print_line, print_note, printable
 
@@ -32,6 +33,7 @@ def chaos(
     from ragflow_lg.server.assembly.canvas_files import read_canvas
     from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
 
+    require_posix("ragflow-lg chaos")
     total = differences = 0
     for path in files:
         try:

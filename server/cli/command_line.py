@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from keyword import iskeyword
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 COMMANDS = {
     "run": "run",
@@ -45,6 +46,17 @@ def _show_version(is_requested: bool) -> None:
         raise typer.Exit
 
 
+class _Commands(TyperGroup):
+    """The subcommands. Typer validates values with Pydantic, whose prefix is removed from messages."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 def options(
     version: Annotated[
         bool, typer.Option("--version", "-V", help="Show the version and exit.", is_eager=True, callback=_show_version)
@@ -60,6 +72,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     """
     app = typer.Typer(
         name="ragflow-lg",
+        cls=_Commands,
         help="Run RAGFlow canvases on LangGraph.",
         context_settings={"help_option_names": ["--help", "-h"]},
         epilog="Start with:  ragflow-lg run examples/customer_service_router.json 'Where is my parcel?' --model demo",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
 
@@ -30,7 +31,7 @@ def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all:
     """Read ``NAME=VALUE`` entries, and parse each value according to its field's type.
 
     Raises:
-        typer.BadParameter: If entries are malformed or a value has the wrong type. The message names all such entries
+        AnswerError: If entries are malformed or a value has the wrong type. The message names all such entries
             and, with ``needs_all``, all missing fields.
     """
     fields_by_name = {field.name: field for field in form}
@@ -44,8 +45,8 @@ def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all:
             if name not in fields_by_name and fields_by_name:
                 raise _unknown_field(name, fields_by_name)
             values[name] = parse_value(fields_by_name[name], text) if name in fields_by_name else text
-        except typer.BadParameter as problem:
-            problems.append(problem.message)
+        except AnswerError as problem:
+            problems.append(str(problem))
     if problems and needs_all:
         missing = [field for name, field in fields_by_name.items() if name not in names]
         problems += form_problems(as_declared(missing), {}).values()
@@ -60,7 +61,7 @@ def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, d
     entry specifically for it; the order of the entries does not matter.
 
     Raises:
-        typer.BadParameter: If entries are malformed or a value has the wrong type. The message names all such entries.
+        AnswerError: If entries are malformed or a value has the wrong type. The message names all such entries.
     """
     shared, qualified = _fields_by_name(pauses)
     answers: dict[str, dict[str, Any]] = {}
@@ -70,8 +71,8 @@ def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, d
             name, _ = _split_entry(entry)
             if name not in qualified and name not in shared and qualified:
                 raise _unknown_field(name, qualified if "@" in name else {**shared, **qualified})
-        except typer.BadParameter as problem:
-            problems.append(problem.message)
+        except AnswerError as problem:
+            problems.append(str(problem))
     matches = match_fields(pauses, entries)
     for pause in pauses:
         for field in form_fields(pause.inputs):
@@ -79,8 +80,8 @@ def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, d
                 continue
             try:
                 answers.setdefault(pause.id, {})[field.name] = parse_value(field, text)
-            except typer.BadParameter as problem:
-                problems.append(problem.message)
+            except AnswerError as problem:
+                problems.append(str(problem))
     _raise_problems(problems)
     return answers
 
@@ -113,27 +114,27 @@ def _fields_by_name(pauses: Iterable[Pause]) -> tuple[_FieldsByName, _FieldsByNa
 
 def _raise_problems(problems: Iterable[str]) -> None:
     if message := " ".join(dict.fromkeys(problems)):
-        raise typer.BadParameter(message, param_hint="--input")
+        raise AnswerError({"": message})
 
 
 def _split_entry(entry: str) -> tuple[str, str]:
     name, equals, value = entry.partition("=")
     if not equals or not name:
-        raise typer.BadParameter(f"{entry!r} should be NAME=VALUE.", param_hint="--input")
+        raise AnswerError({"": f"{entry!r} should be NAME=VALUE."})
     return name, value
 
 
-def _unknown_field(name: str, known: Iterable[str]) -> typer.BadParameter:
+def _unknown_field(name: str, known: Iterable[str]) -> AnswerError:
     near = get_close_matches(name, list(known), n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Its fields: {', '.join(known)}."
-    return typer.BadParameter(f"The form has no field {name!r}. {hint}", param_hint="--input")
+    return AnswerError({"": f"The form has no field {name!r}. {hint}"})
 
 
 def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
     """Check values against a form.
 
     Raises:
-        typer.BadParameter: If fields are missing or invalid. The message names all such fields.
+        AnswerError: If fields are missing or invalid. The message names all such fields.
     """
     _raise_problems(form_problems(as_declared(form), fields).values())
 
@@ -149,7 +150,7 @@ def parse_value(field: FormField, text: str) -> Any:
     """Parse text according to its field's type.
 
     Raises:
-        typer.BadParameter: If the text does not have that type.
+        AnswerError: If the text does not have that type.
     """
     kind = field.type.lower()
     try:
@@ -166,8 +167,8 @@ def parse_value(field: FormField, text: str) -> Any:
     return text
 
 
-def _type_error(field: FormField, kind: str, text: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{field.display_name} should be {_KINDS[kind]}, not {text!r:.80}.", param_hint="--input")
+def _type_error(field: FormField, kind: str, text: str) -> AnswerError:
+    return AnswerError({"": f"{field.display_name} should be {_KINDS[kind]}, not {text!r:.80}."})
 
 
 def is_interactive() -> bool:
@@ -193,7 +194,7 @@ def prompt_fields(form: Iterable[FormField], values: Mapping[str, Any]) -> dict[
             text = str(typer.prompt(f"{field.label}{choices}", default=start, show_default=bool(start)))
             try:
                 value = parse_value(field, text)
-            except typer.BadParameter as problem:
+            except AnswerError as problem:
                 typer.echo(str(problem), err=True)
                 continue
             if problems := form_problems(as_declared([field]), {field.name: value}):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
+from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
 from ragflow_lg.server.cli.form_fields import as_declared, match_fields, parse_value
 from ragflow_lg.server.cli.options import RunOptions
@@ -70,5 +69,5 @@ def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: RunOpt
 def _is_valid(field: FormField, text: str) -> bool:
     try:
         return not form_problems(as_declared([field]), {field.name: parse_value(field, text)})
-    except typer.BadParameter:
+    except AnswerError:
         return False

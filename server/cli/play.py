@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
+from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.component.node_names import with_node_id
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
@@ -230,14 +231,13 @@ def _finish_replay(player: Player, run: Run) -> str:
 
 def _stop_on_signals(runner: Runner, run: Run) -> None:
     """Make Ctrl-C cancel the turn (a second Ctrl-C ends the program) and SIGTERM stop it at the next step."""
-    loop = asyncio.get_running_loop()
 
     def cancel() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
+        restore_interrupt()
         run.cancel()
 
-    loop.add_signal_handler(signal.SIGINT, cancel)
-    loop.add_signal_handler(signal.SIGTERM, runner.drain)
+    on_signal(signal.SIGINT, cancel)
+    on_signal(signal.SIGTERM, runner.drain)
 
 
 async def _write_events(run: Run, has_trace: bool) -> None:

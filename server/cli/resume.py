@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-import typer
-
+from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.server.cli.options import CanvasFile, Inputs, RunOptions, Session, with_run_options
 
 if TYPE_CHECKING:
@@ -44,9 +43,9 @@ async def _resume(runner: Runner, session: str, entries: list[str], options: Run
     entries = [with_node_id(runner.plan, entry) for entry in entries]
     try:
         answers = read_answers(pauses, entries)
-    except typer.BadParameter as problem:
-        message = f"{problem.message} {answer_hint(pauses, entries, options, session)}".strip()
-        raise typer.BadParameter(message, param_hint=problem.param_hint) from None
+    except AnswerError as problem:
+        message = f"{problem} {answer_hint(pauses, entries, options, session)}".strip()
+        raise AnswerError({"": message}) from None
     # A form without any answer stays open if another form has one.
     targets = [pause for pause in pauses if pause.id in answers] or pauses
     for pause in targets:

@@ -12,6 +12,7 @@ import typer
 
 from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.portability import require_posix
 from ragflow_lg.server.cli.options import Checkpoint, Model, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
@@ -64,7 +65,7 @@ def studio(
     from ragflow_lg.server.studio.studio_project import write_project
 
     if server:
-        require("studio", "LangGraph's development server (`--no-server` writes the files without it)")
+        _require_server()
     values = load_settings(settings)
     url = checkpoint or values.checkpoints
     uses_store = store_kind(url) != "memory"
@@ -149,3 +150,9 @@ def _serve(child: DevelopmentServer, has_changed: Callable[[], bool]) -> None:
         pass
     finally:
         child.stop()
+
+
+def _require_server() -> None:
+    purpose = "LangGraph's development server (`--no-server` writes the files without it)"
+    require_posix(purpose)
+    require("studio", purpose)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -154,6 +153,11 @@ def lock_folder(folder: Path) -> Generator[None]:
     Raises:
         SettingsError: If another process has locked the folder, or it does not exist.
     """
+    try:
+        import fcntl
+    except ImportError:  # Windows has neither these locks nor the development server
+        yield
+        return
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:

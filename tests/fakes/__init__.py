@@ -25,4 +25,5 @@
 - ``services``: services with a fixed clock, counted ids, scripted models and scripted HTTP.
 - ``strategy_scripts``: one solution of a task as the replies of each agent strategy.
 - ``tools``: run tools over scripted HTTP answers or a local server.
+- ``windows``: the command line in a process without what Windows lacks.
 """

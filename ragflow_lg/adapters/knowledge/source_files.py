@@ -135,7 +135,7 @@ def _text(name: str) -> str:
 def _read(path: Path, limit: int) -> bytes:
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ServiceError("it is not a regular file")
             content = file.read(limit + 1)

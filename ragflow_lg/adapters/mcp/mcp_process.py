@@ -8,6 +8,7 @@ that closes when this process ends.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -66,6 +67,8 @@ async def open_process(
     Raises:
         OSError: if the process cannot be started.
     """
+    if not hasattr(os, "killpg"):
+        raise OSError(errno.ENOSYS, "this needs Linux or macOS; on Windows, use WSL or a server with a url")
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(
         lambda: SubprocessStreamProtocol(settings.max_bytes, loop),

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.portability import on_signal
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.server.devtools.mock_llm.mock_llm_wire import Answer, build_answer, build_error
 from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest, Script, parse_request
@@ -230,9 +231,8 @@ class RequestLog:
 async def serve(app: ASGIApp, listener: socket.socket, announce: Callable[[str], object]) -> None:
     """Serve until SIGINT or SIGTERM, then stop without completing responses. Call ``announce`` with the URL."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        on_signal(number, stop.set)
     async with start_mock_server(app, listener) as url:
         announce(url)
         await stop.wait()

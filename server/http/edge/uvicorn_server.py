@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ragflow_lg.base.portability import on_signal
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings import ServerSection
@@ -116,7 +117,7 @@ class _Protocol(H11Protocol):
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a server coroutine, on uvloop if it is available."""
     factory = None
-    if sys.platform != "win32":
+    with suppress(ImportError):  # it is not available on Windows
         import uvloop
 
         factory = uvloop.new_event_loop
@@ -145,9 +146,8 @@ async def serve(
     def request_stop() -> None:
         (stop_now if stop.is_set() else stop).set()
 
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, request_stop)
+        on_signal(number, request_stop)
     async with start_server(app, listener, drain, section.drain_s, stop_now, section) as url:
         freeze_objects()
         announce(url)

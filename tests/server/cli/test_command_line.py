@@ -7,7 +7,7 @@ import pytest
 
 import ragflow_lg
 from ragflow_lg.server.cli.command_line import COMMANDS
-from tests.server.cli.command import ROOT, invoke, write_canvas
+from tests.server.cli.command import ROOT, invoke, one_line, write_canvas
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -58,3 +58,9 @@ def test_the_version_is_shown(option: str) -> None:
 def test_help_has_a_short_option(words: list[str]) -> None:
     assert invoke(*words, "-h").stdout == invoke(*words, "--help").stdout
     assert "Usage:" in invoke(*words, "-h").stdout
+
+
+def test_a_wrong_choice_is_reported_without_a_prefix() -> None:
+    result = invoke("run", "x.json", "--events", "yaml")
+    assert result.exit_code == 2
+    assert "Invalid value for '--events' / '-e': 'yaml' is not one of 'json', 'pretty'." in one_line(result.stderr)

@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import CheckpointError, CompileError, SettingsError
 from ragflow_lg.server.cli import run as attachments
 from ragflow_lg.server.cli.run import read_attachments
 from tests.fakes.mock_llm import MockLLM, reply
-from tests.server.cli.command import SUPPORT, frames, invoke, one_line, write_canvas
+from tests.server.cli.command import SUPPORT, call, frames, invoke, one_line, write_canvas
 
 FORM = {
     "city": {"name": "City", "type": "line", "optional": False},
@@ -137,9 +137,10 @@ def test_fields_are_parsed_by_their_types(form: Path) -> None:
     ],
 )
 def test_an_invalid_field_is_refused(form: Path, field: str, problem: str) -> None:
-    result = invoke("run", form, "--input", field)
-    assert result.exit_code == 2
+    result = call("run", form, "--input", field)
+    assert result.returncode == 2
     assert problem in result.stderr
+    assert result.stderr.startswith("ragflow-lg: "), "it is not an error in the usage of an option"
     assert result.stdout == ""
 
 
