@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import SecretStr
 
 from ragflow_lg.base.errors import CompileError, SettingsError
@@ -166,3 +168,16 @@ def test_settings_become_policies(installed_guards: None) -> None:
 def test_a_guard_that_cannot_be_used_is_an_error(installed_guards: None, name: str, problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         create_policies(guards=[name])
+
+
+async def test_a_program_chooses_unchecked_forms() -> None:
+    form = {"size": {"name": "Size", "type": "integer", "optional": False}}
+    document = canvas(
+        {"f": node("UserFillUp", {"inputs": form}, ["m"]), "m": node("Message", {"content": "<{f@size}>"})}
+    )
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    for compat, answer in ((None, None), ("ragflow", "<huge>"), ({"unchecked_forms": True}, "<huge>")):
+        graph: Any = load_graph(document, settings=Settings(), checkpointer=InMemorySaver(), compat=compat)
+        await graph.ainvoke({"query": "q"}, thread)
+        state = await graph.ainvoke(Command(resume={"size": "huge"}), thread)
+        assert (None if "__interrupt__" in state else state["messages"][-1]["content"]) == answer

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -293,3 +294,16 @@ def test_a_missing_dataset_is_reported_with_the_command_that_creates_it(tmp_path
     assert done.returncode == 1
     assert "ragflow-lg kb create NAME --id 65cb" in done.stderr
     assert "set [knowledge] url" in done.stderr
+
+
+def test_the_settings_and_the_canvas_choose_ragflows_behaviours(tmp_path: Path) -> None:
+    template = '{% if {sys.conversation_turns} == "1" %}text{% else %}number{% endif %}'
+    components = ("begin", "Begin", {}, ["m"]), ("m", "Message", {"content": [template]}, [])
+    path = write_canvas(tmp_path / "jinja.json", *components)
+    for environment, answer in (({}, "number"), ({"RAGFLOW_LG_COMPAT__RAGFLOW": "true"}, "text")):
+        assert frames(invoke("run", path, "q", environment=environment))[-1]["data"]["outputs"]["content"] == answer
+    checked = invoke("check", path)
+    assert "differs-jinja-values" in checked.stdout
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "compat": "ragflow"}), "utf-8")
+    assert frames(invoke("run", path, "q"))[-1]["data"]["outputs"]["content"] == "text"
+    assert "differs" not in invoke("check", path).stdout

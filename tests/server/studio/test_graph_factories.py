@@ -1,4 +1,5 @@
 import inspect
+import json
 import os
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.server.studio import canvas_factory, open_sessions
+from tests.fakes.canvas import canvas, node
 from tests.harness.studio import ROOT
 
 
@@ -55,3 +57,13 @@ async def test_the_settings_name_the_store(tmp_path: Path, monkeypatch: pytest.M
     finally:
         factories._settings.cache_clear()  # pyright: ignore[reportPrivateUsage] - the settings change
     assert (tmp_path / "a.db").is_file()
+
+
+async def test_a_canvas_chooses_ragflows_behaviours(tmp_path: Path) -> None:
+    template = '{% if {sys.conversation_turns} == "1" %}text{% else %}number{% endif %}'
+    document = canvas({"m": node("Message", {"content": [template]})})
+    for compat, answer in ((None, "number"), ("ragflow", "text")):
+        file = tmp_path / f"{compat}.json"
+        file.write_text(json.dumps({**document, "compat": compat}))
+        graph: Any = await canvas_factory(file, model="demo")()
+        assert (await graph.ainvoke({"query": "q"}))["messages"][-1]["content"] == answer

@@ -302,3 +302,12 @@ async def test_pages_of_configured_origins_are_allowed(tmp_path: Path) -> None:
             "/agentbots/x/completions", headers={**question, "Origin": "https://evil.example"}
         )
         assert "access-control-allow-origin" not in refused.headers
+
+
+async def test_a_canvas_chooses_unchecked_forms(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        for document, answer in ((FORM, None), ({**FORM, "compat": {"unchecked_forms": True}}, "Size huge")):
+            agent_id = await server.agent(document, f"Form {answer}")
+            session_id = (await server.ask(agent_id, "hi"))["data"]["session_id"]
+            answered = await server.ask(agent_id, "", session_id=session_id, inputs={"size": {"value": "huge"}})
+            assert (answered["data"] or {}).get("data", {}).get("content") == answer
