@@ -124,11 +124,12 @@ class Projection:
         return bool(self._waiting)
 
     def user_inputs(self) -> wire.UserInputs:
-        """Return the event that asks for input, with the fields of all waiting nodes and the tips of the last one."""
+        """Return the event that asks for input: the fields of all waiting nodes, and the tips of the last one with tips."""
         inputs: dict[str, Any] = {}
         tips = ""
         for node in sorted(self._waiting, key=self._rank):
-            tips, fields = self._waiting[node]
+            own_tips, fields = self._waiting[node]
+            tips = own_tips or tips
             inputs.update({name: dict(declared) for name, declared in fields.items()})
         return wire.UserInputs(inputs, tips)
 
