@@ -124,7 +124,7 @@ class Projection:
         return bool(self._waiting)
 
     def user_inputs(self) -> wire.UserInputs:
-        """Return the event that asks for input: the fields of all waiting nodes, and the tips of the last one with tips."""
+        """Return the event with the fields of all waiting nodes, and the tips of the last one that has tips."""
         inputs: dict[str, Any] = {}
         tips = ""
         for node in sorted(self._waiting, key=self._rank):
