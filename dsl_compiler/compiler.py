@@ -118,7 +118,8 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
                 "document-shape", "error", "/dsl", '"dsl" should be an object.', hint="Export the canvas again."
             )
         return None
-    return Draft(as_map(inner), "/dsl", catalog, _title(wrapper), as_text(wrapper.get("canvas_category")))
+    document = {"compat": wrapper.get("compat"), **as_map(inner)}  # it may be at the top of the file
+    return Draft(document, "/dsl", catalog, _title(wrapper), as_text(wrapper.get("canvas_category")))
 
 
 def _read_inner(text: str, reporter: Reporter) -> Any:

@@ -49,7 +49,11 @@ def canvas_schema(catalog: Registry) -> dict[str, Any]:
         "title": "RAGFlow canvas (DSL v1)",
         "anyOf": [
             {"$ref": "#/$defs/Document"},
-            {"type": "object", "properties": {"dsl": {"$ref": "#/$defs/Document"}}, "required": ["dsl"]},
+            {
+                "type": "object",
+                "properties": {"dsl": {"$ref": "#/$defs/Document"}, "compat": _COMPAT},
+                "required": ["dsl"],
+            },
         ],
         "$defs": {**_document_definitions(choices), **dict(sorted(definitions.items()))},
     }

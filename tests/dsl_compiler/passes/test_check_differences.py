@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -141,3 +142,16 @@ def test_only_chosen_behaviours_change_the_hash_of_a_canvas() -> None:
     plans = [check_canvas({**document, **more}, load_catalog())[0] for more in choices]
     hashes = [plan.canvas_hash for plan in plans if plan is not None]
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.mark.parametrize("place", ["file", "dsl"])
+def test_a_template_may_choose_at_the_top_of_its_file(place: str) -> None:
+    document = canvas({"m": message('{% if {sys.conversation_turns} == "1" %}x{% endif %}')})
+    choice = {"compat": {"jinja_text": True}}
+    wrapper = {"title": "T", "dsl": document, **choice} if place == "file" else {"dsl": {**document, **choice}}
+    plan, diagnostics = check_canvas(json.dumps(wrapper), load_catalog())
+    assert plan is not None
+    assert (plan.compatibility.jinja_text, diagnostics) == (True, ())
+    plan, diagnostics = check_canvas(json.dumps({**wrapper, "compat": "no", "dsl": document}), load_catalog())
+    assert plan is None
+    assert "compat-invalid" in [diagnostic.code for diagnostic in diagnostics]
