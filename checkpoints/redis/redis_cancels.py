@@ -6,7 +6,7 @@ RAGFlow's key ``{task_id}-cancel`` is honoured, with the session as the task id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.memory import MemoryCancels
 from ragflow_lg.checkpoints.run_records import hex_session
 
 REDIS_POLL_S = 0.5
@@ -22,87 +23,90 @@ FLAG_TTL_S = 3600
 
 
 class RedisCancels:
-    """RAGFlow's flag, polled every 0.5 s, and a channel for immediate delivery."""
+    """RAGFlow's flags, polled every 0.5 s, and a channel for immediate delivery.
+
+    One connection and one poll serve all sessions in this process.
+    """
 
     def __init__(self, client: Redis, prefix: str) -> None:
         self._client = cast("Any", client)
         self._prefix = prefix
+        self._channel = f"{prefix}agent:cancel"
+        self._local = MemoryCancels()
+        self._watched: list[str] = []
+        self._listening: asyncio.Task[None] | None = None
 
     async def request(self, session: str) -> None:
         """Set the flag and publish a message."""
         with translate_errors(RedisError, OSError):
             await self._client.set(self._keys(session)[0], "x", ex=FLAG_TTL_S)
-            await self._client.publish(self._channel(session), "x")
+            await self._client.publish(self._channel, hex_session(session))
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
         """Call ``on_cancel`` once, on the next cancel request. A flag that already exists is stale."""
         keys = self._keys(session)
-
-        async def is_set() -> bool:
-            return any(await self._client.mget(keys))
-
-        async def clear() -> None:
+        with translate_errors(RedisError, OSError):
             await self._client.delete(*keys)
-
-        listener = self._client.pubsub()
-
-        async def wait_for_message() -> bool:
-            with suppress(RedisError, OSError):
-                message = await listener.get_message(ignore_subscribe_messages=True, timeout=REDIS_POLL_S)
-                return message is not None
-            await asyncio.sleep(REDIS_POLL_S)
-            return False
-
-        try:
-            with translate_errors(RedisError, OSError):
-                await listener.subscribe(self._channel(session))
-            async with polling(is_set, wait_for_message, clear, on_cancel):
+        async with self._local.watch(session, on_cancel):
+            self._watched.append(session)
+            if self._listening is None:
+                self._listening = asyncio.create_task(self._listen())
+            try:
                 yield
+            finally:
+                self._watched.remove(session)
+                await self._stop_if_unused()
+                with suppress(RedisError, OSError):
+                    await self._client.delete(*keys)
+
+    async def _stop_if_unused(self) -> None:
+        task = self._listening
+        if self._watched or task is None:
+            return
+        self._listening = None
+        while not task.done():
+            task.cancel()  # redis-py can swallow a cancellation that arrives during a response
+            # Unlike awaiting the task, this propagates a cancellation of the caller.
+            await asyncio.wait([task], timeout=REDIS_POLL_S)
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_poll = loop.time() + REDIS_POLL_S
+        listener = self._client.pubsub()
+        try:
+            while self._listening is asyncio.current_task():
+                await self._receive(listener, next_poll - loop.time())
+                if loop.time() >= next_poll:
+                    next_poll = loop.time() + REDIS_POLL_S
+                    with suppress(RedisError, OSError):  # the next poll retries
+                        await self._poll()
         finally:
             with suppress(RedisError, OSError):
                 await listener.aclose()
+
+    async def _receive(self, listener: Any, timeout_s: float) -> None:
+        """Wait for a message and deliver it. While the server cannot be reached, only wait."""
+        try:
+            if not listener.subscribed:
+                await listener.subscribe(self._channel)
+            message = await listener.get_message(ignore_subscribe_messages=True, timeout=max(timeout_s, 0.0))
+        except (RedisError, OSError):
+            await asyncio.sleep(REDIS_POLL_S)
+            return
+        if message is not None:
+            await self._local.request(message["data"].decode("utf-8", "replace"))
+
+    async def _poll(self) -> None:
+        sessions = list(dict.fromkeys(self._watched))
+        pipeline = self._client.pipeline(transaction=False)
+        for session in sessions:
+            pipeline.exists(*self._keys(session))
+        for session, count in zip(sessions, await pipeline.execute(), strict=True):
+            if count:
+                await self._local.request(session)
 
     def _keys(self, session: str) -> list[str]:
         """Return RAGFlow's keys for the session's name and for both of its UUID forms, with and without the prefix."""
         names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
         return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in (self._prefix, "") for name in names))
-
-    def _channel(self, session: str) -> str:
-        return f"{self._prefix}agent:cancel:{hex_session(session)}"
-
-
-@asynccontextmanager
-async def polling(
-    is_set: Callable[[], Awaitable[bool]],
-    wait_for_message: Callable[[], Awaitable[bool]],
-    clear: Callable[[], Awaitable[None]],
-    on_cancel: Callable[[], None],
-) -> AsyncGenerator[None]:
-    """Poll a flag until it is set, and clear it on entry and exit.
-
-    ``wait_for_message`` waits briefly and returns whether a message has arrived.
-    """
-    is_over = False
-
-    async def watch() -> None:
-        while not is_over:
-            has_message = await wait_for_message()
-            with suppress(RedisError, OSError):  # the next poll retries
-                if has_message or await is_set():
-                    on_cancel()
-                    return
-
-    with translate_errors(RedisError, OSError):
-        await clear()
-    watcher = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        is_over = True
-        while not watcher.done():  # redis-py can swallow a cancellation that arrives during a response
-            watcher.cancel()
-            # Unlike awaiting the task, this propagates a cancellation of the caller.
-            await asyncio.wait([watcher], timeout=REDIS_POLL_S)
-        with suppress(RedisError, OSError):
-            await clear()

@@ -76,7 +76,7 @@ def sentinel_of(master: RedisProcess, folder: Path) -> Generator[str]:
     port, file = free_port(), folder / "sentinel.conf"
     lines = [f"port {port}", "bind 127.0.0.1", f"dir {folder}"]
     lines += [f"sentinel monitor sessions 127.0.0.1 {master.port} 1"]
-    lines += ["sentinel down-after-milliseconds sessions 300", "sentinel failover-timeout sessions 3000"]
+    lines += ["sentinel down-after-milliseconds sessions 2000", "sentinel failover-timeout sessions 6000"]
     file.write_text("\n".join(lines) + "\n")
     environment: dict[str, str] = {**os.environ, **candidate.environment}
     process = subprocess.Popen(

@@ -1,12 +1,13 @@
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels, polling
+from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels
 from tests.stores import fresh_prefix, redis_client
 
 SESSION = "0123456789abcdef0123456789abcdef"
@@ -49,17 +50,34 @@ async def test_an_unreachable_server_is_reported() -> None:
                 pass
 
 
-async def test_a_client_that_suppresses_a_cancellation_does_not_block_the_end() -> None:
-    async def nothing() -> None:
-        pass
+async def test_a_client_that_suppresses_a_cancellation_does_not_block_the_end(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with redis_client(redis_url) as client:
+        cancels = RedisCancels(client, fresh_prefix())
 
-    async def is_requested() -> bool:
-        return False
+        async def receive(listener: object, timeout_s: float) -> None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
 
-    async def is_set() -> bool:
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
-        return False
+        monkeypatch.setattr(cancels, "_receive", receive)
+        async with asyncio.timeout(5), cancels.watch("anna", lambda: None):
+            await asyncio.sleep(0.01)
 
-    async with asyncio.timeout(5), polling(is_set, is_requested, nothing, lambda: None):
-        await asyncio.sleep(0.01)
+
+async def test_many_watched_sessions_share_one_connection(redis_url: str) -> None:
+    cancelled: list[str] = []
+    async with redis_client(redis_url) as client, AsyncExitStack() as stack:
+        cancels = RedisCancels(client, fresh_prefix())
+        untyped: Any = client
+        before = (await untyped.info("clients"))["connected_clients"]
+        for number in range(50):
+            name = f"session {number}"
+            await stack.enter_async_context(cancels.watch(name, lambda name=name: cancelled.append(name)))
+        await cancels.request("session 7")
+        async with asyncio.timeout(3):
+            while not cancelled:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.6)
+        assert cancelled == ["session 7"]
+        assert (await untyped.info("clients"))["connected_clients"] - before <= 3
