@@ -29,8 +29,8 @@ def translate_errors(*errors: type[Exception]) -> Generator[None]:
 
 
 def store_failure(text: str, error: Exception) -> CheckpointError:
-    """Return an error with a safe message; the client's full message is logged."""
-    logger.warning("%s: %s", text, error)
+    """Return an error with a safe message; the client's full message is logged for operators."""
+    logger.info("%s: %s", text, error)
     return CheckpointError(f"{text}: {plain_reason(error)}")
 
 

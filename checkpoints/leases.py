@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import SessionBusyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
-from ragflow_lg.checkpoints.failures import store_failure
+from ragflow_lg.checkpoints.failures import store_failure, translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, this_process
 
 LEASE_S = 15.0
@@ -50,6 +50,10 @@ class LeaseTable(Protocol):
 
     async def free(self, session: str, token: int) -> None:
         """End the lease if its token is still this one."""
+        ...
+
+    async def forget(self, session: str) -> None:
+        """Delete what remains of the leases of a session that is not leased."""
         ...
 
 
@@ -165,6 +169,15 @@ class StoredLeases:
         with suppress(*self.table.errors, TimeoutError):
             async with asyncio.timeout(self.renew_s):
                 await self.table.free(session, token)
+
+    async def forget(self, session: str) -> None:
+        """Delete what remains of a deleted session's leases.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        with translate_errors(*self.table.errors):
+            await self.table.forget(session_of_thread(thread_of_session(session)))
 
     async def holder(self, session: str) -> str:
         """Describe the process that is running a session. Returns ``""`` if there is no such process or it is dead.

@@ -120,6 +120,11 @@ class MemoryLeaseTable:
         if self._tokens.get(session) == token:
             self._owners.pop(session, None)
 
+    async def forget(self, session: str) -> None:
+        """Delete the token of a session that is not leased."""
+        if session not in self._owners:
+            self._tokens.pop(session, None)
+
 
 class MemoryRuns:
     """Run records, kept in process memory."""

@@ -269,8 +269,7 @@ class CanvasSaver(PruningSaver):
         """Delete everything that belongs to a thread. A concurrent writer stores all blobs that it needs again."""
         self._forget(thread_id)
         try:
-            async with self._transaction(None):
-                await self.inner.adelete_thread(thread_id)
+            await self.inner.adelete_thread(thread_id)
         except self._errors as error:
             raise self._failure("deleted", error) from error
         finally:
@@ -433,6 +432,7 @@ class CanvasSaver(PruningSaver):
         thread = _thread(packed.config)
         try:
             texts = packed.checkpoint["channel_values"]
+            _check_fields(packed.checkpoint)
             values = {channel: await self._decode(channel, text, thread, recent) for channel, text in texts.items()}
             metadata: dict[str, Any] = dict(packed.metadata or {})
             more = await self._decode("", metadata.pop("more", None), thread)
@@ -451,6 +451,13 @@ class CanvasSaver(PruningSaver):
 
     def _failure(self, participle: str, error: Exception) -> CheckpointError:
         return describe_violation(error) or store_failure(f"The session cannot be {participle}", error)
+
+
+def _check_fields(checkpoint: Mapping[str, Any]) -> None:
+    """Raise a TypeError or LookupError if LangGraph could not read a checkpoint."""
+    for name, kind in {"id": str, "channel_versions": dict, "versions_seen": dict}.items():
+        if not isinstance(checkpoint[name], kind):
+            raise TypeError(f"its {name} is not a {kind.__name__}")
 
 
 def _damage_error(error: Exception) -> CheckpointError:

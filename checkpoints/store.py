@@ -49,3 +49,4 @@ class Store(Struct, frozen=True):
             await self.saver.adelete_thread(thread_of_session(session))
             await self.traces.delete_session(session)
             await self.runs.delete_session(session)
+        await self.leases.forget(session)

@@ -48,7 +48,7 @@ class RedisLeaseTable:
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free or the token of its lease is ``dead_token``."""
         key = self._sessions.lease_key(session)
-        counter = f"{self._prefix}agent:lease-token:{session}"
+        counter = self._counter_key(session)
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, 2, key, counter, *arguments)
         return int(token) if is_ours else _holder(token, holder)
@@ -65,6 +65,13 @@ class RedisLeaseTable:
     async def free(self, session: str, token: int) -> None:
         """End a lease."""
         await self._client.eval(_FREE, 1, self._sessions.lease_key(session), token)
+
+    async def forget(self, session: str) -> None:
+        """Delete the last token of a session."""
+        await self._client.delete(self._counter_key(session))
+
+    def _counter_key(self, session: str) -> str:
+        return f"{self._prefix}agent:lease-token:{session}"
 
 
 def _holder(token: bytes, holder: bytes) -> LeaseHolder:

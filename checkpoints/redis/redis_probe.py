@@ -66,6 +66,7 @@ async def _check_server(client: Any) -> AsyncIterator[CheckResult]:
     is_safe = policy == "noeviction" or not info.get("maxmemory")
     advice = "" if is_safe else "Set it to noeviction: otherwise Redis may delete sessions."
     yield CheckResult(is_safe, f"maxmemory-policy {policy}", advice)
+    yield await _check_persistence(client, bool(info.get("aof_enabled")))
     await client.set(_SAMPLE, "x", ex=60)
     await client.eval("return redis.call('GET', KEYS[1])", 1, _SAMPLE)
     await client.json().set(_SAMPLE + ":json", "$", {"a": 1})
@@ -77,3 +78,18 @@ async def _check_server(client: Any) -> AsyncIterator[CheckResult]:
     skew = abs(time.time() - (seconds + micros / 1e6))  # noqa: TID251 - compares two real clocks
     advice = "" if skew <= MAX_SKEW_S else "Synchronize the clocks of both machines (NTP) to keep run records in order."
     yield CheckResult(skew <= MAX_SKEW_S, f"its clock differs by {skew:.1f} s", advice)
+
+
+async def _check_persistence(client: Any, has_log: bool) -> CheckResult:
+    try:
+        options: dict[str, str] = await client.config_get("save", "appendfsync")
+    except RedisError:  # hosted servers forbid CONFIG
+        options = {}
+    if has_log:
+        fsync = options.get("appendfsync", "everysec")
+        advice = "A crash can lose the last second." if fsync == "everysec" else ""
+        advice = "A crash can lose everything since the last flush; use everysec." if fsync == "no" else advice
+        return CheckResult(True, f"data is stored in an append-only log (appendfsync {fsync})", advice)
+    if options.get("save", "unknown"):
+        return CheckResult(True, "data is stored in snapshots", "A crash loses the steps since then: appendonly yes.")
+    return CheckResult(False, "data is not stored on disk", "A restart loses all sessions: set appendonly yes.")

@@ -39,24 +39,36 @@ CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 """Session tables in addition to LangGraph's own."""
 
+FILE_GONE = "its file has been deleted or replaced; start again"
+"""Message of the error raised if the file is no longer at its path."""
+
 _T = TypeVar("_T")
 
 
 class SqliteFile:
     """One connection. Jobs run in order and never interleave."""
 
-    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path) -> None:
         self.connection = connection
         """For use only on the file's thread."""
         self._thread = thread
+        self.path = path
+        self._inode = _inode(path)
 
     async def do(self, work: Callable[[], _T]) -> _T:
         """Run work on the file's thread. If the caller is cancelled, the work is done either completely or not at all.
 
         Raises:
-            sqlite3.Error: if a statement fails.
+            sqlite3.Error: if a statement fails, or the file has been deleted or replaced: nobody would find the data.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+    def _work(self, work: Callable[[], _T]) -> _T:
+        try:
+            return work()
+        finally:
+            if _inode(self.path) != self._inode:
+                raise sqlite3.OperationalError(FILE_GONE)
 
     async def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Execute one statement in its own transaction and return its rows.
@@ -82,12 +94,12 @@ async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncG
     thread = ThreadPoolExecutor(1, "session-store")
     loop = asyncio.get_running_loop()
     try:
-        file = SqliteFile(await loop.run_in_executor(thread, _connect, path), thread)
+        file = SqliteFile(await loop.run_in_executor(thread, _connect, path), thread, path)
         try:
             await file.do(lambda: _prepare(file.connection, path, survives_power_loss))
             yield file
         finally:
-            await file.do(file.connection.close)
+            await loop.run_in_executor(thread, file.connection.close)
     finally:
         thread.shutdown(wait=False)
 
@@ -102,11 +114,33 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bool) -> None:
     try:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # has an effect on new files only
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={'FULL' if survives_power_loss else 'NORMAL'}")
         connection.executescript(TABLES)
-    except sqlite3.Error as error:
-        raise CheckpointError(f"{str(path)!r} is not a session store: {error}.") from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise CheckpointError(describe_failure(path, error)) from error
+
+
+def describe_failure(path: Path, error: Exception) -> str:
+    """Return why a file cannot be used as a session store."""
+    text = str(error)
+    if isinstance(error, UnicodeDecodeError) or "malformed" in text:
+        return f"The session store {str(path)!r} is damaged: {text}."
+    if "unable to open" in text or "readonly" in text or "disk I/O" in text:
+        reason = "Its folder and the file must be writable."
+        return f"The session store {str(path)!r} cannot be opened for writing: {text}. {reason}"
+    if "locked" in text or "full" in text:
+        return f"The session store {str(path)!r} cannot be opened: {text}."
+    return f"{str(path)!r} is not a session store: {text}."
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def _create_file(path: Path) -> Path:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 from typing import Any, ClassVar
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
 from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder
-from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile
 from ragflow_lg.services.services import Clock
 
 _IS_VALID = (
@@ -20,7 +19,7 @@ _IS_VALID = (
 
 
 class SqliteLeaseTable:
-    """Leases in the ``leases`` table.
+    """Leases in the ``leases`` table. Tokens are times in microseconds, so that a deleted row repeats none.
 
     A lease that belongs to this machine expires according to the machine's uptime, which clock changes do not affect.
     A lease that belongs to another machine expires according to the wall clock.
@@ -28,28 +27,23 @@ class SqliteLeaseTable:
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
-    def __init__(self, file: SqliteFile, clock: Clock, path: Path, lease_s: float = LEASE_S) -> None:
-        """Use an open file. ``path`` is its location, used to detect that the file was deleted or replaced."""
+    def __init__(self, file: SqliteFile, clock: Clock, lease_s: float = LEASE_S) -> None:
         self._rows = file.rows
         self._clock = clock
         self._lease_ms = int(lease_s * 1000)
-        self._path = path
-        self._inode = _inode(path)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``."""
-        if not self._is_in_place():
-            raise sqlite3.OperationalError("its file has been deleted or replaced; start again")
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
         until = (now + self._lease_ms, uptime + self._lease_ms)
         granted = await self._rows(
-            "INSERT INTO leases VALUES (?, 1, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET"
-            f" token = CASE WHEN {_IS_VALID} THEN token + 1 ELSE 1 END,"
+            "INSERT INTO leases VALUES (?, ?, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET"
+            f" token = CASE WHEN {_IS_VALID} THEN max(token + 1, excluded.token) ELSE excluded.token END,"
             " owner = excluded.owner, expires_ms = excluded.expires_ms,"
             " expires_uptime_ms = excluded.expires_uptime_ms"
             f" WHERE NOT ({_IS_VALID}) OR owner = '' OR token = ? OR CASE WHEN substr(owner, 1, ?) = ?"
             " THEN expires_uptime_ms < ? ELSE expires_ms < ? END RETURNING token",
-            (thread, str(owner), *until, dead_token, len(here), here, uptime, now),
+            (thread, now * 1000, str(owner), *until, dead_token, len(here), here, uptime, now),
         )
         if granted:
             return int(granted[0][0])
@@ -69,18 +63,21 @@ class SqliteLeaseTable:
 
     async def renew(self, session: str, token: int) -> bool:
         """Extend a lease."""
-        if not self._is_in_place():
-            return False
         until = [time + self._lease_ms for time in self._times()]
-        return await self._update(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
+        try:
+            return await self._update(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
+        except sqlite3.OperationalError as error:
+            if FILE_GONE in str(error):
+                return False  # no later attempt can succeed
+            raise
 
     async def free(self, session: str, token: int) -> None:
         """End a lease. Its row keeps the token so that the next token is larger."""
         await self._update(session, token, "owner = ?", "")
 
-    def _is_in_place(self) -> bool:
-        """Return whether the path still refers to the open file. In another file, the session may also be leased."""
-        return _inode(self._path) == self._inode
+    async def forget(self, session: str) -> None:
+        """Delete the row of a session that is not leased."""
+        await self._rows("DELETE FROM leases WHERE thread_id = ? AND owner = ''", (thread_of_session(session),))
 
     async def _update(self, session: str, token: int, assignments: str, *values: Any) -> bool:
         query = f"UPDATE leases SET {assignments} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"
@@ -88,11 +85,3 @@ class SqliteLeaseTable:
 
     def _times(self) -> tuple[int, int]:
         return int(self._clock.now() * 1000), int(self._clock.monotonic() * 1000)
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        facts = path.stat()
-    except FileNotFoundError:
-        return None
-    return facts.st_dev, facts.st_ino

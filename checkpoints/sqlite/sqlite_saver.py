@@ -24,7 +24,7 @@ from ragflow_lg.checkpoints.preconditions import (
 )
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
-from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, describe_failure
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
 _FIND_TOKEN = "SELECT token FROM leases WHERE thread_id = ? AND owner <> ''"
@@ -177,10 +177,15 @@ class SqliteFileSaver(SqliteSaver):
         await self._transactions.add(lambda: self.put_writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything that belongs to a thread."""
-        delete_blobs = "DELETE FROM blobs WHERE thread_id = ?"
-        await self._transactions.add(lambda: self.delete_thread(thread_id))
-        await self._transactions.add(lambda: self.conn.execute(delete_blobs, (thread_id,)))
+        """Delete everything that belongs to a thread, and return its space to the file system."""
+
+        def delete() -> None:
+            self.delete_thread(thread_id)
+            self.conn.execute("DELETE FROM blobs WHERE thread_id = ?", (thread_id,))
+
+        await self._transactions.add(delete)
+        # Without effect on files from before auto_vacuum was set. `execute` would free one page only.
+        await self._file.do(lambda: self.conn.executescript("PRAGMA incremental_vacuum"))
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""
@@ -231,5 +236,5 @@ async def sqlite_saver(file: SqliteFile) -> CanvasSaver:
     try:
         await file.do(prepare)
     except sqlite3.Error as error:
-        raise CheckpointError(f"The file is not a session store: {error}.") from error
+        raise CheckpointError(describe_failure(file.path, error)) from error
     return CanvasSaver(saver, SqliteBlobs(file, transactions), errors=(sqlite3.Error,), transaction=transactions.begin)

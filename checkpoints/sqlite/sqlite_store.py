@@ -28,7 +28,7 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         # Leases and flags must not wait for the saver. They need not be durable: a power loss also stops their owners.
         record_file = await stack.enter_async_context(open_sqlite(path, survives_power_loss=False))
         saver = await sqlite_saver(saver_file)
-        leases = StoredLeases(SqliteLeaseTable(record_file, clock, path))
+        leases = StoredLeases(SqliteLeaseTable(record_file, clock))
         stack.push_async_callback(leases.settle)
         runs, traces = SqliteRuns(record_file), SqliteTraces(record_file)
         yield Store(saver, leases, runs, SqliteCancels(record_file), traces)

@@ -137,6 +137,11 @@ class Run:
         """The session lease's token, larger than all earlier tokens; 0 without a lease."""
 
     @property
+    def has_started(self) -> bool:
+        """Whether the turn could start: the session was free and the request was valid."""
+        return self._has_started
+
+    @property
     def answer(self) -> str:
         """The text of all messages so far, without thinking."""
         return "".join(self._answer)

@@ -98,6 +98,10 @@ class Leases(Protocol):
         """
         ...
 
+    async def forget(self, session: str) -> None:
+        """Delete what remains of a deleted session's leases."""
+        ...
+
     async def holder(self, session: str) -> str:
         """Return a description of the process that runs the session; ``""`` if none does, or it is dead."""
         ...

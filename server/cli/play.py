@@ -203,6 +203,8 @@ async def _play(
         return "refused"
     except RagflowLgError as error:
         print_note(f"ragflow-lg: {error}")
+        if not run.has_started:
+            return "refused"
     if run.status == "failed" and not is_pretty and run.error and run.failed_node:
         print_note(f"ragflow-lg: {run.failed_node}: {run.error}")
     if run.status == "waiting":

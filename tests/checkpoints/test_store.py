@@ -6,8 +6,16 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.services.sessions import RunRecord, hold_lease
-from tests.stores import OpenStore, checkpoint_config, put_checkpoint
+from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
+from tests.stores import (
+    OpenStore,
+    checkpoint_config,
+    fresh_prefix,
+    put_checkpoint,
+    redis_client,
+    redis_keys,
+    sqlite_file,
+)
 
 
 async def test_a_session_is_deleted_with_its_records(tmp_path: Path) -> None:
@@ -29,3 +37,37 @@ async def test_a_running_session_is_not_deleted(reopen: OpenStore) -> None:
         assert await store.runs.get("r")
         await store.delete_session("anna")
         assert await store.runs.get("r") is None
+
+
+async def test_a_deleted_session_leaves_nothing(tmp_path: Path, redis_url: str) -> None:
+    for url in (f"sqlite:///{tmp_path}/s.db", redis_url):
+        prefix = fresh_prefix()
+        async with open_store(url, SystemClock(), prefix=prefix) as store, redis_client(redis_url) as client:
+            config = checkpoint_config(thread_of_session("anna"))
+            async with hold_lease(store.leases, "anna") as before:
+                place = await put_checkpoint(store.saver, with_lease_token(config, before), {"a": "x" * 5000})
+                await store.saver.aput_writes(with_lease_token(place, before), [("outputs", {"a": 1})], "task")
+                await store.runs.put(RunRecord("r", "anna", started_ms=1))
+            await store.delete_session("anna")
+            if url == redis_url:
+                assert await redis_keys(client, f"{prefix}*") == []
+            else:
+                file = sqlite_file(store)
+                for table in ("checkpoints", "writes", "blobs", "leases", "runs", "traces", "cancels"):
+                    assert (await file.rows(f"SELECT count(*) FROM {table}"))[0][0] == 0, table
+            async with hold_lease(store.leases, "anna") as after:
+                assert after > before  # a runner from before the deletion is still refused
+            await store.leases.forget("anna")
+
+
+async def test_a_file_shrinks_when_sessions_are_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+        for number in range(20):
+            config = checkpoint_config(thread_of_session(f"s{number}"))
+            await put_checkpoint(store.saver, config, {"a": [f"{number}{part}" * 3000 for part in range(20)]})
+    full = path.stat().st_size
+    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+        for number in range(20):
+            await store.delete_session(f"s{number}")
+    assert path.stat().st_size < full / 5
