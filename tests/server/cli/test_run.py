@@ -298,8 +298,8 @@ def test_a_missing_dataset_is_reported_with_the_command_that_creates_it(tmp_path
 
 def test_the_settings_and_the_canvas_choose_ragflows_behaviours(tmp_path: Path) -> None:
     template = '{% if {sys.conversation_turns} == "1" %}text{% else %}number{% endif %}'
-    components = ("begin", "Begin", {}, ["m"]), ("m", "Message", {"content": [template]}, [])
-    path = write_canvas(tmp_path / "jinja.json", *components)
+    message: dict[str, Any] = {"content": [template]}
+    path = write_canvas(tmp_path / "jinja.json", ("begin", "Begin", {}, ["m"]), ("m", "Message", message, []))
     for environment, answer in (({}, "number"), ({"RAGFLOW_LG_COMPAT__RAGFLOW": "true"}, "text")):
         assert frames(invoke("run", path, "q", environment=environment))[-1]["data"]["outputs"]["content"] == answer
     checked = invoke("check", path)
