@@ -310,5 +310,5 @@ async def test_a_canvas_chooses_unchecked_forms(tmp_path: Path) -> None:
             agent_id = await server.agent(document, f"Form {answer}")
             session_id = (await server.ask(agent_id, "hi"))["data"]["session_id"]
             answered = await server.ask(agent_id, "", session_id=session_id, inputs={"size": {"value": "huge"}})
-            content = answered["data"]["data"]["content"] if answered["data"] else None
-            assert content == answer
+            data: dict[str, Any] = answered["data"].get("data") or {}
+            assert data.get("content") == answer
