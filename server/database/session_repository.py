@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ragflow_lg.services.chat import Usage
 
 
+MAX_OF_CONVERSATION = 20
+"""How many sessions of a conversation are considered: one more for each message that the user has changed."""
+
 _SESSION = select(SessionRow.__table__).where(
     SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id")
 )
@@ -78,6 +81,13 @@ class SessionRepository:
         async with self._database.reading() as db:
             total = await db.scalar(select(func.count()).select_from(statement.subquery()))
             return list(await db.scalars(page)), total or 0
+
+    async def of_conversation(self, agent_id: str, conversation: str) -> list[SessionRow]:
+        """Return the newest sessions of a chat program's conversation with an agent, newest first."""
+        statement = self._sessions().where(SessionRow.conversation == conversation, SessionRow.agent_id == agent_id)
+        newest = statement.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).limit(MAX_OF_CONVERSATION)
+        async with self._database.reading() as db:
+            return list(await db.scalars(newest))
 
     async def ids(self, agent_id: str) -> list[str]:
         """Return the ids of all of an agent's sessions."""

@@ -107,7 +107,10 @@ class SessionRow(Row):
     """A conversation. It uses the version it began with, unless another one is pinned."""
 
     __tablename__ = "sessions"
-    __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"),)
+    __table_args__ = (
+        Index(None, "tenant", "agent_id", "update_ms"),
+        Index(None, "tenant", "conversation"),
+    )
 
     id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
@@ -118,6 +121,8 @@ class SessionRow(Row):
     source: Mapped[str] = mapped_column(LineText(16), default="agent")
     """``agent`` if created by a client, ``workflow`` by a completion without a session, ``webhook`` by a webhook call.
     """
+    conversation: Mapped[str] = mapped_column(LineText(64), default="")
+    """The digest of a chat program's name for the conversation, or ``""``."""
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     rounds: Mapped[int] = mapped_column(Integer, default=0)
     duration_s: Mapped[float] = mapped_column(Float, default=0.0)
@@ -137,7 +142,7 @@ class MessageRow(Row):
     content: Mapped[str] = mapped_column(LARGE, default="")
     run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     reference: Mapped[str] = mapped_column(LARGE, default="")
-    """The sources that an answer cites: a JSON list of chunks, or ``""``."""
+    """The sources that an answer cites, as written by `stored_reference.write_reference`."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
 
 

@@ -77,7 +77,7 @@ class EndedTurn(Struct, frozen=True):
     """The user's question, or None if there was none."""
     answer: str
     reference: str = ""
-    """The sources that the answer cites: a JSON list of chunks, or ``""``."""
+    """The sources that the answer cites, as written by `stored_reference.write_reference`."""
     has_begun: bool = True
     """Whether the run produced events. For a refused run, only its end is stored."""
     lease_token: int = 0

@@ -116,10 +116,13 @@ class Turns:
         source: str,
         exp_user_id: str = "",
         earlier: Sequence[Sequence[str]] = (),
+        has_prologue: bool = False,
+        conversation: str = "",
     ) -> tuple[SessionRow, list[MessageRow]]:
-        """Create a session that begins with the ``earlier`` messages or with the canvas's prologue, if it has one.
+        """Create a session that begins with the ``earlier`` messages, or with the canvas's prologue.
 
-        ``earlier`` contains pairs of role and text for display. The first turn's request passes them to the canvas.
+        ``earlier`` contains pairs of role and text for display. The first turn's request passes them to the canvas. As
+        in RAGFlow, only a session that is created before its first question begins with the prologue.
         """
         now = self._app_state.now_ms()
         session = SessionRow(
@@ -130,10 +133,12 @@ class Turns:
             exp_user_id=exp_user_id[:TITLE_CHARS],
             name=name[:NAME_CHARS],
             source=source,
+            conversation=conversation,
             create_ms=now,
             update_ms=now,
         )
-        messages = earlier or [("assistant", text) for text in (await self._prologue(version),) if text]
+        prologue = await self._prologue(version) if has_prologue else ""
+        messages = earlier or ([("assistant", prologue)] if prologue else [])
         rows = [
             MessageRow(session_id=session.id, number=number, role=role, content=text, create_ms=now)
             for number, (role, text) in enumerate(messages)

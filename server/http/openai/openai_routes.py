@@ -15,17 +15,20 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected, read_disconnect_policy
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
     build_turn_request,
     load_agent,
+    load_session,
     parse_flag,
     read_body,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import encode_json
+from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.wire.wire_events import Message, MessageEnd, UserInputs
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ MAX_MODELS = 1000
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _UNSUPPORTED = frozenset({"image_url", "input_image", "input_audio", "video_url", "input_video", "file", "input_file"})
 """Message part types that contain something other than text."""
+_USER_HEADER = "x-openwebui-user-id"
 _NO_RETRY = {"x-should-retry": "false"}
 """Without it, the `openai` package retries failed turns, which may have had side effects."""
 
@@ -85,7 +89,7 @@ async def list_model(agent_id: str, request: Request, caller: Authenticated) -> 
 
 @router.post("/v1/chat/completions")
 async def complete(request: Request, caller: Authenticated) -> Response:
-    """Run a turn with the agent whose id is given as the model."""
+    """Run a turn with the agent whose id or title is given as the model."""
     body = await read_body(request)
     agent = await _load_agent_of_model(request, caller, to_text(body.get("model")))
     return await run_openai_turn(request, caller, agent, body)
@@ -127,30 +131,53 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
 
 
 async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) -> AgentRow:
-    """Load the agent for a model id. The error explains that titles are not accepted."""
-    try:
-        return await load_agent(request, caller, model)
-    except RequestError as error:
-        message = f"No agent has the id {model[:64]!r}; `GET /v1/models` lists your agents."
-        raise RequestError(message, error.number, status=404, reason="model_not_found") from None
+    """Load the agent with a model's id, or else the only one with that title.
+
+    Raises:
+        RequestError: if there is no such agent, or more than one with the title.
+    """
+    agents = AgentRepository(get_app_state(request).database, caller.tenant)
+    if (agent := await agents.get(model)) is not None:
+        return agent
+    same, count = await agents.find(AgentQuery(title=model, page_size=2)) if model else ([], 0)
+    if count > 1:
+        message = f"{count} agents have the title {model[:64]!r}; use an id. `GET /v1/models` lists your agents."
+        raise RequestError(message, 400, status=400, reason="model_ambiguous")
+    if not same:
+        audit("agent.refused", agent=model)
+        message = f"No agent has the id or the title {model[:64]!r}; `GET /v1/models` lists your agents."
+        raise RequestError(message, 404, status=404, reason="model_not_found")
+    return same[0]
 
 
 async def _open_session(
     request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
 ) -> tuple[SessionRow, bool]:
-    """Load the named session, or create one that starts with ``earlier`` messages. Also return whether it is new."""
+    """Load the named session or that of a chat program's conversation, or create one that starts with ``earlier``.
+
+    Also return whether it is new.
+    """
     metadata: Any = body.get("metadata")
     metadata_id: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
     session_id = to_text(body.get("session_id")) or to_text(body.get("id")) or to_text(metadata_id)
     if session_id:
-        session = await SessionRepository(get_app_state(request).database, caller.tenant).get(session_id)
-        if session is None or session.agent_id != agent.id:
-            raise RequestError("Session not found!", status=404)
-        return session, False
+        return await load_session(request, agent, session_id), False
+    if conversation := read_conversation(request.headers, body, query):
+        sessions = SessionRepository(get_app_state(request).database, caller.tenant)
+        if (session := await find_session(sessions, agent.id, conversation, earlier)) is not None:
+            return session, False
     turns = get_turns(request)
     version = await turns.version(agent, is_released=parse_flag(body.get("release")))
-    user = to_text(body.get("user_id")) or to_text(body.get("user")) or caller.tenant
-    session, _ = await turns.open_session(agent, version, user_id=user, name=query, source="workflow", earlier=earlier)
+    user = to_text(body.get("user_id")) or to_text(body.get("user")) or request.headers.get(_USER_HEADER, "")
+    session, _ = await turns.open_session(
+        agent,
+        version,
+        user_id=user or caller.tenant,
+        name=query,
+        source="workflow",
+        earlier=earlier,
+        conversation=conversation,
+    )
     return session, True
 
 

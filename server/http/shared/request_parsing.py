@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
@@ -15,16 +15,18 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.tables import AgentRow
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.tables import AgentRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
-    from ragflow_lg.server.database.tables import SessionRow
 
 
 MAX_PAGE_SIZE = 100
+MAX_LONG_PAGE_SIZE = 10_000
+"""Length of the longest page for clients of a RAGFlow without a limit; they get at most that many rows."""
 PAGE_SIZE = 30
 MAX_PAGE = 1_000_000
 MAX_FIELDS = 1000
@@ -82,6 +84,16 @@ def _list_children(value: Any) -> Iterable[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
+def require_fields(fields: Mapping[str, Any], *names: str) -> None:
+    """Check that a body has some fields.
+
+    Raises:
+        RequestError: with RAGFlow's message, if it does not.
+    """
+    if missing := [name for name in names if name not in fields]:
+        raise RequestError(f"required argument are missing: {','.join(missing)}; ", 101)
+
+
 def to_text(value: Any) -> str:
     """Return a string without NUL characters, which databases refuse; ``""`` for any other value."""
     return value.replace("\x00", "") if isinstance(value, str) else ""
@@ -94,14 +106,16 @@ def parse_flag(value: Any, *, default: bool = False) -> bool:
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
 
 
-def read_page(request: Request) -> tuple[int, int]:
+def read_page(request: Request, caller: ApiCaller) -> tuple[int, int]:
     """Return the page number, starting at 1, and the page size. Invalid values are treated as missing.
 
     Raises:
-        RequestError: if the page size exceeds `MAX_PAGE_SIZE`.
+        RequestError: if the page size exceeds `MAX_PAGE_SIZE`, and the client's RAGFlow has that limit.
     """
     size = _parse_number(request.query_params.get("page_size"), PAGE_SIZE)
-    if size > MAX_PAGE_SIZE:
+    if caller.has_long_pages:
+        size = min(size, MAX_LONG_PAGE_SIZE)
+    elif size > MAX_PAGE_SIZE:
         raise RequestError(f"page_size is at most {MAX_PAGE_SIZE}.", 101)
     return min(_parse_number(request.query_params.get("page"), 1), MAX_PAGE), size
 
@@ -198,3 +212,20 @@ async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | 
         return parts
     finally:
         await form.close()
+
+
+async def load_session(request: Request, agent: AgentRow, session_id: str, *, foreign: str = "") -> SessionRow:
+    """Load one of an agent's sessions.
+
+    ``foreign`` is the message for the session of another agent of the same tenant. Without it, such a session counts as
+    missing.
+
+    Raises:
+        RequestError: if there is no such session.
+    """
+    session = await SessionRepository(get_app_state(request).database, agent.tenant).get(session_id)
+    if session is not None and session.agent_id == agent.id:
+        return session
+    if session is not None and foreign:
+        raise RequestError(foreign, 103, status=404, data=False, has_data=True)
+    raise RequestError("Session not found!", status=404)

@@ -40,6 +40,9 @@ async def test_a_database_of_the_first_version_is_migrated(database_url: str) ->
     async with open_database(database_url) as database, database.writing() as db:
         of_table = " ON runs" if "mariadb" in database_url else ""
         await db.execute(text(f"DROP INDEX ix_runs_tenant_agent_id_start_ms{of_table}"))
+        of_table = " ON sessions" if "mariadb" in database_url else ""
+        await db.execute(text(f"DROP INDEX ix_sessions_tenant_conversation{of_table}"))
+        await db.execute(text("ALTER TABLE sessions DROP COLUMN conversation"))
         for column in ("asked", "lease_token"):
             await db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         for table in ("webhook_events", "webhook_tests", "webhook_buckets"):

@@ -187,10 +187,10 @@ async def test_errors_have_their_classes_and_are_not_retried(tmp_path: Path) -> 
                     model=echo, messages=user([{"type": "text", "text": "?"}, PICTURE])
                 )
             assert unsupported.value.type == "invalid_request_error"
-            answer = "No agent has the id 'Echo'; `GET /v1/models` lists your agents."
+            answer = "No agent has the id or the title 'Nobody'; `GET /v1/models` lists your agents."
             for question in (
-                client.chat.completions.create(model="Echo", messages=user("x")),
-                client.models.retrieve("Echo"),
+                client.chat.completions.create(model="Nobody", messages=user("x")),
+                client.models.retrieve("Nobody"),
             ):
                 with pytest.raises(openai.NotFoundError) as unknown:
                     await question
