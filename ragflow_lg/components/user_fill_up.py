@@ -36,7 +36,9 @@ def _names(params: Params) -> Iterable[str]:
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Disable ``tips`` if there are none, as in ``Fillup``."""
+    """Disable ``tips`` if there are none, as in ``Fillup``. The editor stores a form without fields as a list."""
+    if params.get("inputs") == []:
+        params = {**params, "inputs": {}}
     return {"enable_tips": False, **params} if "tips" not in params else params
 
 

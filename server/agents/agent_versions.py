@@ -124,7 +124,8 @@ _REFUSED = frozenset(
         "id-invalid",
     }
 )
-"""Errors that are not allowed even in a draft. All others are reported when it runs."""
+"""Errors that are not allowed even in a draft, unless a param is not filled in yet. All others are reported when it
+runs."""
 
 
 async def check_draft(settings: Settings, dsl: Any) -> str:
@@ -153,9 +154,19 @@ def _check_draft(settings: Settings, dsl: Any) -> str:
     except TypeError as error:  # numbers beyond 64 bit
         raise _draft_error(f"The DSL cannot be stored: {error}.") from None
     _, diagnostics = check_canvas(cast("dict[str, Any]", source), catalog(), CanvasFiles(lambda: settings))
-    if problems := [str(d) for d in diagnostics if d.severity == "error" and d.code in _REFUSED]:
+    errors = [d for d in diagnostics if d.severity == "error" and d.code in _REFUSED]
+    if problems := [str(d) for d in errors if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))]:
         raise _draft_error("\n".join(problems))
     return text
+
+
+def _is_unfilled(source: Any, pointer: str) -> bool:
+    """Return whether a JSON pointer leads to an empty text, as in a node that was just put into RAGFlow's editor."""
+    value = source
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
+    return value == ""
 
 
 def _draft_error(text: str) -> RequestError:

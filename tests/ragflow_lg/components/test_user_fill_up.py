@@ -3,8 +3,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
+from ragflow_lg.components.user_fill_up import user_fill_up
 from tests.fakes.canvas import switch
 from tests.fakes.regions import form, node, out, play_run, runner_of, text
+from tests.fakes.run import bind
 
 ONE = {"ask": form("colour", tips="For {sys.query}", downstream=["out"]), **out("{ask@colour}/{ask@tips}/{sys.query}")}
 SIZE_FORM = form(size={"name": "Size", "type": "integer"}, note={"type": "line", "optional": True}, downstream=["out"])
@@ -145,3 +147,7 @@ async def test_the_go_ports_fillup_has_no_tips() -> None:
     await play_run(play.start("s", {"query": "q"}))
     (pause,) = await play.pauses("s")
     assert (pause.tips, dict(pause.inputs)) == ("", {"x": {"name": "x", "type": "line", "value": None}})
+
+
+def test_a_form_without_fields_may_be_an_empty_list() -> None:
+    assert bind(user_fill_up, {"inputs": []}).inputs == {}
