@@ -27,9 +27,10 @@ class Action(StrEnum):
 
 
 class Compat(StrEnum):
-    """Response shapes by RAGFlow version."""
+    """RAGFlow versions that clients can be written for."""
 
     CURRENT = "current"
+    LONG_PAGES = "0.25.1"
     OLD = "0.24"
 
 

@@ -170,6 +170,14 @@ class AgentRepository:
         async with self._database.reading() as db:
             return {row.id: row for row in await db.scalars(statement)}
 
+    async def version_titles(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the titles of versions by id, without loading their canvases."""
+        statement = select(VersionRow.id, VersionRow.title).where(
+            VersionRow.tenant == self._tenant, VersionRow.id.in_(ids)
+        )
+        async with self._database.reading() as db:
+            return {row.id: row.title for row in await db.execute(statement)}
+
     async def canvas_sizes(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the sizes of versions' canvases, by id, without loading them: in characters, or on MySQL in bytes."""
         statement = select(VersionRow.id, func.length(VersionRow.dsl)).where(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,6 +34,7 @@ from ragflow_lg.server.http.ragflow import (
     agent_routes,
     completion_routes,
     debug_routes,
+    editor_routes,
     file_routes,
     session_routes,
     version_routes,
@@ -55,6 +57,7 @@ _ROUTERS = (
     completion_routes.router,
     file_routes.router,
     agent_routes.template_router,
+    editor_routes.router,
     version_routes.router,
     agent_routes.router,
     session_routes.router,
@@ -69,6 +72,9 @@ _ROUTERS = (
     native_canvas_routes.router,
     health_routes.router,
 )
+
+_UNKNOWN_WORD = re.compile(r"/api/v1/agents/(?![0-9a-f]{32}$)[^/]+")
+"""A path that matches the routes of an agent, although no agent has such an id: a missing route, not a wrong method."""
 
 logger = logging.getLogger(__name__)
 
@@ -141,6 +147,8 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     path = request.url.path
+    if status == 405 and _UNKNOWN_WORD.fullmatch(path):
+        status = 404
     if is_native_path(path):
         return respond_problem(to_problem(RequestError(f"No route for {request.method} {path}.", status=status)))
     if is_openai_path(path):

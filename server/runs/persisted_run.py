@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol, cast
-
-import orjson
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.server.database.stored_reference import add_sources, empty_reference, write_reference
 from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 from ragflow_lg.server.streaming.run_task import Playable
 from ragflow_lg.wire.wire_events import Envelope, MessageEnd, UserInputs
@@ -85,7 +84,7 @@ class PersistedRun:
         self._question = question
         self._start_ms = start_ms
         self._pending_writes = pending_writes
-        self._chunks: list[Any] = []
+        self._reference = empty_reference()
         self._tips = ""
         self._has_begun = False
 
@@ -114,7 +113,7 @@ class PersistedRun:
                 async for event in events:
                     self._has_begun = True
                     if isinstance(event, MessageEnd):
-                        self._chunks += reference_chunks(event.extras.get("reference"))
+                        add_sources(self._reference, event.extras.get("reference"))
                     elif isinstance(event, UserInputs):
                         self._tips = event.tips
                     yield event
@@ -139,7 +138,7 @@ class PersistedRun:
             self._app_state.now_ms(),
             question=self._question,
             answer=run.answer or self._tips,
-            reference=orjson.dumps(self._chunks).decode() if self._chunks else "",
+            reference=write_reference(self._reference),
             has_begun=self._has_begun,
             lease_token=run.lease_token,
             is_taken_over=self._is_taken_over,
@@ -148,12 +147,3 @@ class PersistedRun:
             await write_turn(self._app_state.database, self._tenant, turn)
         except RagflowLgError as failure:
             logger.error("run %s cannot be stored in the database: %s", envelope.message_id, failure)
-
-
-def reference_chunks(reference: Any) -> list[Any]:
-    """Return the chunks from the ``reference`` in a ``message_end``, each with its number as ``citation_id``."""
-    chunks: Any = cast("Mapping[str, Any]", reference).get("chunks") if isinstance(reference, dict) else None
-    if not isinstance(chunks, dict):
-        return []
-    numbered = cast("Mapping[Any, Any]", chunks)
-    return [{**chunk, "citation_id": str(number)} for number, chunk in numbered.items() if isinstance(chunk, dict)]

@@ -39,7 +39,7 @@ class ServerSection(Section):
     database: SecretStr = SecretStr("sqlite:///ragflow-lg-server.db")
     """URL of the database of agents, sessions and keys: ``sqlite:///PATH``, ``postgresql://…``, ``mysql://…`` or
     ``mariadb://…``."""
-    compat: Literal["current", "0.24"] = "current"
+    compat: Literal["current", "0.25.1", "0.24"] = "current"
     """Response shapes: as in the current RAGFlow, or as in versions up to 0.25.0. A key or the header
     ``X-RAGFlow-Compat`` can override this."""
     max_body_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024

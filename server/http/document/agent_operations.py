@@ -12,10 +12,12 @@ from ragflow_lg.server.http.document.descriptions import (
 )
 from ragflow_lg.server.http.document.request_bodies import (
     AgentChange,
+    DatabaseBody,
     DebugBody,
     NewAgent,
     NewSession,
     NewVersion,
+    RerunBody,
     SessionIds,
     TagsBody,
     UploadBody,
@@ -40,8 +42,9 @@ from ragflow_lg.server.http.document.response_shapes import (
 
 COMPAT = describe_header(
     "X-RAGFlow-Compat",
-    "Response shapes: `current`, or `0.24` for clients of RAGFlow 0.25.0 and older. Default: the setting of the key.",
-    enum=["current", "0.24"],
+    "RAGFlow version that the client is written for: `current`, `0.25.1` for 0.25.1 to 0.25.6 (long pages), or `0.24` "
+    "for 0.25.0 and older (other response shapes, long pages). Default: the setting of the key.",
+    enum=["current", "0.25.1", "0.24"],
 )
 True_ = Literal[True]
 
@@ -87,6 +90,8 @@ AGENT_ROUTES: dict[str, Route] = {
         answer=list[TagCounted], parameters=(describe_query("canvas_category", "Only agents of this category."),)
     ),
     "PUT /api/v1/agents/{agent_id}/tags": Route(answer=True_, body=TagsBody),
+    "POST /api/v1/agents/test_db_connection": Route(answer=str, body=DatabaseBody),
+    "POST /api/v1/agents/rerun": Route(answer=True_, body=RerunBody),
     "GET /api/v1/agents/templates": Route(answer=list[TemplateShown]),
     "GET /api/v1/agents/prompts": Route(answer=Prompts),
     # sessions
@@ -99,7 +104,7 @@ AGENT_ROUTES: dict[str, Route] = {
         parameters=(
             describe_query("id", "Only the session with this id."),
             describe_query("user_id", "Only sessions of this user."),
-            describe_query("exp_user_id", "Only sessions of this user of an embedded page, with ids and names only."),
+            describe_query("exp_user_id", "Only sessions with this `exp_user_id`, with ids and names only."),
             describe_query("keywords", "Only sessions whose messages contain this text."),
             describe_query("from_date", "Only sessions from this time on, in ISO 8601; UTC without a zone."),
             describe_query("to_date", "Only sessions up to this time."),

@@ -166,7 +166,7 @@ class NewSession(BaseModel):
 
     name: str = ""
     user_id: str = ""
-    exp_user_id: Annotated[str, Field(description="Id of a user of an embedded page.")] = ""
+    exp_user_id: Annotated[str, Field(description="Id by which `GET` finds the session. Default: `user_id`.")] = ""
     release: Release = False
 
 
@@ -198,6 +198,44 @@ class DebugBody(BaseModel):
     model_config = _with_examples({"params": {"sys.query": {"value": "Where is my parcel?"}}})
 
     params: dict[str, FieldValue] | None
+
+
+class DatabaseBody(BaseModel):
+    """A database whose connection is tested."""
+
+    model_config = _with_examples(
+        {
+            "db_type": "postgres",
+            "database": "shop",
+            "username": "reader",
+            "host": "db.example.org",
+            "port": 5432,
+            "password": "secret",
+        }
+    )
+
+    db_type: Annotated[str, Field(description="`mysql`, `mariadb`, `oceanbase` or `postgres`.")]
+    database: str
+    username: str
+    host: str
+    port: int | str
+    password: str
+
+
+class RerunBody(BaseModel):
+    """A pipeline to rerun; always refused."""
+
+    model_config = _with_examples({"id": "5f0c9a64d4e211f0", "dsl": {}, "component_id": "Parser:0"})
+
+    id: str
+    dsl: dict[str, Any]
+    component_id: str
+
+
+class TaskChange(BaseModel):
+    """A change of a task."""
+
+    action: Literal["stop"]
 
 
 class UploadBody(BaseModel):

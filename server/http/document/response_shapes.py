@@ -155,6 +155,13 @@ class SessionNamed(BaseModel):
     name: str | None
 
 
+class SessionReference(BaseModel):
+    """The sources of one answer."""
+
+    chunks: Annotated[dict[str, Any], Field(description="Cited chunks by number.")]
+    doc_aggs: Annotated[dict[str, Any], Field(description="Their documents by name.")]
+
+
 class SessionShown(_Dated):
     """A conversation. The agent id is `agent_id` in lists and `dialog_id` in a single session."""
 
@@ -166,7 +173,7 @@ class SessionShown(_Dated):
     exp_user_id: str | None
     message: list[SessionMessage]
     messages: Annotated[list[SessionMessage], Field(description="Same as `message`, for older clients.")] = []
-    reference: Annotated[list[Any], Field(description="Cited chunks, by answer.")] = []
+    reference: Annotated[list[SessionReference], Field(description="Sources by answer, in a single session only.")] = []
     tokens: int
     source: Annotated[str, Field(description="`agent`: created by a client. `workflow`: created by a turn.")]
     duration: float

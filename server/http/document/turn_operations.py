@@ -16,6 +16,7 @@ from ragflow_lg.server.http.document.request_bodies import (
     CompletionBody,
     EmbeddedBody,
     PlayBody,
+    TaskChange,
 )
 from ragflow_lg.server.http.document.response_shapes import (
     EmbeddedAgent,
@@ -92,6 +93,7 @@ TURN_ROUTES: dict[str, Route] = {
     "POST /api/v1/agents/chat/completion": _COMPLETION,
     "POST /api/v1/agents/{agent_id}/completions": replace(_COMPLETION, body=AgentCompletionBody),
     "POST /api/v1/tasks/{task_id}/cancel": Route(answer=Literal[True]),
+    "PATCH /api/v1/tasks/{task_id}": Route(answer=Literal[True], body=TaskChange),
     "POST /api/v1/agents/{agent_id}/run": _RUN,
     "POST /api/v1/agents/{agent_id}/stream": _RUN,
     "POST /api/v1/agents/{agent_id}/cancel": Route(answer=Literal[True], body=CancelBody),

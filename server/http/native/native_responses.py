@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-import orjson
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from ragflow_lg.dsl.forms import form_schema
+from ragflow_lg.server.database.stored_reference import read_chunks
 from ragflow_lg.server.http.shared.responses import encode_json
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ async def build_run_answer(
         status=status,
         error=run.error or "",
         answer="".join(row.content for row in answers),
-        reference=[chunk for row in answers for chunk in _parse_chunks(row)],
+        reference=[chunk for row in answers for chunk in read_chunks(row.reference)],
         pauses=[build_pause_answer(pause) for pause in pauses] if status == "waiting" else [],
         checkpoint=record.checkpoint if record is not None else "",
         usage=UsageAnswer(prompt_tokens=run.prompt_tokens, completion_tokens=run.completion_tokens),
@@ -258,13 +258,9 @@ def build_message_answer(row: MessageRow) -> MessageAnswer:
         role=row.role,
         content=row.content,
         run_id=row.run_id or "",
-        reference=_parse_chunks(row),
+        reference=read_chunks(row.reference),
         create_ms=row.create_ms,
     )
-
-
-def _parse_chunks(row: MessageRow) -> list[Any]:
-    return orjson.loads(row.reference) if row.reference else []
 
 
 def build_moment_answer(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:

@@ -44,7 +44,7 @@ async def open_session(body: OpenSession, request: Request, agent: Agent, contro
     """Create a session. It uses one version of the canvas until another version is pinned."""
     version = await find_version(get_app_state(request).database, agent, body.version)
     session, messages = await get_turns(request).open_session(
-        agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow"
+        agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow", has_prologue=True
     )
     return respond_model(build_session_whole(session, messages, [], is_busy=False), 201)
 

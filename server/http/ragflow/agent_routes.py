@@ -19,7 +19,14 @@ from ragflow_lg.server.database.agent_repository import AgentQuery, AgentReposit
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.request_parsing import load_agent, parse_flag, read_body, read_page, to_text
+from ragflow_lg.server.http.shared.request_parsing import (
+    load_agent,
+    parse_flag,
+    read_body,
+    read_page,
+    require_fields,
+    to_text,
+)
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
@@ -51,8 +58,8 @@ async def list_tags(request: Request, caller: Authenticated) -> Response:
 async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Replace the tags of an agent."""
     body = await read_body(request)
-    if body and "tags" not in body:  # a misspelt field must not remove all tags
-        raise RequestError("required argument are missing: tags; ", 101)
+    if body:  # a misspelt field must not remove all tags
+        require_fields(body, "tags")
     await load_agent(request, caller, agent_id)
     tags = _read_tags(body.get("tags"))
     await AgentTags(get_app_state(request).database, caller.tenant).set(agent_id, ",".join(tags))
@@ -99,7 +106,7 @@ async def get_prompts(request: Request, caller: Authenticated) -> Response:
 async def list_agents(request: Request, caller: Authenticated) -> Response:
     """List agents, page by page."""
     query = request.query_params
-    page, size = read_page(request)
+    page, size = read_page(request, caller)
     order = {"update_time": "update", "title": "title"}.get(query.get("orderby", ""), "create")
     agent_query = AgentQuery(
         id=query.get("id", ""),
@@ -122,6 +129,8 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
     times = await agents.release_times([row.id for row in rows])
     if caller.is_old:
+        if not rows and (agent_query.id or agent_query.title) and agent_query.page == 1:
+            raise RequestError("The agent doesn't exist.", status=404)
         return respond([{**_build_item(row, times), **_build_agent(row, versions.get(row.version_id))} for row in rows])
     return respond({"canvas": [_build_item(row, times) for row in rows], "total": total})
 

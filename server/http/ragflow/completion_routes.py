@@ -32,12 +32,13 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_position,
 )
 from ragflow_lg.server.http.shared.request_parsing import (
-    NO_ACCESS,
     build_turn_request,
     load_agent,
+    load_session,
     parse_flag,
     read_body,
     read_query,
+    require_fields,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
@@ -55,6 +56,9 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 embedded_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"])
 
 Page = Annotated[ApiCaller, Depends(authenticate_beta)]
+
+_ACTION_CHARS = 40
+_OTHER_AGENT = "Session does not belong to the requested agent."
 
 
 @router.post("/agents/chat/completions")
@@ -77,6 +81,21 @@ async def complete_of_agent(agent_id: str, request: Request, caller: Authenticat
 @router.post("/tasks/{task_id}/cancel")
 async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Response:
     """Cancel a session's turn. Unknown sessions and other tenants' sessions are ignored."""
+    return await _cancel_task(request, caller, task_id)
+
+
+@router.patch("/tasks/{task_id}")
+async def change_task(task_id: str, request: Request, caller: Authenticated) -> Response:
+    """Cancel a session's turn; ``stop`` is the only action."""
+    body = await read_body(request)
+    require_fields(body, "action")
+    if body["action"] != "stop":
+        action = str(body["action"])[:_ACTION_CHARS]
+        raise RequestError(f"Invalid action '{action}'. Only 'stop' is supported.", 101, has_data=True)
+    return await _cancel_task(request, caller, task_id)
+
+
+async def _cancel_task(request: Request, caller: ApiCaller, task_id: str) -> Response:
     if await SessionRepository(get_app_state(request).database, caller.tenant).get(task_id) is not None:
         await get_turns(request).cancel(task_id)
     return respond(True)
@@ -163,9 +182,7 @@ async def respond_with_turn(
 async def _load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
     """Load the envelope of a run to resume, and determine which of its events the client receives."""
     head = await get_turns(request).head(caller.tenant, run_id)
-    session = await SessionRepository(get_app_state(request).database, caller.tenant).get(head.envelope.session_id)
-    if session is None or session.agent_id != agent.id:
-        raise RequestError("Session not found!", status=404)
+    session = await load_session(request, agent, head.envelope.session_id)
     return head.envelope, "session" if session.source == "agent" else "all"
 
 
@@ -175,19 +192,16 @@ async def _open_session(
     """Load the session named in the body, or create one. Also return the version for a new session."""
     session_id = to_text(body.get("session_id"))
     if session_id:
-        session = await SessionRepository(get_app_state(request).database, caller.tenant).get(session_id)
-        if session is None:
-            raise RequestError("Session not found!", status=404)
-        if session.agent_id != agent.id:
-            raise RequestError(NO_ACCESS, 103, status=404, data=False, has_data=True)
-        return session, None
+        return await load_session(request, agent, session_id, foreign=_OTHER_AGENT), None
     turns = get_turns(request)
     version = await turns.version(agent, is_released=parse_flag(body.get("release")))
     query = read_query(body)
+    user_id = to_text(body.get("user_id")) or caller.tenant
     session, _ = await turns.open_session(
         agent,
         version,
-        user_id=to_text(body.get("user_id")) or caller.tenant,
+        user_id=user_id,
+        exp_user_id=user_id if source == "workflow" else "",  # RAGFlow's pages do not list sessions of embedded ones
         name=to_text(body.get("name")) or (query if isinstance(query, str) else ""),
         source=source,
     )

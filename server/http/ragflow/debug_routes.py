@@ -25,7 +25,7 @@ from ragflow_lg.server.http.shared.auth import (
     get_turns,
 )
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import load_agent, read_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import load_agent, read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ def _read_values(body: dict[str, Any]) -> dict[str, Any]:
     Raises:
         RequestError: if they are missing or malformed.
     """
-    if "params" not in body:
-        raise RequestError("required argument are missing: params; ", 101)
+    require_fields(body, "params")
     params: Any = body["params"] or {}
     if not isinstance(params, dict):
         raise RequestError('`params` must be an object of fields: {NAME: {"value": …}}.', 101)

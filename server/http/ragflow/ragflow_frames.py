@@ -102,9 +102,7 @@ class AnswerCollector:
         if event is None:
             return {"session_id": self._envelope.session_id}
         envelope: dict[str, Any] = self._envelope.wrap(event)
-        data: dict[str, Any] = {**envelope["data"], "content": "".join(self._content)}
-        if self._reference:
-            data["reference"] = self._reference
+        data: dict[str, Any] = {**envelope["data"], "content": "".join(self._content), "reference": self._reference}
         if self._structured:
             data["structured"] = self._structured
         if self._has_trace:

@@ -14,11 +14,13 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import ConflictError, RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
+from ragflow_lg.server.database.stored_reference import read_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
     load_agent,
+    load_session,
     parse_flag,
     read_body,
     read_page,
@@ -40,15 +42,17 @@ async def create_session(agent_id: str, request: Request, caller: Authenticated)
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
     version = await turns.version(agent, is_released=parse_flag(fields.get("release")))
+    user_id = to_text(fields.get("user_id")) or caller.tenant
     session, messages = await turns.open_session(
         agent,
         version,
-        user_id=to_text(fields.get("user_id")) or caller.tenant,
-        exp_user_id=to_text(fields.get("exp_user_id")),
+        user_id=user_id,
+        exp_user_id=to_text(fields.get("exp_user_id")) or user_id,
         name=to_text(fields.get("name")),
         source="agent",
+        has_prologue=True,
     )
-    row = _build_row(session, messages, orjson.loads(version.dsl))
+    row = _build_row(session, messages, version.title, orjson.loads(version.dsl))
     row["agent_id"] = row.pop("dialog_id")
     del row["reference"]
     return respond_plain(_adapt_row(row, caller))
@@ -59,7 +63,7 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
     """List sessions, page by page."""
     agent = await _load_agent(request, caller, agent_id)
     query = request.query_params
-    page, size = read_page(request)
+    page, size = read_page(request, caller)
     session_query = SessionQuery(
         id=query.get("id", ""),
         user_id=query.get("user_id", ""),
@@ -81,16 +85,16 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
     version_ids = [row.version_id for row in rows]
     if parse_flag(query.get("dsl"), default=True) and await _fits_response(request, agent, version_ids):
         canvases = await _load_canvases(request, agent, version_ids)
+    titles = await AgentRepository(get_app_state(request).database, caller.tenant).version_titles(version_ids)
     items: list[Any] = []
     for session in rows:
-        row = _build_row(
-            session, messages[session.id], canvases.get(session.version_id) or canvases.get(agent.version_id)
-        )
+        canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
+        row = _build_row(session, messages[session.id], titles.get(session.version_id, ""), canvas)
         row["agent_id"] = row.pop("dialog_id")
         del row["reference"]
         for message, message_row in list(zip(row["message"], messages[session.id], strict=True))[1:]:
             if message_row.role == "assistant":
-                message["reference"] = _parse_chunks(message_row)
+                message["reference"] = read_chunks(message_row.reference)
         items.append(_adapt_row(row, caller))
     return respond_page(items, total)
 
@@ -99,20 +103,20 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
 async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
     """Return a session with its messages."""
     agent = await _load_agent(request, caller, agent_id)
+    session = await load_session(request, agent, session_id)
     sessions = SessionRepository(get_app_state(request).database, caller.tenant)
-    session = await sessions.get(session_id)
-    if session is None or session.agent_id != agent_id:
-        raise RequestError("Session not found!", status=404)
     canvases = await _load_canvases(request, agent, [session.version_id])
     canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
-    return respond(_build_row(session, (await sessions.messages([session_id]))[session_id], canvas))
+    agents = AgentRepository(get_app_state(request).database, caller.tenant)
+    title = (await agents.version_titles([session.version_id])).get(session.version_id, "")
+    return respond(_build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas))
 
 
 @router.delete("/agents/{agent_id}/sessions/{session_id}")
 async def delete_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete a session."""
-    await _load_agent(request, caller, agent_id)
-    if problem := await _delete_one(request, caller, agent_id, session_id):
+    session = await load_session(request, await _load_agent(request, caller, agent_id), session_id)
+    if problem := await _delete_one(request, caller, agent_id, session.id):
         raise RequestError(problem)
     return respond_plain(True)
 
@@ -189,7 +193,7 @@ def _parse_date_ms(text: str) -> int:
         return 0
 
 
-def _build_row(session: SessionRow, messages: Sequence[MessageRow], canvas: Any) -> dict[str, Any]:
+def _build_row(session: SessionRow, messages: Sequence[MessageRow], version_title: str, canvas: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": session.id,
         "name": session.name,
@@ -197,14 +201,14 @@ def _build_row(session: SessionRow, messages: Sequence[MessageRow], canvas: Any)
         "user_id": session.user_id,
         "exp_user_id": session.exp_user_id,
         "message": [_build_message(message) for message in messages],
-        "reference": [_parse_chunks(message) for message in messages[1:] if message.role == "assistant"],
+        "reference": [read_reference(message.reference) for message in messages[1:] if message.role == "assistant"],
         "tokens": session.tokens or 0,
         "source": session.source,
         "duration": session.duration_s or 0.0,
         "round": session.rounds or 0,
         "thumb_up": 0,
         "errors": session.errors or "",
-        "version_title": "",
+        "version_title": version_title,
         **format_times(session.create_ms, session.update_ms),
     }
     return row if canvas is None else {**row, "dsl": canvas}
@@ -213,10 +217,6 @@ def _build_row(session: SessionRow, messages: Sequence[MessageRow], canvas: Any)
 def _build_message(message: MessageRow) -> dict[str, Any]:
     fields = {"role": message.role, "content": message.content}
     return {**fields, "id": message.run_id, "created_at": message.create_ms / 1000} if message.run_id else fields
-
-
-def _parse_chunks(message: MessageRow) -> list[Any]:
-    return orjson.loads(message.reference) if message.reference else []
 
 
 def _adapt_row(row: dict[str, Any], caller: ApiCaller) -> dict[str, Any]:

@@ -12,12 +12,18 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
 from ragflow_lg.server.http.ragflow.completion_routes import respond_with_turn
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import read_disconnect_policy
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, load_agent, parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import (
+    build_turn_request,
+    load_agent,
+    load_session,
+    parse_flag,
+    read_body,
+    to_text,
+)
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.runs.run_control import RunControl
 
@@ -84,7 +90,7 @@ async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -
     session_id = to_text(fields.get("session_id")) or to_text(fields.get("task_id"))
     if not session_id:
         raise RequestError("`session_id` is required.", 101)
-    await get_turns(request).cancel((await _load_session(request, agent, session_id)).id)
+    await get_turns(request).cancel((await load_session(request, agent, session_id)).id)
     return respond(True)
 
 
@@ -121,7 +127,7 @@ def _unwrap(value: Any) -> Any:
 async def _open_session(request: Request, agent: AgentRow, fields: dict[str, Any], query: Any) -> SessionRow:
     """Load the session named in the request, or create one with the requested version."""
     if session_id := to_text(fields.get("session_id")):
-        return await _load_session(request, agent, session_id)
+        return await load_session(request, agent, session_id)
     version = await find_version(get_app_state(request).database, agent, to_text(fields.get("version")))
     session, _ = await get_turns(request).open_session(
         agent,
@@ -130,13 +136,6 @@ async def _open_session(request: Request, agent: AgentRow, fields: dict[str, Any
         name=query if isinstance(query, str) else "",
         source="workflow",
     )
-    return session
-
-
-async def _load_session(request: Request, agent: AgentRow, session_id: str) -> SessionRow:
-    session = await SessionRepository(get_app_state(request).database, agent.tenant).get(session_id)
-    if session is None or session.agent_id != agent.id:
-        raise RequestError("Session not found!", status=404)
     return session
 
 

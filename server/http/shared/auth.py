@@ -24,7 +24,10 @@ COMPAT_HEADER = "x-ragflow-compat"
 
 _AUDIT_PREFIX_CHARS = 12
 """Number of a refused key's characters in the audit log: enough to identify its owner."""
-_COMPAT_VERSION = "0.24"
+CURRENT = "current"
+_OLD_SHAPES = "0.24"
+_UNLIMITED_PAGES = "0.25.1"
+_COMPAT_VERSIONS = (CURRENT, _UNLIMITED_PAGES, _OLD_SHAPES)
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 _BETA_HEADER_MISSING = "Authorization is not valid!"
 _BETA_KEY_INVALID = "Authentication error: API key is invalid! "
@@ -38,8 +41,18 @@ class ApiCaller(Struct, frozen=True):
 
     tenant: str
     key_id: str
-    is_old: bool = False
-    """Whether the client expects the response shapes of RAGFlow 0.25.0 and older."""
+    compat: str = CURRENT
+    """The RAGFlow version that the client is written for."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the client expects the response shapes of RAGFlow 0.25.0 and older."""
+        return self.compat == _OLD_SHAPES
+
+    @property
+    def has_long_pages(self) -> bool:
+        """Whether the client may ask for long pages, which RAGFlow refuses since 0.26."""
+        return self.compat != CURRENT
 
 
 def get_app_state(request: Request) -> AppState:
@@ -67,10 +80,10 @@ async def authenticate(request: Request) -> ApiCaller:
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
     _note_key(row)
     requested = request.headers.get(COMPAT_HEADER, "")
-    if requested not in ("", "current", _COMPAT_VERSION):
-        raise RequestError(f"X-RAGFlow-Compat must be current or {_COMPAT_VERSION}, not {requested[:20]!r}.", 101)
-    compat = requested or row.compat or app_state.settings.server.compat
-    return ApiCaller(row.tenant, row.id, compat == _COMPAT_VERSION)
+    if requested not in ("", *_COMPAT_VERSIONS):
+        versions = ", ".join(_COMPAT_VERSIONS)
+        raise RequestError(f"X-RAGFlow-Compat must be one of {versions}, not {requested[:20]!r}.", 101)
+    return ApiCaller(row.tenant, row.id, requested or row.compat or app_state.settings.server.compat)
 
 
 async def authenticate_beta(request: Request) -> ApiCaller:

@@ -53,29 +53,26 @@ def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapp
     values = {name.lower(): value for name, value in fields.items()} if section == "headers" else fields
     selected: dict[str, JsonValue] = {}
     for name, declared in properties.items():
-        kind = _parse_kind(section, name, _as_mapping(declared))
+        kind = _parse_kind(_as_mapping(declared))
         key = name.lower() if section == "headers" else name
         if key in values:
             selected[name] = _convert(f"{section}.{name}", values[key], kind)
         elif name in required_names:
             raise RequestError(f"{section} missing required field: {name}", 400)
         else:
-            selected[name] = [] if kind.startswith(_ARRAY) else _EMPTY[kind]
+            selected[name] = [] if kind.startswith(_ARRAY) else _EMPTY.get(kind)
     undeclared = sorted(name for name in required_names if name not in properties)
     if absent := [name for name in undeclared if (name.lower() if section == "headers" else name) not in values]:
         raise RequestError(f"{section} missing required field: {absent[0]}", 400)
     return selected
 
 
-def _parse_kind(section: str, name: str, declared: Mapping[str, Any]) -> str:
+def _parse_kind(declared: Mapping[str, Any]) -> str:
     """Return a field's type; for arrays, it includes the item type, as in ``array<number>``."""
     kind = str(declared.get("type") or "string").lower().replace(" ", "")
     if kind == _ARRAY:
         items = str(_as_mapping(declared.get("items")).get("type") or "").lower()
         kind = f"{_ARRAY}<{items}>" if items else kind
-    inner = kind.removeprefix(f"{_ARRAY}<").removesuffix(">") if kind.startswith(f"{_ARRAY}<") else ""
-    if kind not in _EMPTY and kind != _ARRAY and inner not in _EMPTY:
-        raise RequestError(f"The schema declares an unknown type for {section}.{name}: {kind!r:.60}.", 400)
     return kind
 
 
@@ -107,8 +104,10 @@ def _convert_scalar(value: Any, kind: str) -> tuple[bool, JsonValue]:
         parsed = _parse_json(value)
         return isinstance(parsed, dict), parsed
     if kind == "file":
-        return isinstance(value, str | list | dict), value
-    return value is None or value in ("", "null"), None
+        return isinstance(value, list), value
+    if kind == "null":
+        return value is None or value in ("", "null"), None
+    return True, value  # RAGFlow passes values of unknown types on
 
 
 def _is_finite(number: Any) -> bool:

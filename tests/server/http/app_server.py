@@ -20,6 +20,7 @@ from ragflow_lg.server.http.app import make_app
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.server.settings.sections import HttpSection
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 
@@ -60,15 +61,21 @@ def frames(text: str) -> list[Any]:
 
 @asynccontextmanager
 async def start_app(
-    folder: Path, replies: Sequence[Reply] = (), *, callbacks: Sequence[RunCallbacks] = (), **section: Any
+    folder: Path,
+    replies: Sequence[Reply] = (),
+    *,
+    callbacks: Sequence[RunCallbacks] = (),
+    knowledge: Any = None,
+    http: HttpSection | None = None,
+    **section: Any,
 ) -> AsyncGenerator[AppServer]:
     section.setdefault("database", SecretStr(f"sqlite:///{folder}/server.db"))
     section.setdefault("files", folder / "files")
     section.setdefault("busy_s", 0.1)
-    settings = Settings(checkpoints="memory://", server=ServerSection(**section))
+    settings = Settings(checkpoints="memory://", server=ServerSection(**section), http=http or HttpSection())
     url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))
-    services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())
+    services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds(), knowledge=knowledge)
     async with (
         open_database(url) as database,
         open_store("memory://", SystemClock()) as store,
@@ -115,6 +122,17 @@ FORM = canvas(
 MODEL = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
+CITING = canvas(
+    ("begin", "Begin", {"prologue": "Hi there!"}, ["Retrieval:0"]),
+    ("Retrieval:0", "Retrieval", {"dataset_ids": ["ds1"], "query": "sys.query"}, ["LLM:0"]),
+    (
+        "LLM:0",
+        "LLM",
+        {"llm_id": "m", "cite": True, "prompts": [{"role": "user", "content": "{Retrieval:0@formalized_content}"}]},
+        ["Message:0"],
+    ),
     ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
 )
 BROKEN = canvas(

@@ -1,12 +1,10 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.runs.persisted_run import reference_chunks
 from tests.server.http.app_server import ECHO, start_app
 
 
@@ -31,11 +29,3 @@ async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_n
         assert [event async for event in turn.events()]
         messages = (await sessions.messages([session.id]))[session.id]
         assert [(row.role, row.content) for row in messages[1:]] == [("assistant", "You said hi")]
-
-
-ODD: list[Any] = [None, {}, {"chunks": []}]
-
-
-def test_cited_chunks_get_their_number_as_citation_id() -> None:
-    assert reference_chunks({"chunks": {7: {"id": "c"}, 8: None}}) == [{"id": "c", "citation_id": "7"}]
-    assert [reference_chunks(odd) for odd in ODD] == [[], [], []]

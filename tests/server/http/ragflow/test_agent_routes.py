@@ -182,3 +182,44 @@ async def test_invalid_tags_are_refused(tmp_path: Path, tags: Any) -> None:
     async with start_app(tmp_path) as server:
         answer = await server.client.put(f"/agents/{await server.agent(ECHO)}/tags", json={"tags": tags})
         assert answer.json()["code"] == 101
+
+
+async def test_only_old_clients_learn_that_no_agent_has_an_id_or_a_title(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        for query in (f"id={MISSING}", "title=Nobody"):
+            old = await server.client.get(f"/agents?{query}", headers={"X-RAGFlow-Compat": "0.24"})
+            assert old.json() == {"code": 102, "message": "The agent doesn't exist."}
+            assert (await server.client.get(f"/agents?{query}")).json()["data"] == {"canvas": [], "total": 0}
+        found = await server.client.get(f"/agents?id={agent_id}", headers={"X-RAGFlow-Compat": "0.24"})
+        assert [row["id"] for row in found.json()["data"]] == [agent_id]
+
+
+async def test_an_unknown_word_behind_agents_is_a_missing_route(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        word = await server.client.post("/agents/sort", json={})
+        assert (word.status_code, word.json()["code"], word.json()["message"]) == (
+            404,
+            404,
+            "Not Found: /api/v1/agents/sort",
+        )
+        assert (await server.client.post(f"/agents/{await server.agent(ECHO)}")).status_code == 405
+
+
+async def test_nodes_that_are_not_filled_in_yet_can_be_stored_and_say_so_when_they_run(tmp_path: Path) -> None:
+    fresh = canvas(
+        ("begin", "Begin", {}, ["UserFillUp:0"]),
+        ("UserFillUp:0", "UserFillUp", {"enable_tips": True, "tips": "", "inputs": []}, ["Iteration:0"]),
+        ("Iteration:0", "Iteration", {"items_ref": "", "outputs": {}}, ["Message:0"]),
+        ("IterationItem:0", "IterationItem", {}, []),
+        ("Message:0", "Message", {"content": ["done"]}, []),
+    )
+    fresh["components"]["IterationItem:0"]["parent_id"] = "Iteration:0"
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(fresh)
+        answer = await server.ask(agent_id)
+        assert answer["code"] == 101
+        assert "Iteration.items_ref: '' is not a reference; write component@output" in answer["message"]
+        fresh["components"]["Iteration:0"]["obj"]["params"]["items_ref"] = "no reference"
+        refused = await server.client.put(f"/agents/{agent_id}", json={"dsl": fresh})
+        assert (refused.json()["code"], "items_ref" in refused.json()["message"]) == (101, True)

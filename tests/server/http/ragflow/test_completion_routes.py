@@ -84,7 +84,7 @@ async def test_a_session_of_a_client_receives_fewer_events(tmp_path: Path) -> No
             session,
             "You said hello",
         )
-        assert set(whole["data"]) == {"content", "trace", "usage"}
+        assert set(whole["data"]) == {"content", "reference", "trace", "usage"}
         assert (await server.ask(agent_id))["data"]["event"] == "workflow_finished"
 
 
@@ -117,7 +117,7 @@ async def test_refusals_before_the_run_are_sent_in_an_envelope(tmp_path: Path) -
             ({}, 101, "`agent_id` is required."),
             ({"agent_id": MISSING}, 103, "Make sure you have permission"),
             ({"agent_id": agent_id, "session_id": MISSING}, 102, "Session not found!"),
-            ({"agent_id": agent_id, "session_id": session}, 103, "Make sure"),
+            ({"agent_id": agent_id, "session_id": session}, 103, "Session does not belong to the requested agent."),
             ({"agent_id": agent_id, "inputs": "x"}, 101, "`inputs`"),
             ({"agent_id": agent_id, "files": "x"}, 101, "`files`"),
             ({"agent_id": agent_id, "release": "true"}, 102, "no published version"),
@@ -312,3 +312,25 @@ async def test_a_canvas_chooses_unchecked_forms(tmp_path: Path) -> None:
             answered = await server.ask(agent_id, "", session_id=session_id, inputs={"size": {"value": "huge"}})
             data: dict[str, Any] = answered["data"].get("data") or {}
             assert data.get("content") == answer
+
+
+async def test_an_answer_that_is_not_streamed_always_has_a_reference(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        for dsl, title in ((ECHO, "Echo"), (FORM, "Form")):
+            agent_id = await server.agent(dsl, title)
+            for path in PATHS:
+                answer = await server.client.post(path.format(id=agent_id), json={"agent_id": agent_id, "query": "hi"})
+                assert answer.json()["data"]["data"]["reference"] == {}, path
+
+
+async def test_a_task_is_stopped_by_a_change_as_well(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+
+        async def change(body: dict[str, Any], **options: Any) -> tuple[int, int, str]:
+            answer = await server.client.patch(f"/tasks/{MISSING}", json=body, **options)
+            return answer.status_code, answer.json()["code"], answer.json()["message"]
+
+        assert await change({"action": "stop"}) == (200, 0, "")
+        assert await change({"action": "pause"}) == (200, 101, "Invalid action 'pause'. Only 'stop' is supported.")
+        assert await change({}) == (200, 101, "required argument are missing: action; ")
+        assert (await change({"action": "stop"}, headers={"Authorization": "Bearer forged"}))[:2] == (401, 401)

@@ -86,4 +86,9 @@ def test_a_form_is_the_answer_without_messages() -> None:
     collector = AnswerCollector(ENVELOPE, "messages", has_trace=False)
     assert collector.build_answer() == {"session_id": "s1"}
     collector.feed(UserInputs({"size": {}}, "Which?"))
-    assert collector.build_answer()["data"] == {"inputs": {"size": {}}, "tips": "Which?", "content": "Which?"}
+    assert collector.build_answer()["data"] == {
+        "inputs": {"size": {}},
+        "tips": "Which?",
+        "content": "Which?",
+        "reference": {},
+    }

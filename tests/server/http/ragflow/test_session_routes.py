@@ -1,7 +1,9 @@
 from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from tests.server.http.app_server import ECHO, FORM, canvas, start_app
+from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.services import Reply
+from tests.server.http.app_server import CITING, ECHO, FORM, canvas, start_app
 
 MISSING = "0" * 32
 
@@ -29,7 +31,7 @@ async def test_a_session_is_created_listed_and_deleted(tmp_path: Path) -> None:
         old = await server.client.get(f"/agents/{agent_id}/sessions", headers={"X-RAGFlow-Compat": "0.24"})
         assert len(old.json()["data"][0]["messages"]) == 3
         raw = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()["data"]
-        assert (raw["dialog_id"], raw["reference"]) == (agent_id, [[]])
+        assert (raw["dialog_id"], raw["reference"]) == (agent_id, [{"chunks": {}, "doc_aggs": {}}])
         assert (await server.client.delete(f"/agents/{agent_id}/sessions/{row['id']}")).json()["data"] is True
         gone = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()
         assert gone == {"code": 102, "message": "Session not found!"}
@@ -95,9 +97,14 @@ async def test_lists_are_filtered_and_limited_to_the_tenant(tmp_path: Path) -> N
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         id_ = await server.session(agent_id, exp_user_id="eve", name="Hers")
+        own = await server.session(agent_id, user_id="ada", name="Own")
+        turn = await server.ask(agent_id, "ping", user_id="ada")
+        await server.client.delete(f"/agents/{agent_id}/sessions/{await server.session(agent_id)}")
         path = f"/agents/{agent_id}/sessions"
         assert (await server.client.get(f"{path}?exp_user_id=eve")).json()["data"] == [{"id": id_, "name": "Hers"}]
-        for query, total in (("from_date=2020-01-01", 1), ("to_date=2020-01-01", 0), ("from_date=soon", 1)):
+        hers = (await server.client.get(f"{path}?exp_user_id=ada")).json()["data"]
+        assert {row["id"]: row["name"] for row in hers} == {own: "Own", turn["data"]["session_id"]: "ping"}
+        for query, total in (("from_date=2020-01-01", 3), ("to_date=2020-01-01", 0), ("from_date=soon", 3)):
             assert (await server.client.get(f"{path}?{query}")).json()["total"] == total
         other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for method in ("GET", "POST", "DELETE"):
@@ -108,3 +115,52 @@ async def test_lists_are_filtered_and_limited_to_the_tenant(tmp_path: Path) -> N
         assert stolen.json()["code"] == 102
         silent = await server.agent(canvas(("begin", "Begin", {"mode": "task", "prologue": "Hm"}, [])), "Task")
         assert (await server.client.post(f"/agents/{silent}/sessions")).json()["data"]["message"] == []
+
+
+async def test_only_a_session_created_before_its_question_begins_with_the_prologue(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(ECHO, "Parrot")
+        turn = await server.ask(agent_id, "ping")
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{turn['data']['session_id']}")).json()["data"]
+        assert [message["content"] for message in row["message"]] == ["ping", "You said ping"]
+        assert (row["source"], row["version_title"], len(row["reference"])) == ("workflow", "Parrot", 1)
+        listed = (await server.client.get(f"/agents/{agent_id}/sessions?dsl=false")).json()["data"]
+        assert listed[0]["version_title"] == "Parrot"
+        created = (await server.client.post(f"/agents/{agent_id}/sessions")).json()["data"]
+        assert (created["message"][0]["content"], created["version_title"]) == ("Hi there!", "Parrot")
+
+
+async def test_the_sources_of_a_stored_session_have_ragflows_shape(tmp_path: Path) -> None:
+    replies = [Reply(chunks=["Rice needs water [ID:61]."])]
+    async with start_app(tmp_path, replies, knowledge=FakeKnowledge()) as server:
+        agent_id = await server.agent(CITING)
+        session = await server.session(agent_id)
+        answer = (await server.ask(agent_id, "rice", session_id=session))["data"]["data"]
+        cited = answer["reference"]
+        assert cited["chunks"]["61"]["document_name"] == "guide.pdf"
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]
+        assert row["reference"] == [cited]
+        listed = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"][0]
+        assert [chunk["citation_id"] for chunk in listed["message"][2]["reference"]] == list(cited["chunks"])
+
+
+async def test_clients_of_older_generations_get_long_pages(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        for _ in range(3):
+            await server.session(agent_id)
+        for path in ("/agents", f"/agents/{agent_id}/sessions"):
+            refused = (await server.client.get(f"{path}?page_size=1000")).json()
+            assert refused == {"code": 101, "message": "page_size is at most 100."}
+            for compat in ("0.24", "0.25.1"):
+                headers = {"X-RAGFlow-Compat": compat}
+                answer = (await server.client.get(f"{path}?page_size=1000", headers=headers)).json()
+                rows = answer["data"]["canvas"] if isinstance(answer["data"], dict) else answer["data"]
+                assert (answer["code"], len(rows)) == (0, 1 if path == "/agents" else 3)
+
+
+async def test_deleting_a_missing_session_says_what_showing_it_says(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        path = f"/agents/{await server.agent(ECHO)}/sessions/{MISSING}"
+        refused = {"code": 102, "message": "Session not found!"}
+        assert (await server.client.delete(path)).json() == (await server.client.get(path)).json() == refused

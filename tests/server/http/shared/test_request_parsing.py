@@ -69,12 +69,12 @@ async def test_other_bodies_are_refused(body: bytes) -> None:
     ],
 )
 def test_invalid_pages_fall_back_to_the_defaults(query: str, page: tuple[int, int]) -> None:
-    assert read_page(request(query=query)) == page
+    assert read_page(request(query=query), CALLER) == page
 
 
 def test_large_pages_are_refused() -> None:
     with pytest.raises(RequestError, match="at most 100"):
-        read_page(request(query="page_size=101"))
+        read_page(request(query="page_size=101"), CALLER)
 
 
 def test_flags_and_texts_are_parsed() -> None:

@@ -1,0 +1,56 @@
+"""RAGFlow's routes for buttons of its editor: test a database connection, rerun an ingestion pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.adapters.database_probe import DatabaseAddress, probe_database
+from ragflow_lg.adapters.http.address_guard import AddressGuard
+from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
+from ragflow_lg.server.http.shared.responses import respond
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
+
+_FAILED = 100
+_DATABASE_FIELDS = ("db_type", "database", "username", "host", "port", "password")
+
+
+@router.post("/agents/test_db_connection")
+async def test_database(request: Request, caller: Authenticated) -> Response:
+    """Test the connection to a database."""
+    fields = await read_body(request)
+    require_fields(fields, *_DATABASE_FIELDS)
+    texts = {name: to_text(fields[name]) for name in _DATABASE_FIELDS}
+    address = DatabaseAddress(
+        texts["db_type"],
+        texts["host"].strip(),
+        _read_port(fields["port"]),
+        texts["database"],
+        texts["username"],
+        texts["password"],
+    )
+    try:
+        await probe_database(address, AddressGuard(get_app_state(request).settings.http.allow))
+    except ServiceError as error:
+        raise RequestError(str(error), _FAILED, status=200) from error
+    return respond("Database Connection Successful!")
+
+
+@router.post("/agents/rerun")
+async def rerun_pipeline(request: Request, caller: Authenticated) -> Response:
+    """Refuse to rerun an ingestion pipeline: ragflow-lg runs agents only."""
+    require_fields(await read_body(request), "id", "dsl", "component_id")
+    raise RequestError("Document not found. ragflow-lg runs agents; run ingestion pipelines with RAGFlow.", status=404)
+
+
+def _read_port(value: Any) -> int:
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536):
+        raise RequestError("`port` must be a number from 1 to 65535.", 101)
+    return int(text)
