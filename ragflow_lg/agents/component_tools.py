@@ -85,7 +85,8 @@ async def _call(
     except (ComponentError, ServiceError) as error:
         if not _asks_models(node):
             raise
-        message = f"{node.title or node.spec.name} error: {error}"
+        # The error of a canvas names the canvas and its node.
+        message = str(error) if node.canvas is not None else f"{node.title or node.spec.name} error: {error}"
         return Outcome(message, is_error=True, usage=child.usage, tokens=child.budget.spent)
     child.cite(result.chunks, result.documents)
     chunks, documents = ([*child.new_references.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
