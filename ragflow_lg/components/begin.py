@@ -83,5 +83,10 @@ def _fields(ctx: RunContext, params: Params) -> Mapping[str, Any]:
         return {}
     if isinstance(query, dict):
         values = cast("dict[str, Any]", query)
-        return {name: values[name] for name in params.inputs if name in values}
+        return {name: _wrap(values[name]) for name in params.inputs if name in values}
     return {next(iter(params.inputs)): {"value": query}} if len(params.inputs) == 1 else {}
+
+
+def _wrap(value: Any) -> dict[str, Any]:
+    """Return the field for a value in the query; as in RAGFlow, a map is a field, whose value it may lack."""
+    return {"value": None, **cast("dict[str, Any]", value)} if isinstance(value, dict) else {"value": value}

@@ -55,13 +55,15 @@ def _form(ctx: RunContext, params: Params) -> Form | None:
 
 
 def _tips(ctx: RunContext, params: Params) -> str | None:
-    """Render the tips; as in RAGFlow, the entries of a list are joined by commas."""
+    """Render the tips as RAGFlow does: the entries of a list are joined by commas, and null is shown as such."""
     if not params.enable_tips or params.tips is None:
         return None
     return join_texts(s if isinstance(s, str) else _tip(ctx.value(s)) for s in params.tips.segments)
 
 
 def _tip(value: JsonValue) -> str:
+    if value is None:
+        return "null"
     return ",".join(map(to_text, cast("list[Any]", value))) if isinstance(value, list) else to_text(value)
 
 
@@ -79,13 +81,13 @@ def _tip(value: JsonValue) -> str:
     source="agent/component/fillup.py",
 )
 async def user_fill_up(ctx: RunContext, params: Params) -> Outputs:
-    """Return the submitted fields of this form; other fields belong to other forms."""
+    """Return the fields of this form, and submitted ones that no form declares; others belong to other forms."""
     ctx.report_inputs({})
     answer: Mapping[str, Any] = ctx.request.get("inputs") or {}
     outputs: dict[str, JsonValue] = {}
     if (tips := _tips(ctx, params)) is not None:
         outputs["tips"] = tips
-    for name, declared in params.inputs.items():
-        value = await ctx.form_value(answer.get(name), declared, params.layout_recognize or "")
+    for name in dict.fromkeys((*params.inputs, *answer)):
+        value = await ctx.form_value(answer.get(name), params.inputs.get(name), params.layout_recognize or "")
         outputs[name] = ctx.inputs[name] = value
     return Outputs(**outputs)

@@ -51,6 +51,19 @@ def stored_answers(snapshot: Any) -> Mapping[str, Any]:
     return snapshot.values.get("turn", {}).get("answers", {})
 
 
+def assigned_globals(snapshot: Any) -> dict[str, JsonValue]:
+    """Return the globals that regions have assigned before they paused.
+
+    They are stored with the regions. ``snapshot`` is a state snapshot with the states of inner graphs.
+    """
+    assigned: dict[str, JsonValue] = {}
+    for task in snapshot.tasks:
+        if hasattr(task.state, "values"):  # else the task is no region, or has not started
+            assigned |= task.state.values.get("globals", {})
+            assigned |= assigned_globals(task.state)
+    return assigned
+
+
 def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool) -> dict[str, dict[str, Any]]:
     """Return the answers in a request, by pause id.
 
@@ -90,10 +103,15 @@ def _by_id(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict
 
 
 def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Assign one map to all open forms, as RAGFlow does. If any form matches, those without a match remain open."""
+    """Assign one map to all open forms, as RAGFlow does. If any form matches, those without a match remain open.
+
+    Fields that no form declares belong to every form that is answered.
+    """
+    declared = {name for pause in pauses for name in pause.inputs}
+    others = {name: value for name, value in inputs.items() if name not in declared}
     answers = {pause.id: {name: inputs[name] for name in pause.inputs if name in inputs} for pause in pauses}
     matches = {key: fields for key, fields in answers.items() if fields}
-    return matches or answers
+    return {key: {**fields, **others} for key, fields in (matches or answers).items()}
 
 
 def _from_query(pauses: Sequence[Pause], query: Any) -> dict[str, dict[str, Any]]:

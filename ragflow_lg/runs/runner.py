@@ -15,7 +15,7 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.branching import fork, rerun
 from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, CallbackSet, RunCallbacks
-from ragflow_lg.runs.pauses import Pause, open_pauses
+from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
 from ragflow_lg.runs.run import Intent, Run, thread_config
 from ragflow_lg.runs.stored_steps import CheckpointInfo, list_checkpoints
 from ragflow_lg.services.sessions import (
@@ -112,10 +112,15 @@ class Runner:
         await abandon(self._canvas, session, self._store, self._services.clock)
 
     async def state(self, session: SessionId | str) -> dict[str, Any]:
-        """Return a session's stored state, which is empty if there is no session or no saver."""
+        """Return a session's stored state, which is empty if there is no session or no saver.
+
+        The globals include what a region has assigned that is waiting for an answer.
+        """
         if self._checkpointer is None:
             return {}
-        snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session))
+        snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session), subgraphs=True)
+        if assigned := assigned_globals(snapshot):
+            return {**snapshot.values, "globals": {**snapshot.values.get("globals", {}), **assigned}}
         return snapshot.values
 
     async def pauses(self, session: SessionId | str) -> list[Pause]:
@@ -189,7 +194,7 @@ class Runner:
 
 
 async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:
-    """Close a session's open forms and cancel its turn. The history and the globals are kept.
+    """Close a session's open forms and cancel its turn. The history and the globals are kept, also those of regions.
 
     The canvas may no longer contain the waiting nodes, so the stored run record is checked as well.
 
@@ -202,13 +207,16 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
     async with AsyncExitStack() as stack:
         if store is not None:
             config = with_lease_token(config, await stack.enter_async_context(hold_lease(store.leases, session_id)))
-        snapshot: Any = await graph.aget_state(config)
+        snapshot: Any = await graph.aget_state(config, subgraphs=True)
+        assigned = assigned_globals(snapshot)
         newest = await _newest(store, session_id) if store is not None else None
         if not open_pauses(snapshot) and (newest is None or newest.status != "waiting"):
             raise ConflictError("The session is not waiting for an answer.")
         while snapshot.tasks:  # first the open tasks, then the closing node, which follows them
             await graph.aupdate_state(config, None, as_node=END)
             snapshot = await graph.aget_state(config)
+        if assigned:
+            await graph.aupdate_state(config, {"globals": assigned}, as_node=canvas.names[canvas.plan.entry])
         if store is not None and newest is not None:
             now = int(clock.now() * 1000)
             await store.runs.put(

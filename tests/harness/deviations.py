@@ -115,6 +115,7 @@ DEVIATIONS: dict[str, Deviation] = {
     "loop-nested-loop-max": _deviation("region-reentry", f"{_LISTS} globals", "total=4"),
     "loop-no-condition-and": _deviation("loop-no-condition", _LISTS, "n=3"),
     "loop-typed-init": _deviation("loop-variables", _SUCCESS, "1"),
+    "own-tips-of-last-form": _deviation("fillup-own-fields", "outputs", "", "a-b+apple"),
     "own-parallel-rounds-shown": _deviation(
         "parallel-rounds",
         "nodes",

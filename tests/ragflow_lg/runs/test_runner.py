@@ -12,7 +12,7 @@ from ragflow_lg.runs.runner import Runner, abandon
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
-from tests.fakes.regions import form, iteration, loop, out, play_run, runner_of
+from tests.fakes.regions import assign, form, iteration, loop, out, play_run, runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.stores import OpenStore
 
@@ -165,6 +165,18 @@ async def test_a_pause_in_a_region_is_abandoned(components: dict[str, Any]) -> N
     assert (events[0], events[-1]) == ("+begin", "?w")
     await play_run(runner.resume("s", {"w": "x"}))
     assert (await play_run(runner.resume("s", {"w": "y"})))[1][-1] == "-out"
+
+
+async def test_what_a_region_assigned_before_its_pause_is_kept() -> None:
+    body = {"set": assign("env.t", "{env.t}+", "set", ["ask"]), "ask": form("w")}
+    variables = {"t": {"name": "t", "type": "string", "value": "old"}}
+    runner = runner_of({**loop(body), **out("{env.t}")}, variables=variables)
+    await play_run(runner.start("s", {"query": "q"}))
+    assert (await runner.state("s"))["globals"]["env.t"] == "old+"
+    await runner.abandon("s")
+    assert (await runner.state("s"))["globals"]["env.t"] == "old+"
+    assert (await play_run(runner.start("s", {"query": "q"})))[1][-1] == "?w"
+    assert (await runner.state("s"))["globals"]["env.t"] == "old++"
 
 
 async def test_a_running_session_cannot_be_abandoned(reopen: OpenStore) -> None:
