@@ -17,7 +17,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance corpus
+.PHONY: run test clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance shown corpus
 .PHONY: crash schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
@@ -91,6 +91,11 @@ soak: $(VENV)/.ok
 
 conformance: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.conformance $(CASES)
+
+CANVASES ?= 500
+SEED ?= 0
+shown: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.shown_runs $(CANVASES) $(SEED)
 
 crash: $(VENV)/.ok
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server

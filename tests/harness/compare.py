@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.harness.cases import Case
-from tests.harness.frames import find_frame_problems
+from tests.harness.frames import answer_pieces, find_frame_problems
 from tests.harness.node_order import find_order_problem
 from tests.harness.play import TurnResult
 from tests.harness.record import Record, record_expectation, record_result
@@ -33,7 +33,7 @@ def differences(case: Case, results: Sequence[TurnResult]) -> dict[str, str]:
             problems_by_field.setdefault("frames", f"turn {number + 1}: {problems[0]}")
         if problems := find_shown_problems(result.frames, result.state, result.plan):
             problems_by_field.setdefault("shown", f"turn {number + 1}: {problems[0]}")
-        if result.answer != "".join(_answer_pieces(result)):
+        if result.answer != "".join(answer_pieces(result.frames)):
             problems_by_field.setdefault("frames", f"turn {number + 1}: the run has another answer, {result.answer!r}")
     return problems_by_field
 
@@ -41,18 +41,6 @@ def differences(case: Case, results: Sequence[TurnResult]) -> dict[str, str]:
 def _is_resumed(results: Sequence[TurnResult], number: int) -> bool:
     """Return whether the previous turn has left a form open."""
     return number > 0 and bool(results[number - 1].frames) and results[number - 1].frames[-1]["event"] == "user_inputs"
-
-
-def _answer_pieces(result: TurnResult) -> list[str]:
-    pieces: list[str] = []
-    is_thinking = False
-    for frame in result.frames:
-        if frame["event"] == "message":
-            is_thinking = (is_thinking or "start_to_think" in frame) and "end_to_think" not in frame
-            pieces += [] if is_thinking else [frame["content"]]
-        elif frame["event"] == "message_end":
-            is_thinking = False
-    return pieces
 
 
 def _problem(case: Case, number: int, field: str, expected: Record, ours: Record, result: TurnResult) -> str:

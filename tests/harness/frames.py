@@ -42,3 +42,16 @@ def find_frame_problems(
         if frames and frames[-1]["event"] not in ("workflow_finished", "user_inputs"):
             problems.append(f"ends with {frames[-1]['event']}")
     return problems
+
+
+def answer_pieces(frames: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the pieces of all Messages outside thinking sections."""
+    pieces: list[str] = []
+    is_thinking = False
+    for frame in frames:
+        if frame["event"] == "message":
+            is_thinking = (is_thinking or "start_to_think" in frame) and "end_to_think" not in frame
+            pieces += [] if is_thinking else [frame["content"]]
+        elif frame["event"] == "message_end":
+            is_thinking = False
+    return pieces

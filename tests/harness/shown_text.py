@@ -7,8 +7,11 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan
 
 
-def find_shown_problems(frames: Sequence[Mapping[str, Any]], state: Mapping[str, Any], plan: Plan) -> list[str]:
-    """Return the differences between the text of each Message, the output that it reports, and the stored output."""
+def find_shown_problems(frames: Sequence[Mapping[str, Any]], state: Mapping[str, Any] | None, plan: Plan) -> list[str]:
+    """Return the differences between the text of each Message, the output that it reports, and the stored output.
+
+    There is no ``state`` to compare if the run was stopped.
+    """
     problems: list[str] = []
     contents: dict[str, Any] = {}
     text, is_ended = "", False
@@ -25,6 +28,8 @@ def find_shown_problems(frames: Sequence[Mapping[str, Any]], state: Mapping[str,
             if not frame["error"]:
                 contents[node] = content
     is_waiting = bool(frames) and frames[-1]["event"] == "user_inputs"
+    if state is None:
+        return problems
     for node, content in contents.items():
         if (is_waiting and plan.nodes[NodeId(node)].parent) or _is_parallel(plan, node):
             continue  # the state of an open region is stored apart, and of parallel rounds only the last one remains

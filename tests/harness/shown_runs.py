@@ -1,0 +1,120 @@
+"""Play random canvases with streamed Messages: ``python -m tests.harness.shown_runs [COUNT] [SEED]``.
+
+Every canvas is played with answers to its forms, once without interruption and once with turns that stop at a random
+event and continue in a new runner. What a Message has sent must be what it reports, stores and adds to the answer.
+"""
+
+import asyncio
+import random
+import sys
+from typing import Any
+
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.runner import Run, Runner
+from tests.fakes.canvas import CATALOG
+from tests.fakes.services import CountedIds, OneModel, fake_services
+from tests.harness.frames import answer_pieces, find_frame_problems
+from tests.harness.shown_text import find_shown_problems
+from tests.harness.streaming_canvases import StreamingCanvas
+from tests.stores import OpenStore, store_opener
+
+MAX_TURNS, LIMIT_S = 12, 60.0
+SESSION = "session"
+
+
+class Player:
+    """Plays a session and gathers the problems."""
+
+    def __init__(self, seed: int, canvas: CompiledCanvas, source: StreamingCanvas, reopen: OpenStore) -> None:
+        self.chance = random.Random(seed)
+        self.seed = seed
+        self.canvas = canvas
+        self.source = source
+        self.reopen = reopen
+        self.problems: list[str] = []
+        self.messages = 0
+
+    async def play(self, *, with_stops: bool) -> list[Any]:
+        """Play turns until no form is open. Return the session's history."""
+        request: dict[str, Any] | None = {"query": "a question", "user_id": "u"}
+        forms, answered = set[str](), 0
+        while answered < MAX_TURNS:
+            stop_at = self.chance.randint(1, 60) if with_stops and self.chance.random() < 0.7 else 0
+            async with self.reopen() as store:
+                runner = self._runner(store)
+                await self._turn(runner, request, stop_at)
+                pauses, state = await runner.pauses(SESSION), await runner.state(SESSION)
+            if pauses:
+                before, forms = forms, {pause.id for pause in pauses}
+                answered += forms != before  # else the last answer was not stored before the run stopped
+                inputs = {name: {"value": f"{name}{answered}"} for pause in pauses for name in pause.inputs}
+                request = {"query": f"again {answered}", "user_id": f"u{answered}", "inputs": inputs}
+            elif not stop_at or state.get("turn", {}).get("status", "running") != "running":
+                return state.get("history", [])
+            elif state:  # else it has stopped before anything was stored
+                request = None
+        return []
+
+    def _runner(self, store: Any) -> Runner:
+        services = fake_services(models=OneModel(self.source.model()), ids=CountedIds(self.seed % 7))
+        return Runner(self.canvas, services, store=store)
+
+    async def _turn(self, runner: Runner, request: Any, stop_at: int) -> None:
+        run = runner.continue_(SESSION) if request is None else runner.start(SESSION, request)
+        frames = await self._frames(run, stop_at)
+        self._check(run, frames, await runner.state(SESSION))
+
+    async def _frames(self, run: Run, stop_at: int) -> list[dict[str, Any]]:
+        frames: list[dict[str, Any]] = []
+        events = aiter(run)
+        async for event in events:
+            frames.append({"event": event.event, **event.data()})
+            if len(frames) == stop_at and event.event not in ("workflow_finished", "user_inputs"):
+                await events.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a generator
+                return [*frames, {"event": "stopped"}]
+        return frames
+
+    def _check(self, run: Run, frames: list[dict[str, Any]], state: dict[str, Any]) -> None:
+        is_stopped = frames[-1:] == [{"event": "stopped"}]
+        shown = frames[:-1] if is_stopped else frames
+        self.messages += sum(frame["event"] == "message_end" for frame in shown)
+        self.problems += find_shown_problems(shown, None if is_stopped else state, self.canvas.plan)
+        if run.answer != "".join(answer_pieces(shown)):
+            self.problems.append(f"the answer is {run.answer!r}")
+        if not is_stopped:
+            is_resumed = frames[0]["event"] != "workflow_started"
+            self.problems += find_frame_problems(shown, has_failed=run.error is not None, is_resumed=is_resumed)
+
+
+async def check_seed(seed: int) -> tuple[int, list[str]]:
+    """Play the canvas of a seed. Return the number of Messages and the problems."""
+    source = StreamingCanvas(seed)
+    canvas = compile_canvas(source.document, CATALOG)
+    messages, problems, histories = 0, list[str](), list[Any]()
+    for with_stops in (False, True):
+        player = Player(seed, canvas, source, store_opener("memory://"))
+        histories.append(await asyncio.wait_for(player.play(with_stops=with_stops), LIMIT_S))
+        messages += player.messages
+        problems += [f"{problem} ({'stopped' if with_stops else 'uninterrupted'})" for problem in player.problems]
+    if histories[0] != histories[1]:
+        problems.append(f"the history is {histories[1]!r} after stops, and else {histories[0]!r}")
+    return messages, problems
+
+
+def main() -> int:
+    """Print the problems of each canvas; return 1 if there are any."""
+    count, first = (int(text) for text in (*sys.argv[1:], *("500", "0")[len(sys.argv) - 1 :]))
+    messages = failed = 0
+    for seed in range(first, first + count):
+        shown, problems = asyncio.run(check_seed(seed))
+        messages += shown
+        failed += bool(problems)
+        for problem in problems[:3]:
+            sys.stdout.write(f"{seed}: {problem}\n")
+    sys.stdout.write(f"{count} canvases, {messages} Messages, {failed} canvases with problems\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
