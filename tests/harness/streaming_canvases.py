@@ -164,7 +164,8 @@ class StreamingCanvas:
 
     def _choice(self, scope: Scope) -> tuple[str, list[str]]:
         """Add exclusive branches before a Message that reads the models of both."""
-        condition = {"cpn_id": self.chance.choice(scope.references), "operator": "contains", "value": "a"}
+        bare = [reference for reference in scope.references if reference != "item"]
+        condition = {"cpn_id": self.chance.choice(bare), "operator": "contains", "value": "a"}
         one, other = self._llm(scope), self._llm(scope)
         cases = [{"logical_operator": "and", "items": [condition], "to": [one]}]
         switch = self._put("s", node("Switch", {"conditions": cases, "end_cpn_ids": [other]}), scope)
