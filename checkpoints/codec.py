@@ -51,6 +51,8 @@ REMEMBERED_BLOBS = 65_536
 
 _MARK = re.compile(rb"\x01([0-9a-f]{32})\x01")
 _MARK_BYTES = 34
+_SEAL = b"\x04"
+"""Separates a text from its checksum."""
 _NULL, _NULL_MARK = rb"\u0000", b"\x02"
 """LangGraph's Redis saver removes this escape wherever it occurs."""
 _OPTIONS = (
@@ -67,8 +69,24 @@ def find_digests(text: bytes) -> list[str]:
     return lists + [mark.decode() for mark in _MARK.findall(text)]
 
 
-def _digest(text: bytes) -> str:
+def blob_digest(text: bytes) -> str:
+    """Return the hash of a blob."""
     return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def _seal(text: bytes) -> bytes:
+    """Append a checksum to a text."""
+    return text + _SEAL + hashlib.blake2b(text, digest_size=8).hexdigest().encode()
+
+
+def _unseal(stored: bytes) -> bytes:
+    """Return a text without its checksum, which texts of version 0.1.0 do not have."""
+    text, mark, _ = stored.rpartition(_SEAL)
+    if not mark:
+        return stored
+    if _seal(text) != stored:
+        raise CheckpointError("A stored value is damaged: it has been changed.")
+    return text
 
 
 class Codec:
@@ -96,7 +114,7 @@ class Codec:
         text = encoder.long_text(value, long)
         if encoder.size(text) > MAX_EXPANDED_BYTES:
             raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
-        return text.replace(_NULL, _NULL_MARK).decode()
+        return _seal(text.replace(_NULL, _NULL_MARK)).decode()
 
     def remember_blobs(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Remember that the thread has these blobs."""
@@ -148,7 +166,7 @@ class Codec:
         Raises:
             CheckpointError: if the text is damaged, or a blob is missing.
         """
-        stored = text.encode().replace(_NULL_MARK, _NULL)
+        stored = _unseal(text.encode()).replace(_NULL_MARK, _NULL)
         if unread and b"\x03" in (stored := await self.expand(stored, find, has_lists=False)):
             marks = find_lists(stored, unread)
             lists = {name: await read_list(mark, thread, find, self.expand) for name, mark in marks.items()}
@@ -185,8 +203,6 @@ class Codec:
             for digest in missing:
                 if digest not in known:
                     raise CheckpointError(f"A stored value is incomplete: part {digest} is missing.")
-                if _digest(known[digest]) != digest:
-                    raise CheckpointError(f"A stored value is damaged: part {digest} has been changed.")
             text = _MARK.sub(fill, text)
             if len(text) > MAX_EXPANDED_BYTES:
                 raise CheckpointError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
@@ -300,7 +316,7 @@ class _Encoding:
         return digest in self._known or digest in self._own
 
     def _blob(self, text: bytes) -> bytes:
-        digest = _digest(text)
+        digest = blob_digest(text)
         if not self._has(digest):
             self._blobs[digest] = text
             self._own[digest] = self.size(text)

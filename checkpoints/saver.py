@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar, cast
 
+import orjson
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
@@ -25,7 +26,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
-from ragflow_lg.checkpoints.codec import Codec, find_digests
+from ragflow_lg.checkpoints.codec import Codec, blob_digest, find_digests
 from ragflow_lg.checkpoints.failures import store_failure
 from ragflow_lg.checkpoints.preconditions import (
     BLOB_MISSING,
@@ -43,6 +44,7 @@ from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES, RecentEntr
 
 _PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""
+_CHECKSUM = "__checksum"
 _TRIES = 3
 _MAX_CURRENT = 4096
 _EVERYTHING: RecentEntries = {}
@@ -138,7 +140,8 @@ class CanvasSaver(PruningSaver):
                 channel: None if value is None else self._encode(channel, value, thread, blobs)
                 for channel, value in checkpoint["channel_values"].items()
             }
-            packed = {**plain, "more": self._encode("", more, thread, blobs)} if more else plain
+            own = {**more, _CHECKSUM: _checksum(checkpoint, plain)}
+            packed = {**plain, "more": self._encode("", own, thread, blobs)}
             return {**checkpoint, "channel_values": values}, packed
 
         async def put(packed: tuple[Any, Any]) -> RunnableConfig:
@@ -385,6 +388,9 @@ class CanvasSaver(PruningSaver):
             blobs = await self._blobs.find(thread, digests)
         except self._errors as error:
             raise self._failure("read", error) from error
+        for digest, text in blobs.items():
+            if blob_digest(text) != digest:
+                raise CheckpointError(f"A stored value is damaged: part {digest} has been changed.")
         self._codec.remember_blobs(thread, blobs)
         return blobs
 
@@ -444,13 +450,35 @@ class CanvasSaver(PruningSaver):
             ]
             checkpoint: Any = {**packed.checkpoint, "channel_values": values}
             complete: Any = {key: metadata[key] for key in _PLAIN_METADATA if key in metadata}
-            complete.update(more or {})
+            rest: dict[str, Any] = dict(more or {})
+            if rest.pop(_CHECKSUM, own := _checksum(packed.checkpoint, complete)) != own:
+                raise ValueError("its checksum is wrong")
+            complete.update(rest)
         except _DAMAGE as error:
             raise _damage_error(error) from error
         return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 
     def _failure(self, participle: str, error: Exception) -> CheckpointError:
         return describe_violation(error) or store_failure(f"The session cannot be {participle}", error)
+
+
+def _checksum(checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    """Return a checksum of everything in a checkpoint that is not stored as a text with its own checksum."""
+    versions = {name: str(version) for name, version in checkpoint["channel_versions"].items()}  # as in Redis
+    seen = {
+        node: {name: str(version) for name, version in of_node.items()}
+        for node, of_node in checkpoint["versions_seen"].items()
+    }
+    fields = [
+        checkpoint["v"],
+        checkpoint["id"],
+        versions,
+        seen,
+        checkpoint.get("updated_channels"),
+        sorted(checkpoint["channel_values"]),
+        metadata,
+    ]
+    return blob_digest(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
 
 
 def _check_fields(checkpoint: Mapping[str, Any]) -> None:

@@ -25,8 +25,15 @@ def encode(codec: Codec, value: dict[str, Any], thread: str = "t") -> tuple[str,
     return text, blobs
 
 
-async def test_a_value_without_large_parts_is_plain_json() -> None:
-    assert encode(Codec(), {"a": [1, "ü", None], "b": {"c": 1.5}}) == ('{"a":[1,"ü",null],"b":{"c":1.5}}', {})
+async def test_a_value_without_large_parts_is_plain_json_with_a_checksum() -> None:
+    text, blobs = encode(Codec(), {"a": [1, "ü", None], "b": {"c": 1.5}})
+    json_text, _, checksum = text.partition("\x04")
+    assert json_text == '{"a":[1,"ü",null],"b":{"c":1.5}}'
+    assert blobs == {}
+    for changed in (text.replace("1,", "2,"), f"{json_text}\x04{checksum[::-1]}"):
+        with pytest.raises(CheckpointError, match="has been changed"):
+            await Codec().decode(changed, Blobs().find)
+    assert await Codec().decode(json_text, Blobs().find) == {"a": [1, "ü", None], "b": {"c": 1.5}}  # version 0.1.0
 
 
 async def test_nested_frozen_lists_are_read_back_and_encoded_once() -> None:
@@ -69,7 +76,7 @@ async def test_damage_is_reported(text: str, reason: str) -> None:
 async def test_blobs_that_contain_each_other_are_an_error() -> None:
     one, two = "1" * 32, "2" * 32
     blobs = Blobs({one: f'["\x01{two}\x01"]'.encode(), two: f"[\x01{one}\x01]".encode()})
-    with pytest.raises(CheckpointError, match="has been changed"):
+    with pytest.raises(CheckpointError, match=r"too deeply|larger|cannot be read"):
         await Codec().decode(f"\x01{one}\x01", blobs.find)
 
 
