@@ -15,7 +15,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.limits import Limit
 from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.base.values import JsonValue, join_texts, to_json, to_text, write_path
-from ragflow_lg.component.events import Delta, EngineEvent, MessagePiece
+from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest, look_up, merge_outputs, output_patch
 from ragflow_lg.component.turn_context import MemorySteps, NestedTurn, TurnContext, step_key
@@ -160,12 +160,12 @@ class RunContext:
 
         This method returns after the result is stored. ``position`` distinguishes steps that run in parallel; by
         default, steps are numbered. ``name`` and ``arguments`` (JSON) are part of the key, so a result is never used
-        for a different call. ``in_memory``: if the session is not stored, keep the result in memory for further
-        attempts to run this node.
+        for a different call. ``in_memory``: if the session is not stored, keep the result in memory; results of a node
+        with retries are always kept for its next attempt.
         """
         self.steps += 1
         steps, task = self._steps()
-        if steps is self._memory_steps and not in_memory:
+        if steps is self._memory_steps and not (in_memory or self.node.extra_attempts):
             return to_json(await call())
         key = step_key(task, position or str(self.steps), name, arguments)
         has_result, result = await steps.find(key)
@@ -386,7 +386,7 @@ class RunContext:
 
     @property
     def shown(self) -> str:
-        """The part of the answer that was shown so far, with tags. An answer that was shown is not requested again."""
+        """The part of the answer that was shown so far, with tags."""
         return "".join(self._shown or ())
 
     def shown_update(self, content: JsonValue) -> dict[str, str | None]:
@@ -394,6 +394,12 @@ class RunContext:
         known = self._state.get("turn", {}).get("shown", {}).get(self.node.id)
         shown = None if self.shown in ("", to_text(content)) else self.shown
         return {} if shown == known else {self.node.id: shown}
+
+    async def discard_answer(self) -> None:
+        """Withdraw the answer that was shown so far, before the model is called again."""
+        self._shown = None
+        self.partial.clear()
+        await self.emit(AnswerDiscarded(self.node.id, self.place))
 
     async def delta(self, text: str, mark: Literal["", "start", "end"] = "") -> None:
         """Emit a piece of the model's answer, or the start or end of a thinking section."""

@@ -66,6 +66,13 @@ class Delta(NamedTuple):
     place: str = ""
 
 
+class AnswerDiscarded(NamedTuple):
+    """A model that failed starts its answer again: all its deltas so far are void."""
+
+    node: NodeId
+    place: str = ""
+
+
 class MessagePiece(NamedTuple):
     """The text of a Message's segment number ``segment``, starting at 0; ``model`` if it is that model's answer."""
 
@@ -182,7 +189,15 @@ class AgentRecord(NamedTuple):
 
 
 EngineEvent: TypeAlias = (
-    TurnStarted | NodeStarted | Delta | MessagePiece | NodeFinished | Waiting | TurnFinished | AgentRecord
+    TurnStarted
+    | NodeStarted
+    | Delta
+    | AnswerDiscarded
+    | MessagePiece
+    | NodeFinished
+    | Waiting
+    | TurnFinished
+    | AgentRecord
 )
 
 

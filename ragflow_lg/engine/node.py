@@ -260,6 +260,8 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
         if attempt:
             await asyncio.sleep(node.retry_delay_s)
         try:
+            if ctx.shown and not ctx.compatibility.repeat_shown_text:
+                await ctx.discard_answer()
             outputs = await _attempt(node, ctx, turn)
             return _route(program, {**program.blank, **outputs})
         except RunCancelled as cancelled:
@@ -271,8 +273,6 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             text = str(error) or type(error).__name__
             if isinstance(error, SettingsError | CassetteError):
                 break  # missing settings or recordings remain missing
-            if ctx.shown and not ctx.compatibility.repeat_shown_text:
-                break  # shown text cannot be withdrawn
     outcome = apply_error_policy(program, ctx, text)
     if outcome.error is None and ctx.is_streaming:
         try:

@@ -44,8 +44,9 @@ from ragflow_lg.services.sessions import (
     with_lease_token,
     with_recent_entries,
 )
+from ragflow_lg.wire.answer_text import AnswerText
 from ragflow_lg.wire.projection import Projection
-from ragflow_lg.wire.wire_events import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
+from ragflow_lg.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
@@ -108,8 +109,7 @@ class Run:
         self._turn = TurnContext(services, self._sink, _steps(canvas, self._config))
         self._control: Any = None
         self._is_draining = False
-        self._answer: list[str] = []
-        self._is_thinking = False
+        self._answer = AnswerText()
         self._has_lost_lease = False
         self._has_started = False
         session_id = session_of_thread(thread_of_session(session))
@@ -144,7 +144,7 @@ class Run:
     @property
     def answer(self) -> str:
         """The text of all messages so far, without thinking."""
-        return "".join(self._answer)
+        return self._answer.text
 
     @property
     def agents(self) -> AgentMetrics:
@@ -457,11 +457,8 @@ class Run:
                 self.failed_node, self.error = event.node, event.error
 
     def _track_answer(self, frame: WireEvent, began: float) -> None:
-        if isinstance(frame, Message):
-            self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
-            if not self._is_thinking:
-                self._answer.append(frame.content)
-        elif isinstance(frame, WorkflowFinished):
+        self._answer.feed(frame)
+        if isinstance(frame, WorkflowFinished):
             frame.elapsed_time = self._services.clock.monotonic() - began
 
 

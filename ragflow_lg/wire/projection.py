@@ -18,10 +18,11 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CANCELLED_TEXT
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.base.thinking import AnswerPart, split_thinking
+from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import (
     AgentRecord,
+    AnswerDiscarded,
     Delta,
     EngineEvent,
     MessagePiece,
@@ -35,6 +36,7 @@ from ragflow_lg.component.events import (
 from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, Plan
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire import wire_events as wire
+from ragflow_lg.wire.answer_text import message_frames
 
 Visit: TypeAlias = tuple[str, NodeId]
 """The place and the node of an execution. Executions of the same node at the same place follow each other."""
@@ -66,6 +68,10 @@ class _Show(Struct, eq=False):
     """The number of deltas in that segment that have been shown."""
     text: str = ""
     """The text that was shown, without marks."""
+    kept: str = ""
+    """The text of the segments that were shown completely, with tags."""
+    kept_chars: int = 0
+    """The length of that text without tags."""
     pieces: list[MessagePiece] = field(default_factory=list[MessagePiece])
     """What the Message's own node shows."""
     is_running: bool = False
@@ -100,6 +106,8 @@ class Projection:
             case Delta():
                 self._answers[event.place, event.node].deltas.append(event)
                 return self._advance()
+            case AnswerDiscarded():
+                return self._on_discarded((event.place, event.node))
             case MessagePiece():
                 if show := self._show_of((event.place, event.node)):
                     show.pieces.append(event)
@@ -170,6 +178,16 @@ class Projection:
                 yield self._node_finished(event)
         yield from self._advance()
 
+    def _on_discarded(self, model: Visit) -> Iterator[wire.WireEvent]:
+        answer = self._answers[model]
+        show = answer.shown_by
+        if show is not None and show.shown_deltas:
+            show.text, show.shown_deltas = show.text[: show.kept_chars], 0
+            if next((delta.mark for delta in reversed(answer.deltas) if delta.mark), "") == "start":
+                yield wire.Message("", end_to_think=True)  # for clients that ignore the reset
+            yield wire.MessageReset(show.kept)
+        answer.deltas.clear()
+
     def _on_turn_finished(self, event: TurnFinished) -> Iterator[wire.WireEvent]:
         yield from self._advance()
         if self._open is not None:
@@ -232,16 +250,18 @@ class Projection:
             segment = show.preview[show.at]
             if segment is None:
                 return
-            if isinstance(segment, str):
-                yield from self._send(show, _frames(segment))
-            elif (answer := self._answer_for(show, segment.model)) is None:
-                yield from self._send(show, _frames(segment.text))
+            answer = None if isinstance(segment, str) else self._answer_for(show, segment.model)
+            if answer is None:
+                text = segment if isinstance(segment, str) else segment.text
+                yield from self._send(show, message_frames(text))
             else:
                 yield from self._send(show, map(_frame, answer.deltas[show.shown_deltas :]))
                 show.shown_deltas = len(answer.deltas)
                 if not answer.finished:
                     return
+                text = answer.text
             show.at, show.shown_deltas = show.at + 1, 0
+            show.kept, show.kept_chars = show.kept + text, len(show.text)
         for piece in show.pieces:
             if piece.segment >= show.at:
                 yield from self._show_piece(show, piece)
@@ -253,7 +273,7 @@ class Projection:
         if answer is not None and answer.text == piece.text:
             yield from self._send(show, map(_frame, answer.deltas))
         else:
-            yield from self._send(show, _frames(piece.text))
+            yield from self._send(show, message_frames(piece.text))
 
     def _answer_for(self, show: _Show, model: NodeId) -> _Answer | None:
         """Return the answer that the Message shows as it arrived; None if another Message has shown it."""
@@ -324,12 +344,6 @@ class Projection:
             event.elapsed_s,
             event.created_at,
         )
-
-
-def _frames(text: str) -> Iterator[wire.Message]:
-    """Yield the frames of a text, with thinking sections marked."""
-    for piece, mark in split_thinking(text):
-        yield wire.Message(piece, start_to_think=mark == "start", end_to_think=mark == "end")
 
 
 def _frame(delta: Delta) -> wire.Message:

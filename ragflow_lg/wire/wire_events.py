@@ -102,6 +102,20 @@ class MessageEnd(Struct):
         return self.extras
 
 
+class MessageReset(Struct):
+    """The text of the current Message is replaced by ``content``, because a model starts its answer again.
+
+    ``content`` is the part before that answer, with ``<think>`` tags. RAGFlow has no such event; its clients ignore it.
+    """
+
+    event: ClassVar[str] = "message_reset"
+    content: str
+
+    def data(self) -> dict[str, JsonValue]:
+        """Return the ``data`` object of the event."""
+        return {"content": self.content}
+
+
 class UserInputs(Struct):
     """The turn is waiting for an answer to a form."""
 
@@ -143,7 +157,14 @@ class WorkflowFinished(Struct):
 
 
 WireEvent: TypeAlias = (
-    WorkflowStarted | WireNodeStarted | WireNodeFinished | Message | MessageEnd | UserInputs | WorkflowFinished
+    WorkflowStarted
+    | WireNodeStarted
+    | WireNodeFinished
+    | Message
+    | MessageEnd
+    | MessageReset
+    | UserInputs
+    | WorkflowFinished
 )
 
 

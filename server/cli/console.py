@@ -19,7 +19,15 @@ from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Run
 from ragflow_lg.server.cli.terminal import count_of, printable
 from ragflow_lg.services.agent_metrics import AgentMetrics
-from ragflow_lg.wire.wire_events import Message, MessageEnd, WireEvent, WireNodeFinished, WireNodeStarted
+from ragflow_lg.wire.answer_text import message_frames
+from ragflow_lg.wire.wire_events import (
+    Message,
+    MessageEnd,
+    MessageReset,
+    WireEvent,
+    WireNodeFinished,
+    WireNodeStarted,
+)
 
 MAX_CHARS = 120
 
@@ -101,6 +109,11 @@ class _View:
                     self._write(self._progress, event.content, "dim italic")
                 elif event.content:
                     self._write(self._answer, event.content, None)
+            case MessageReset():
+                self._is_thinking = False
+                self.print_progress("[yellow]↺ The model failed; its answer starts again.[/]")
+                for frame in message_frames(event.content):
+                    self.show_event(frame)
             case MessageEnd():
                 self._end_line()
             case _:

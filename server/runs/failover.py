@@ -15,10 +15,12 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.wire.answer_text import message_frames
 from ragflow_lg.wire.wire_events import (
     Envelope,
     Message,
     MessageEnd,
+    MessageReset,
     WireNodeFinished,
     WireNodeStarted,
     WorkflowFinished,
@@ -82,6 +84,9 @@ class ReplayFilter:
             self._open[event.component_id] -= 1
         elif isinstance(event, Message):
             self._unrepeated += self._visible_text(event)
+        elif isinstance(event, MessageReset):
+            self._is_thinking = False
+            self._unrepeated = "".join(map(self._visible_text, message_frames(event.content)))
         elif isinstance(event, MessageEnd):
             self.ended_text += self._unrepeated
             self._unrepeated = ""
@@ -126,7 +131,7 @@ class ReplayFilter:
 
     def _skip_repetition(self, event: StreamEvent) -> Iterable[StreamEvent]:
         """Drop the part of a Message's text that has already been sent."""
-        if isinstance(event, MessageEnd):
+        if isinstance(event, MessageEnd | MessageReset):  # a reset says itself what has been sent
             self._is_repeating = False
             return (event,)
         if not isinstance(event, Message):

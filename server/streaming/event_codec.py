@@ -15,6 +15,7 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
+    MessageReset,
     UserInputs,
     WireEvent,
     WireNodeFinished,
@@ -84,6 +85,7 @@ _KINDS: tuple[Any, ...] = (
     AgentRecord,
     Message,
     MessageEnd,
+    MessageReset,
     WireNodeFinished,
     WireNodeStarted,
     RunEnd,

@@ -1,7 +1,22 @@
 """Rules for the frames of every turn of any canvas."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from ragflow_lg.wire.answer_text import message_frames
+
+
+def apply_resets(frames: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the frames as a client shows them: ``message_reset`` replaces the text of the current Message."""
+    shown: list[dict[str, Any]] = []
+    for frame in frames:
+        if frame["event"] != "message_reset":
+            shown.append(frame)
+            continue
+        end = max((at for at, f in enumerate(shown) if f["event"] == "message_end"), default=-1)
+        shown = [f for at, f in enumerate(shown) if at <= end or f["event"] != "message"]
+        shown += [{"event": "message", **kept.data()} for kept in message_frames(frame["content"])]
+    return shown
 
 
 def find_frame_problems(

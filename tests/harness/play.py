@@ -18,6 +18,7 @@ from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.cases import Case
+from tests.harness.frames import apply_resets
 from tests.harness.scripted_tools import ScriptedServer, ToolScripts, scripted_tool
 from tests.stores import OpenStore, store_opener
 
@@ -112,7 +113,7 @@ async def _play_turn(
                 run.cancel()
     except RagflowLgError as failure:
         error = str(failure)
-    return (frames, run.answer, error or run.error, await runner.state("session")), run.trace
+    return (apply_resets(frames), run.answer, error or run.error, await runner.state("session")), run.trace
 
 
 def split_reply(text: str) -> list[str]:

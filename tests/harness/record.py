@@ -168,6 +168,7 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
         schema = rf"\n*{re.escape(head_of('structured_output'))}.*"
         system = re.sub(schema, "\n<structured-output-instructions>", system, flags=re.DOTALL)
         system = re.sub(r"\n*" + re.escape(GUIDELINES), "<citation-guidelines>", system)
+        system = system.replace(head_of("react"), "<react-instructions>\n")
     if values := read_prompt("final_answer", messages[-1].get("content") or ""):
         messages[-1]["content"] = values["reason"].removesuffix(".")
     call: Record = {"stream": is_streaming, "system": system.strip(), "messages": [_message(m) for m in messages]}

@@ -264,13 +264,18 @@ class TurnFrame(BaseModel):
 
     session_id: str
     data: Annotated[
-        dict[str, Any], Field(description="Fields by event; `content` of a `message` is the next part of the answer.")
+        dict[str, Any],
+        Field(
+            description="Fields by event; `content` of a `message` is the next part of the answer; that of a "
+            "`message_reset` replaces the text of the current Message."
+        ),
     ]
     event: Annotated[
         Literal[
             "workflow_started",
             "node_started",
             "message",
+            "message_reset",
             "message_end",
             "node_finished",
             "user_inputs",

@@ -29,7 +29,8 @@ from ragflow_lg.server.http.shared.request_parsing import (
 )
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.wire.wire_events import Message, MessageEnd, UserInputs
+from ragflow_lg.wire.answer_text import AnswerText
+from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
@@ -226,20 +227,19 @@ def _join_parts(content: Any) -> str:
 
 
 async def _collect(turn: Turn, events: AsyncGenerator[WireEvent], builder: _ResponseBuilder) -> Response:
-    texts: list[str] = []
+    answer = AnswerText("tagged")
     reference: dict[str, Any] = {}
     form: UserInputs | None = None
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, Message):
-                texts.append(_get_text(event))
-            elif isinstance(event, MessageEnd):
+            answer.feed(event)
+            if isinstance(event, MessageEnd):
                 reference = _get_reference(event) or reference
             elif isinstance(event, UserInputs):
                 form = event
     if turn.run.status == "failed":
         raise RequestError(turn.run.error or "The run failed.", 500, status=500)
-    text = "".join(texts) or (form.tips if form is not None else "")
+    text = answer.text or (form.tips if form is not None else "")
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reference:
         message["reference"] = reference
@@ -261,6 +261,8 @@ async def _stream_chunks(
                 if isinstance(event, Message):
                     texts.append(_get_text(event))
                     yield builder.build_chunk({"content": texts[-1]})
+                elif isinstance(event, MessageReset):  # what was sent cannot be taken back
+                    yield builder.build_chunk({"content": "", "message_reset": event.data()})
                 elif isinstance(event, MessageEnd):
                     reference = _get_reference(event)
                     yield builder.build_chunk({"content": "", **({"reference": reference} if reference else {})})

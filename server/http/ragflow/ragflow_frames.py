@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.wire.wire_events import Message, MessageEnd, UserInputs, WireNodeFinished, WorkflowFinished
+from ragflow_lg.wire.answer_text import AnswerText
+from ragflow_lg.wire.wire_events import (
+    Message,
+    MessageEnd,
+    MessageReset,
+    UserInputs,
+    WireNodeFinished,
+    WorkflowFinished,
+)
 
 if TYPE_CHECKING:
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
@@ -58,6 +66,8 @@ class FrameBuilder:
             return True
         if isinstance(event, Message | MessageEnd | UserInputs):
             return True
+        if isinstance(event, MessageReset):
+            return self.forwarding != "messages"  # the oldest clients would append its content
         if self.forwarding == "messages":
             return isinstance(event, WireNodeFinished) and self._has_trace
         return isinstance(event, WireNodeFinished | WorkflowFinished)
@@ -70,7 +80,8 @@ class AnswerCollector:
         self._envelope = envelope
         self.forwarding = forwarding
         self._has_trace = has_trace
-        self._content: list[str] = []
+        self._answer = AnswerText("tagged" if forwarding == "all" else "text")
+        self._tips = ""
         self._reference: dict[str, dict[str, Any]] = {}
         self._structured: dict[str, Any] = {}
         self._trace: list[dict[str, Any]] = []
@@ -81,15 +92,14 @@ class AnswerCollector:
     def feed(self, event: WireEvent) -> None:
         """Add the next event."""
         self._last_event = event
-        if isinstance(event, Message):
-            self._add_text(event)
-        elif isinstance(event, MessageEnd):
+        self._answer.feed(event)
+        if isinstance(event, MessageEnd):
             self._main_event = event
             self._add_reference(event.extras.get("reference"))
         elif isinstance(event, UserInputs):
             self._main_event = self._main_event or event
-            if self.forwarding == "messages" and not self._content:
-                self._content.append(event.tips)
+            if self.forwarding == "messages" and not self._answer.text:
+                self._tips = event.tips
         elif isinstance(event, WireNodeFinished):
             self._add_node(event)
         elif isinstance(event, WorkflowFinished):
@@ -102,7 +112,8 @@ class AnswerCollector:
         if event is None:
             return {"session_id": self._envelope.session_id}
         envelope: dict[str, Any] = self._envelope.wrap(event)
-        data: dict[str, Any] = {**envelope["data"], "content": "".join(self._content), "reference": self._reference}
+        content = self._answer.text or self._tips
+        data: dict[str, Any] = {**envelope["data"], "content": content, "reference": self._reference}
         if self._structured:
             data["structured"] = self._structured
         if self._has_trace:
@@ -110,11 +121,6 @@ class AnswerCollector:
         if self._usage is not None:
             data["usage"] = self._usage
         return {**envelope, "data": data}
-
-    def _add_text(self, event: Message) -> None:
-        if (event.start_to_think or event.end_to_think) and self.forwarding == "all":
-            self._content.append("<think>" if event.start_to_think else "</think>")
-        self._content.append(event.content)
 
     def _add_reference(self, reference: Any) -> None:
         if isinstance(reference, dict):

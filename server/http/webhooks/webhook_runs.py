@@ -13,7 +13,8 @@ from ragflow_lg.base.errors import ConflictError, DatabaseError, RagflowLgError
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.streaming.run_task import CONTINUE
-from ragflow_lg.wire.wire_events import Message, MessageEnd
+from ragflow_lg.wire.answer_text import AnswerText
+from ragflow_lg.wire.wire_events import MessageEnd
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -67,20 +68,18 @@ def trim_in_background(app_state: AppState, agent: AgentRow) -> None:
 
 async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -> TurnOutcome:
     """Follow a turn to its end; a recorder receives its events."""
-    text: list[str] = []
+    answer = AnswerText("tagged")
     status = 200
     try:
         async for event in turn.events():
             if recorder is not None:
                 await recorder.add(turn.run.envelope.wrap(event))
-            if isinstance(event, Message):
-                text.append("<think>" if event.start_to_think else "</think>" if event.end_to_think else "")
-                text.append(event.content)
-            elif isinstance(event, MessageEnd):
+            answer.feed(event)
+            if isinstance(event, MessageEnd):
                 status = _parse_status(event.extras.get("status"), status)
-        outcome = _build_outcome("".join(text), status, turn)
+        outcome = _build_outcome(answer.text, status, turn)
     except RagflowLgError as error:
-        outcome = TurnOutcome("".join(text), 400, str(error), type(error).__name__)
+        outcome = TurnOutcome(answer.text, 400, str(error), type(error).__name__)
     if recorder is not None:
         await recorder.end((outcome.error, outcome.error_type) if outcome.error else None)
     return outcome

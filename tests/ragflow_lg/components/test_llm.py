@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
-from ragflow_lg.component.events import Delta
+from ragflow_lg.component.events import AnswerDiscarded, Delta
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
@@ -164,12 +164,21 @@ async def test_a_failing_model_is_asked_again() -> None:
     assert (await ask(model, {"max_retries": 1})).error == "down"
 
 
-async def test_an_interrupted_stream_preserves_the_shown_text_and_is_not_retried() -> None:
-    model = ScriptedModel([Reply(chunks=["par", "tial <th"], error="lost"), Reply("other")])
-    result = await ask(model, {"max_retries": 3}, streams_to=("out",))
+async def test_an_interrupted_stream_preserves_the_shown_text() -> None:
+    model = ScriptedModel([Reply(chunks=["par", "tial <th"], error="lost")])
+    result = await ask(model, streams_to=("out",))
     assert result.error == "lost"
     assert result.outputs["content"] == "partial "
-    assert len(model.requests) == 1
+
+
+async def test_a_model_that_is_asked_again_withdraws_what_it_has_shown() -> None:
+    model = ScriptedModel([Reply(chunks=["par"], error="lost"), Reply(chunks=["o", "k"])])
+    result = await ask(model, {"max_retries": 1, "delay_after_error": 0}, streams_to=("out",))
+    assert (result.error, result.outputs["content"]) == (None, "ok")
+    assert len([event for event in result.events if isinstance(event, AnswerDiscarded)]) == 1
+    model = ScriptedModel([Reply(chunks=["par"], error="lost"), Reply(error="down")])
+    result = await ask(model, {"max_retries": 1, "delay_after_error": 0}, streams_to=("out",))
+    assert (result.error, result.outputs["content"]) == ("down", "")
 
 
 class Lingering(ScriptedModel):

@@ -146,15 +146,12 @@ async def test_a_node_is_retried_until_it_succeeds() -> None:
     assert (len(attempts), goto) == (3, ["to_next"])
 
 
-@pytest.mark.parametrize("error", [SettingsError("no key"), None])
-async def test_a_missing_setting_or_a_streamed_delta_prevents_a_retry(error: Exception | None) -> None:
+async def test_a_missing_setting_prevents_a_retry() -> None:
     attempts: list[int] = []
 
     async def body(ctx: RunContext) -> dict[str, Any]:
         attempts.append(1)
-        if error is None:
-            await ctx.delta("shown")
-        raise error or ComponentError("late")
+        raise SettingsError("no key")
 
     await play(program(body, extra_attempts=3))
     assert len(attempts) == 1

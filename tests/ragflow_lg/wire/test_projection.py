@@ -5,6 +5,7 @@ from typing import Any
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import (
+    AnswerDiscarded,
     Delta,
     EngineEvent,
     MessagePiece,
@@ -17,7 +18,7 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.message_preview import preview_messages
 from ragflow_lg.wire.projection import Projection
-from ragflow_lg.wire.wire_events import Message
+from ragflow_lg.wire.wire_events import Message, MessageReset
 from tests.fakes.canvas import canvas, node, plan_of, text
 from tests.fakes.services import fake_services
 
@@ -47,6 +48,8 @@ class WireLog:
                 if isinstance(frame, Message):
                     mark = "<" if frame.start_to_think else ">" if frame.end_to_think else ""
                     self.out.append(mark or repr(frame.content))
+                elif isinstance(frame, MessageReset):
+                    self.out.append(f"reset {frame.content!r}")
                 else:
                     self.out.append(f"{frame.event.replace('node_', '')} {getattr(frame, 'component_id', '')}".strip())
         return self.out[start:]
@@ -85,6 +88,31 @@ def test_a_message_opens_with_the_first_delta_of_its_model() -> None:
     assert log.feed(end("g", ("m",), content="12")) == ["'z'"]
     assert log.feed(start("m"), piece("m", 0, "a"), piece("m", 1, "12"), piece("m", 2, "z")) == []
     assert log.feed(end("m")) == ["message_end", "finished g", "finished m"]
+
+
+def discard(id_: str) -> AnswerDiscarded:
+    return AnswerDiscarded(NodeId(id_))
+
+
+def test_a_model_that_starts_again_replaces_what_was_shown() -> None:
+    plan = plan_of(canvas({"a": llm("m"), "b": llm("m"), "m": message("x{a@content}y{b@content}z")}, ["a", "b"]))
+    log = WireLog(plan)
+    log.feed(start("a"), start("b"), delta("a", "", "start"), delta("a", "hm"), delta("a", "", "end"), delta("a", "A"))
+    log.feed(end("a", ("m",), content="<think>hm</think>A"))
+    shown = log.feed(delta("b", "", "start"), delta("b", "B"))
+    assert shown[-2:] == ["<", "'B'"]
+    assert log.feed(discard("b")) == [">", "reset 'x<think>hm</think>Ay'"]
+    assert log.feed(delta("b", "C"), end("b", ("m",), content="C")) == ["'C'", "'z'"]
+    assert log.feed(start("m"), end("m"))[0] == "message_end"
+
+
+def test_an_answer_that_nobody_has_seen_is_replaced_silently() -> None:
+    components = {"g": llm("m"), "t": text(["u"]), "u": text(["m"]), "m": message("{g@content}")}
+    log = WireLog(plan_of(canvas(components, ["g", "t"])))
+    log.feed(start("g"), start("t"))
+    assert log.feed(delta("g", "1"), discard("g"), delta("g", "2"), end("g", ("m",), content="2")) == []
+    log.feed(end("t", ("u",)), start("u"), end("u", ("m",)), start("m"))
+    assert log.feed(piece("m", 0, "2", "g"), end("m")) == ["'2'", "message_end", "finished g", "finished m"]
 
 
 def test_two_models_into_one_message_keep_the_order_of_its_text() -> None:

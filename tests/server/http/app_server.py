@@ -135,6 +135,11 @@ CITING = canvas(
     ),
     ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
 )
+RETRYING = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": "x", "max_retries": 1, "delay_after_error": 0}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["<{LLM:0@content}>"]}, []),
+)
 BROKEN = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["StringTransform:0"]),

@@ -16,6 +16,7 @@ from ragflow_lg.wire.wire_events import (
     Envelope,
     Message,
     MessageEnd,
+    MessageReset,
     WireNodeFinished,
     WireNodeStarted,
     WorkflowStarted,
@@ -228,6 +229,14 @@ def test_a_message_that_turns_out_differently_is_ended_and_sent_in_full() -> Non
     sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Goodbye")]
     more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces("Good", "ness", " me"), MessageEnd()]
     assert filter_events(sent, more) == [MessageEnd(), *pieces("Goodness", " me"), MessageEnd()]
+
+
+def test_a_message_that_was_withdrawn_is_repeated_from_what_remains() -> None:
+    sent = [node_started("m"), *pieces("A", "par"), MessageReset("A"), *pieces("B")]
+    assert filter_events(sent, [node_started("m"), *pieces("A", "B", "C")]) == pieces("C")
+    # The model fails again in the continuation: what it has sent since is withdrawn.
+    again = [node_started("m"), *pieces("A"), MessageReset("A"), *pieces("D")]
+    assert filter_events(sent, again) == [MessageReset("A"), *pieces("D")]
 
 
 def test_thinking_is_not_sent_again() -> None:

@@ -5,7 +5,7 @@ import openai
 import pytest
 
 from tests.fakes.services import Reply
-from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, AppServer, canvas, start_app
+from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, RETRYING, AppServer, canvas, start_app
 
 MISSING = "0" * 32
 
@@ -73,6 +73,20 @@ TALK: Any = [
     {"role": "tool", "content": "42", "tool_call_id": "x"},
     {"role": "user", "content": "Who am I?"},
 ]
+
+
+async def test_a_stream_says_what_an_answer_that_starts_again_replaces(tmp_path: Path) -> None:
+    again = [Reply(chunks=["par"], error="503"), Reply("whole")]
+    async with start_app(tmp_path, again * 2) as server:
+        agent_id = await server.agent(RETRYING)
+        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+            whole = await client.chat.completions.create(model="any", messages=user("hi"))
+            assert whole.choices[0].message.content == "<whole>"
+            stream = await client.chat.completions.create(model="any", messages=user("hi"), stream=True)
+            deltas = [chunk.choices[0].delta async for chunk in stream]
+        assert "".join(delta.content or "" for delta in deltas) == "<parwhole>"
+        resets = [extra["message_reset"] for d in deltas if (extra := d.model_extra or {}) and "message_reset" in extra]
+        assert resets == [{"content": "<"}]
 
 
 async def test_a_whole_conversation_starts_a_session_with_its_messages(tmp_path: Path) -> None:

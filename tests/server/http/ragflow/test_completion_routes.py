@@ -11,7 +11,7 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, frames, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, RETRYING, AppServer, frames, start_app
 
 MISSING = "0" * 32
 PATHS = ("/agents/chat/completions", "/agents/chat/completion", "/agents/{id}/completions")
@@ -86,6 +86,29 @@ async def test_a_session_of_a_client_receives_fewer_events(tmp_path: Path) -> No
         )
         assert set(whole["data"]) == {"content", "reference", "trace", "usage"}
         assert (await server.ask(agent_id))["data"]["event"] == "workflow_finished"
+
+
+AGAIN = (Reply(chunks=["par"], error="503"), Reply("whole"))
+
+
+async def test_a_model_that_is_called_again_withdraws_what_it_has_sent(tmp_path: Path) -> None:
+    async with start_app(tmp_path, AGAIN * 4) as server:
+        id_ = await server.agent(RETRYING)
+        received = await server.stream(id_)
+        sent = [(f["event"], f["data"]["content"]) for f in received if f["event"] in ("message", "message_reset")]
+        assert sent == [
+            ("message", "<"),
+            ("message", "par"),
+            ("message_reset", "<"),
+            ("message", "whole"),
+            ("message", ">"),
+        ]
+        session = await server.session(id_)
+        assert "message_reset" in events(await server.stream(id_, session_id=session))
+        assert (await server.ask(id_))["data"]["data"]["content"] == "<whole>"
+        oldest = await server.stream(id_, path=f"/agents/{id_}/completions")
+        assert [f["data"].get("content") for f in oldest if f["event"] == "message"] == ["<", "par", "whole", ">"]
+        assert "message_reset" not in events(oldest)
 
 
 @pytest.mark.parametrize("source", ["agent", "workflow"])

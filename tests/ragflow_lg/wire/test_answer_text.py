@@ -1,0 +1,33 @@
+from typing import Literal
+
+import pytest
+
+from ragflow_lg.wire.answer_text import AnswerText
+from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset
+
+EVENTS = (
+    Message("one"),
+    MessageEnd(),
+    Message("A"),
+    Message("", start_to_think=True),
+    Message("lost"),
+    MessageReset("A<think>hm</think>B"),
+    Message("", start_to_think=True),
+    Message("so"),
+    Message("", end_to_think=True),
+    Message("C"),
+    MessageEnd(),
+)
+
+
+@pytest.mark.parametrize(
+    ("thinking", "text"),
+    [("omitted", "oneABC"), ("tagged", "oneA<think>hm</think>B<think>so</think>C"), ("text", "oneAhmBsoC")],
+)
+def test_a_reset_replaces_the_text_of_the_current_message(
+    thinking: Literal["omitted", "tagged", "text"], text: str
+) -> None:
+    answer = AnswerText(thinking)
+    for event in EVENTS:
+        answer.feed(event)
+    assert answer.text == text
