@@ -1,0 +1,35 @@
+"""Our canvases in RAGFlow's editor: it can show them, and writes the same components when it saves them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture.sources import ROOT
+from tests.harness.editor_graph import TYPES, build_graph, read_canvas, save_params
+
+FILES = [
+    *sorted((ROOT / "examples").glob("*.json")),
+    *sorted((ROOT / "server" / "agents" / "templates").glob("*.json")),
+]
+DRAWN = [path for path in FILES if "graph" in read_canvas(path)]
+
+
+def test_every_template_has_a_graph() -> None:
+    assert {path.name for path in FILES if path.parent.name == "templates"} <= {path.name for path in DRAWN}
+
+
+@pytest.mark.parametrize("path", DRAWN, ids=lambda path: path.stem)
+def test_saving_in_the_editor_does_not_change_a_canvas(path: Path) -> None:
+    dsl = read_canvas(path)
+    components, nodes, edges = dsl["components"], dsl["graph"]["nodes"], dsl["graph"]["edges"]
+    assert [node["id"] for node in nodes] == list(components)
+    for node in nodes:
+        component: dict[str, Any] = components[node["id"]]
+        name = component["obj"]["component_name"]
+        assert (node["type"], node["data"]["label"]) == (TYPES.get(name, "ragNode"), name)
+        assert save_params(node, edges) == component["obj"]["params"]
+        targets = [edge["target"] for edge in edges if edge["source"] == node["id"]]
+        assert sorted(targets) == sorted(component["downstream"])
+        assert {edge["targetHandle"] for edge in edges} == {"end"}
+    assert build_graph(dsl) == dsl["graph"]
