@@ -17,6 +17,7 @@ from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.runs.stored_steps import CheckpointInfo
 from ragflow_lg.services.sessions import RunRecord, with_lease_token
+from tests.fakes.python_process import python_process
 from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import checkpoint_config, checkpoint_id, fresh_prefix, put_checkpoint, redis_client, redis_keys
 
@@ -211,3 +212,39 @@ async def test_an_open_store_works_after_a_flush(redis_url: str) -> None:
                 checkpoints = [checkpoint async for checkpoint in runner.history("s")]
         await store.delete_session("s")
         assert [checkpoint async for checkpoint in runner.history("s")] == []
+
+
+WRITER = """
+import asyncio, sys
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.services.sessions import RunRecord, with_lease_token
+from tests.stores import checkpoint_config, put_checkpoint
+
+async def write():
+    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+        for number in range(10_000):
+            lease = await store.leases.acquire(f"s{number}", lambda: None)
+            config = with_lease_token(checkpoint_config(thread_of_session(f"s{number}")), lease.token)
+            place = with_lease_token(await put_checkpoint(store.saver, config, {"a": "x" * 3000}), lease.token)
+            await store.saver.aput_writes(place, [("outputs", {"a": 1})], "task")
+            await store.runs.put(RunRecord(f"r{number}", f"s{number}", started_ms=number + 1))
+            if number == 3:
+                print("ready", flush=True)
+
+asyncio.run(write())
+"""
+
+
+async def test_a_killed_process_leaves_no_key_without_a_time_to_live(redis_url: str) -> None:
+    async with redis_client(redis_url) as client:
+        for number in range(4):
+            prefix = fresh_prefix()
+            with python_process(WRITER, redis_url, prefix) as process:
+                assert process.read_line() == "ready"
+                await asyncio.sleep(0.03 * number)
+                process.kill()
+            keys = await redis_keys(client, f"{prefix}*") + await redis_keys(client, "write_keys_zset:*")
+            assert len(keys) > 20
+            assert [key for key in keys if await client.ttl(key) == -1] == []

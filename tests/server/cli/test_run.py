@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
@@ -14,7 +15,7 @@ from ragflow_lg.base.errors import CheckpointError, CompileError, SettingsError
 from ragflow_lg.server.cli import run as attachments
 from ragflow_lg.server.cli.run import read_attachments
 from tests.fakes.mock_llm import MockLLM, reply
-from tests.server.cli.command import SUPPORT, call, frames, invoke, one_line, write_canvas
+from tests.server.cli.command import ROOT, SUPPORT, call, frames, invoke, one_line, write_canvas
 
 FORM = {
     "city": {"name": "City", "type": "line", "optional": False},
@@ -307,3 +308,15 @@ def test_the_settings_and_the_canvas_choose_ragflows_behaviours(tmp_path: Path) 
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "compat": "ragflow"}), "utf-8")
     assert frames(invoke("run", path, "q"))[-1]["data"]["outputs"]["content"] == "text"
     assert "differs" not in invoke("check", path).stdout
+
+
+def test_a_run_whose_session_cannot_be_leased_reports_it_once(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    store = ("--session", "anna", "--checkpoint", f"sqlite:///{path}")
+    assert call("run", ROOT / "tests" / "fixtures" / "crash" / "chain.json", "hi", *store).returncode == 0
+    with sqlite3.connect(path) as connection:
+        refuse = "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+        connection.execute(f"CREATE TRIGGER other BEFORE UPDATE ON leases {refuse}")
+    completed = call("run", ROOT / "tests" / "fixtures" / "crash" / "chain.json", "hi", *store)
+    assert completed.returncode == 2
+    assert completed.stderr == "ragflow-lg: The session cannot be leased: the disk is full\n"
