@@ -9,6 +9,7 @@ import random
 import sys
 from typing import Any
 
+from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.runner import Run, Runner
@@ -68,11 +69,14 @@ class Player:
     async def _frames(self, run: Run, stop_at: int) -> list[dict[str, Any]]:
         frames: list[dict[str, Any]] = []
         events = aiter(run)
-        async for event in events:
-            frames.append({"event": event.event, **event.data()})
-            if len(frames) == stop_at and event.event not in ("workflow_finished", "user_inputs"):
-                await events.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a generator
-                return [*frames, {"event": "stopped"}]
+        try:
+            async for event in events:
+                frames.append({"event": event.event, **event.data()})
+                if len(frames) == stop_at and event.event not in ("workflow_finished", "user_inputs"):
+                    await events.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a generator
+                    return [*frames, {"event": "stopped"}]
+        except InputRefusedError:
+            assert run.error  # a node beside the form had failed before the form was answered
         return frames
 
     def _check(self, run: Run, frames: list[dict[str, Any]], state: dict[str, Any]) -> None:
@@ -83,7 +87,7 @@ class Player:
         if run.answer != "".join(answer_pieces(shown)):
             self.problems.append(f"the answer is {run.answer!r}")
         if not is_stopped:
-            is_resumed = frames[0]["event"] != "workflow_started"
+            is_resumed = not frames or frames[0]["event"] != "workflow_started"
             self.problems += find_frame_problems(shown, has_failed=run.error is not None, is_resumed=is_resumed)
 
 
