@@ -145,6 +145,7 @@ class AnswerStream:
         self._ctx = ctx
         self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if cites else None
         shown = ctx.shown
+        self._is_continued = bool(shown)
         self._pieces = [shown]
         self._chars = len(shown)
         self._is_thinking = shown.rfind("<think>") > shown.rfind("</think>")
@@ -192,9 +193,10 @@ class AnswerStream:
             await self.write_parts([AnswerPart(pending)])
 
     async def replay(self, text: str) -> None:
-        """Show an answer, including tags, from before a crash."""
+        """Show an answer, including tags, from before a crash; an earlier attempt has shown its answers itself."""
         self.begin()
-        await self.write(split_thinking(text))
+        if not self._is_continued:
+            await self.write(split_thinking(text))
 
     def begin(self) -> None:
         """Start another answer of the model, outside a thinking section."""
