@@ -106,7 +106,8 @@ def _node_in(draft: Draft, flow: Flow, node: PlanNode) -> NodeId | None:
     """Return the node, or the region around it, that the flow starts at some time; None if there is none."""
     id_: NodeId | None = node.id
     while id_ is not None and id_ not in flow.position:
-        id_ = draft.nodes[id_].parent
+        around = draft.nodes.get(id_)  # a damaged canvas can name a region that it does not contain
+        id_ = around.parent if around is not None else None
     return None if id_ == flow.entry else id_
 
 
