@@ -112,8 +112,8 @@ def _add_datasets(value: Any) -> Any:
 def _judge_refusal(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
     codes = sorted({d.code for d in errors})
     expected = REFUSAL_CODES.get(era, frozenset())
-    if "component-unknown" in codes:
-        expected |= {"params-invalid"}  # a document for a component that RAGFlow itself does not have
+    if {"canvas-unknown", "component-unknown"} & set(codes):
+        expected |= {"canvas-unknown", "params-invalid"}  # it has AgentInvoke, which RAGFlow itself does not have
     unexpected = [d for d in errors if d.code not in expected]
     if unexpected:
         return Verdict(name, False, f"refused: {unexpected[0]}")
