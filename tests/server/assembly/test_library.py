@@ -14,6 +14,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import read_canvas
 from ragflow_lg.server.assembly.library import (
     GUARD_GROUP,
+    Compat,
     cached_canvas,
     catalog,
     check_file,
@@ -176,7 +177,12 @@ async def test_a_program_chooses_unchecked_forms() -> None:
         {"f": node("UserFillUp", {"inputs": form}, ["m"]), "m": node("Message", {"content": "<{f@size}>"})}
     )
     thread: Any = {"configurable": {"thread_id": "t"}}
-    for compat, answer in ((None, None), ("ragflow", "<huge>"), ({"unchecked_forms": True}, "<huge>")):
+    choices: list[tuple[Compat | None, str | None]] = [
+        (None, None),
+        ("ragflow", "<huge>"),
+        ({"unchecked_forms": True}, "<huge>"),
+    ]
+    for compat, answer in choices:
         graph: Any = load_graph(document, settings=Settings(), checkpointer=InMemorySaver(), compat=compat)
         await graph.ainvoke({"query": "q"}, thread)
         state = await graph.ainvoke(Command(resume={"size": "huge"}), thread)
