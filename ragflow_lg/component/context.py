@@ -72,11 +72,13 @@ class RunContext:
     replayed_steps: frozenset[str] = frozenset()
     """The positions of steps whose results were restored."""
     message_text = ""
-    """The text that a Message has shown, with tags, if its canvas runs inside a node of another canvas."""
+    """The text that a Message has shown, with tags."""
     steps = 0
     """The number of steps so far."""
     usage = NO_USAGE
     """The model usage so far."""
+    span = (0.0, 0.0)
+    """The start of this node execution in epoch seconds and its duration in seconds, once it has ended."""
     visit = 0
     """The number of this node execution within the run; see `ragflow_lg.component.events.NodeStarted`."""
 
@@ -409,8 +411,7 @@ class RunContext:
 
     async def piece(self, segment: int, text: str, model: NodeId | None = None) -> None:
         """Emit the text of this Message's segment ``segment``, which may be the answer of a ``model``."""
-        if self._turn.nested is not None:
-            self.message_text += text
+        self.message_text += text
         await self.emit(MessagePiece(self.node.id, segment, text, model, self.place))
 
     @property

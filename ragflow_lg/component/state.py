@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 from ragflow_lg.base.long_list import GrowingList, LongList, extend_list
 from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, read_path
 from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.references import merge_references
 
 _REPLACE = "__replace__"
@@ -76,6 +77,13 @@ class TurnRecord(TypedDict, total=False):
     """The sources that this turn's answers may cite; see `ragflow_lg.services.references`."""
     shown: dict[str, str | None]
     """What was shown of each model's answer, if that is more than its output: the part before a default value."""
+    ends: dict[str, list[Any]]
+    """The last end of each Message and of each model that streams into one, which clients may learn later than the
+    state: ``[place, start, seconds, inputs, data for message_end, text with tags]``."""
+    usage: list[float]
+    """The model usage of all nodes that have finished in this turn, as a `ragflow_lg.services.chat.Usage`."""
+    usage_before: list[float]
+    """The part of it from before the turn's last pause."""
     answers: dict[str, Any]
     """Answers to forms by pause id. A run that resumes after a crash submits them again."""
 
@@ -188,6 +196,10 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
         merged["shown"] = {**current.get("shown", {}), **update["shown"]}
     if "references" in update:
         merged["references"] = merge_references(current.get("references", {}), update["references"])
+    if "usage" in update and "usage" in current:
+        merged["usage"] = list(Usage(*current["usage"]).plus(Usage(*update["usage"])))
+    if "ends" in update:
+        merged["ends"] = {**current.get("ends", {}), **update["ends"]}
     if "answers" in update:
         merged["answers"] = {**current.get("answers", {}), **update["answers"]}
     return merged

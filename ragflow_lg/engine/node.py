@@ -247,6 +247,7 @@ async def emit_finished(
     program: NodeProgram, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float
 ) -> None:
     """Emit the event that a node has finished."""
+    ctx.span = (created_at, elapsed_s)
     await ctx.emit(_finished(program.node, ctx, outcome, created_at, elapsed_s), even_if_cancelled=True)
 
 
@@ -392,6 +393,17 @@ def state_update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
         update["globals"] = to_json(ctx.global_updates)
     if program.exits and (leaving := [target for target in outcome.targets if target in program.exits]):
         update["scope"] = {"leave": leaving}
+    if record := _turn_record(program, ctx, outcome, step):
+        update["turn"] = record
+    if program.gates and not outcome.is_halting:
+        token = {node.id: list(outcome.targets) if program.chooses else None}
+        update.update(dict.fromkeys(program.gates, token))
+    return update
+
+
+def _turn_record(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
+    """Return the part of the turn's record that a node changes."""
+    node = program.node
     record: dict[str, Any] = {}
     if outcome.is_halting:
         record["error"] = [step, node.rank, node.id, outcome.error]
@@ -401,14 +413,23 @@ def state_update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
         record["visits"] = ctx.visits
     if ctx.is_streaming and (shown := ctx.shown_update(outcome.outputs.get(STREAMED_OUTPUT))):
         record["shown"] = shown
+    if ctx.usage.calls:
+        record["usage"] = list(ctx.usage)
+    if node.id in program.plan.messages or ctx.is_streaming:
+        record["ends"] = {node.id: _end_of(ctx, outcome)}
     if ctx.new_references:
         record["references"] = to_json(ctx.new_references)
-    if record:
-        update["turn"] = record
-    if program.gates and not outcome.is_halting:
-        token = {node.id: list(outcome.targets) if program.chooses else None}
-        update.update(dict.fromkeys(program.gates, token))
-    return update
+    return record
+
+
+def _end_of(ctx: RunContext, outcome: Outcome) -> list[JsonValue]:
+    return [ctx.place, *ctx.span, to_json(ctx.inputs), to_json(ctx.end), _tagged_text(ctx, outcome)]
+
+
+def _tagged_text(ctx: RunContext, outcome: Outcome) -> str:
+    """Return the text that a Message has shown, or ``""`` if its output is the same."""
+    text = ctx.message_text
+    return "" if text == outcome.outputs.get(STREAMED_OUTPUT) else to_text(to_json(text))
 
 
 def next_nodes(program: NodeProgram, outcome: Outcome) -> list[str]:

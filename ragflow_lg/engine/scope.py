@@ -33,6 +33,9 @@ from ragflow_lg.engine.node import (
     visit_item,
 )
 
+_SHARED_NOTES = ("visits", "shown", "references", "ends", "usage")
+"""The parts of the engine's record that a region's body adds to the turn's."""
+
 Write = Callable[[EngineEvent], None]
 
 
@@ -163,9 +166,7 @@ class Scope(Struct, eq=False):
         update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
         if index == len(self.items or ()) - 1:
             update["outputs"] = {n: e for n, e in final.get("outputs", {}).items() if n in self.program.inside}
-        if record := {
-            k: v for k, v in final.get("turn", {}).items() if k in ("error", "visits", "shown", "references")
-        }:
+        if record := {k: v for k, v in final.get("turn", {}).items() if k in ("error", *_SHARED_NOTES)}:
             update["turn"] = record
         if targets := final.get("scope", {}).get("leave"):
             update["scope"] = {"leave": targets}
@@ -258,7 +259,7 @@ class Scope(Struct, eq=False):
         if assigned := state.get("globals"):
             update["globals"] = dict(assigned)
         record = state.get("turn", {})
-        if notes := {name: record[name] for name in ("visits", "shown", "references") if name in record}:
+        if notes := {name: record[name] for name in _SHARED_NOTES if name in record}:
             update["turn"] = notes
         return outputs, update
 

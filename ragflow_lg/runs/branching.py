@@ -86,8 +86,13 @@ class _Target:
         removed; otherwise the new session would treat the form as answered.
         """
         place: Any = stored.config.get("configurable", {})
-        writes = [write for write in stored.pending_writes or () if write[0] not in (without or ())]
+        writes = [
+            (task, channel, _without_usage(channel, value))
+            for task, channel, value in stored.pending_writes or ()
+            if task not in (without or ())
+        ]
         values = {**stored.checkpoint["channel_values"], **(changes or {})}
+        values = {channel: _without_usage(channel, value) for channel, value in values.items()}
         if without is not None:
             open_ids = {pause.id for _, channel, pauses in writes if channel == INTERRUPT_CHANNEL for pause in pauses}
             writes = [
@@ -208,3 +213,10 @@ def _without_closed_answers(channel: str, value: Any, open_ids: Collection[str])
     if channel != "turn" or "answers" not in value:
         return value
     return {**value, "answers": {id_: answer for id_, answer in value["answers"].items() if id_ in open_ids}}
+
+
+def _without_usage(channel: str, value: Any) -> Any:
+    """Remove the model usage of the original session."""
+    if channel != "turn":
+        return value
+    return {name: entry for name, entry in value.items() if name not in ("usage", "usage_before")}

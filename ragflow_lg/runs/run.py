@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -31,6 +31,7 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn
 from ragflow_lg.runs.callbacks import CallbackSet, RunObserver, RunSummary
 from ragflow_lg.runs.pauses import match_answers, open_pauses, stored_answers
+from ragflow_lg.runs.progress import read_progress
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import (
@@ -114,6 +115,7 @@ class Run:
         self._has_started = False
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
+        self._is_taken_over = envelope is not None
         self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
         self.record = RunRecord(
             self.envelope.message_id,
@@ -133,6 +135,8 @@ class Run:
         """The total token usage."""
         self.failed_node = ""
         """The id of the node whose error stopped the turn, or ``""``."""
+        self.restored_events: Sequence[EngineEvent] = ()
+        """Events of stored node executions, which the run reports before its own."""
         self.lease_token = 0
         """The session lease's token, larger than all earlier tokens; 0 without a lease."""
 
@@ -140,6 +144,13 @@ class Run:
     def has_started(self) -> bool:
         """Whether the turn could start: the session was free and the request was valid."""
         return self._has_started
+
+    @property
+    def continued_run(self) -> str:
+        """The id of the interrupted run whose usage is included, or ``""``."""
+        if self._is_taken_over:
+            return self.record.run_id
+        return self.record.parent_run if self._intent == "continue" else ""
 
     @property
     def answer(self) -> str:
@@ -188,6 +199,9 @@ class Run:
         projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at), inputs=inputs)
         try:
             async with self._session(), self._playing(projection) as graph:
+                for frame in (frame for event in self.restored_events for frame in projection.feed(event)):
+                    self._track_answer(frame, began)
+                    yield frame
                 if graph is None:
                     yield self._wait_for_user(projection)
                     return
@@ -364,6 +378,8 @@ class Run:
             return new_turn
         snapshot = await self._canvas.graph.aget_state(self._config)
         pauses = open_pauses(snapshot, self._canvas.plan.unchecked_forms)
+        if self.continued_run or self._intent == "continue":
+            await self._recall(projection)
         if self._intent != "start" or self._request.get("inputs"):
             await self._check_canvas(snapshot)
         if self._intent == "start" and not pauses:
@@ -384,10 +400,21 @@ class Run:
             return None
         return await self._resume_command(snapshot.values, answers)
 
+    async def _recall(self, projection: Projection) -> None:
+        """Take over the inputs and the usage of the interrupted run."""
+        progress = await read_progress(self._canvas, self._config)
+        self.usage = progress.run_usage
+        projection.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
+
     async def _resume_command(self, values: Mapping[str, Any], answers: Mapping[str, Any]) -> Any:
         update = await resume_turn(values, self._turn, self._request)
         # LangGraph loses the answers if the process crashes before the node has finished.
-        update["turn"] = {"answers": to_json(answers)}
+        progress = await read_progress(self._canvas, self._config)
+        update["turn"] = {
+            "answers": to_json(answers),
+            "inputs": to_json(self._request.get("inputs") or {}),
+            "usage_before": list(progress.usage),
+        }
         return _command({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
 
     async def _check_canvas(self, snapshot: Any) -> None:

@@ -16,6 +16,7 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.branching import fork, rerun
 from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, CallbackSet, RunCallbacks
 from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
+from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run import Intent, Run, thread_config
 from ragflow_lg.runs.stored_steps import CheckpointInfo, list_checkpoints
 from ragflow_lg.services.sessions import (
@@ -130,6 +131,10 @@ class Runner:
         config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
         snapshot = await self._canvas.graph.aget_state(config)
         return open_pauses(snapshot, self._canvas.plan.unchecked_forms)
+
+    async def progress(self, session: SessionId | str) -> Progress:
+        """Return how far a session's last turn has got."""
+        return await read_progress(self._canvas, thread_config(self._canvas, session))
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
         """Create a session from another session or one of its checkpoints. See `ragflow_lg.runs.branching.fork`."""

@@ -84,6 +84,15 @@ class Usage(NamedTuple):
             self.cost + other.cost,
         )
 
+    def minus(self, other: Usage) -> Usage:
+        """Return the difference, which is never negative."""
+        return Usage(
+            max(self.prompt_tokens - other.prompt_tokens, 0),
+            max(self.completion_tokens - other.completion_tokens, 0),
+            max(self.calls - other.calls, 0),
+            max(self.cost - other.cost, 0.0),
+        )
+
 
 NO_USAGE, ONE_CALL = Usage(), Usage(calls=1)
 

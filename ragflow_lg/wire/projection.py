@@ -113,6 +113,7 @@ class Projection:
                     show.pieces.append(event)
                 return self._advance()
             case TurnStarted():
+                self._inputs = dict(event.inputs)
                 return (wire.WorkflowStarted(event.inputs),)
             case Waiting():
                 self.wait(event.node, event.tips, event.fields)
@@ -121,6 +122,10 @@ class Projection:
                 return self._on_turn_finished(event)
             case AgentRecord():
                 return ()  # unknown to RAGFlow's clients
+
+    def recall(self, inputs: Mapping[str, JsonValue], usage: Usage) -> None:
+        """Continue a run of another process, which began with these inputs and has used this much."""
+        self._inputs, self._usage = dict(inputs), usage
 
     def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]]) -> None:
         """Record that a node waits for the user."""

@@ -30,8 +30,8 @@ _END_RUN = (
     .values(
         {
             **_ENDS,
-            "prompt_tokens": _RUNS.c.prompt_tokens + bindparam("added_prompt_tokens"),
-            "completion_tokens": _RUNS.c.completion_tokens + bindparam("added_completion_tokens"),
+            "prompt_tokens": bindparam("used_prompt_tokens"),
+            "completion_tokens": bindparam("used_completion_tokens"),
             "asked": "",
         }
     )
@@ -48,6 +48,12 @@ _ADD_TURN = (
         update_ms=bindparam("update_ms"),
     )
 )
+_COUNTED = select(_RUNS.c.prompt_tokens + _RUNS.c.completion_tokens).where(
+    _RUNS.c.tenant == bindparam("at_tenant"),
+    _RUNS.c.id == bindparam("of_run"),
+    _RUNS.c.session_id == bindparam("at_id"),
+)
+"""The tokens of an interrupted run that its session already contains."""
 _LAST = select(func.max(_MESSAGES.c.number)).where(
     _MESSAGES.c.tenant == bindparam("at_tenant"), _MESSAGES.c.session_id == bindparam("at_id")
 )
@@ -82,6 +88,8 @@ class EndedTurn(Struct, frozen=True):
     """Whether the run produced events. For a refused run, only its end is stored."""
     lease_token: int = 0
     """Token of the lease under which the turn ran; 0 if it did not get one."""
+    continued_run: str = ""
+    """The interrupted run whose usage is included; the run itself if another process started it."""
     is_taken_over: bool = False
     """Whether another process started the run and may have stored part of it."""
 
@@ -98,17 +106,20 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
     usage = turn.usage
     run: dict[str, Any] = {"at_tenant": tenant, "at_id": turn.run_id, "status": turn.status, "error": turn.error}
     run |= {"end_ms": turn.end_ms, "lease_token": turn.lease_token}
-    run |= {"added_prompt_tokens": usage.prompt_tokens, "added_completion_tokens": usage.completion_tokens}
+    run |= {"used_prompt_tokens": usage.prompt_tokens, "used_completion_tokens": usage.completion_tokens}
     session: dict[str, Any] = {
         "at_tenant": tenant,
         "at_id": turn.session_id,
         "errors": turn.error,
         "update_ms": turn.end_ms,
     }
-    session |= {"added_tokens": usage.prompt_tokens + usage.completion_tokens, "added_rounds": 1}
+    session["added_rounds"] = 1
     session["added_s"] = (turn.end_ms - turn.start_ms) / 1000
 
     def write(connection: Connection) -> None:
+        place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.continued_run}
+        counted = connection.execute(_COUNTED, place).scalar() if turn.continued_run else 0
+        session["added_tokens"] = usage.prompt_tokens + usage.completion_tokens - (counted or 0)
         if not connection.execute(_END_RUN, run).rowcount or not turn.has_begun:
             return
         if turn.is_taken_over and _replace_answer(connection, tenant, turn, session):

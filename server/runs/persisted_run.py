@@ -41,6 +41,11 @@ class Persistable(Playable, Protocol):
         ...
 
     @property
+    def continued_run(self) -> str:
+        """The id of the interrupted run whose usage is included, or ``""``."""
+        ...
+
+    @property
     def lease_token(self) -> int:
         """The run's lease token; 0 if it did not get a lease."""
         ...
@@ -141,6 +146,7 @@ class PersistedRun:
             reference=write_reference(self._reference),
             has_begun=self._has_begun,
             lease_token=run.lease_token,
+            continued_run=run.continued_run,
             is_taken_over=self._is_taken_over,
         )
         try:

@@ -10,17 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.runs.progress import Progress
 from ragflow_lg.server.runs import failover as failover_module
-from ragflow_lg.server.runs.failover import ContinuedRun, Failover, ReplayFilter
-from ragflow_lg.wire.wire_events import (
-    Envelope,
-    Message,
-    MessageEnd,
-    MessageReset,
-    WireNodeFinished,
-    WireNodeStarted,
-    WorkflowStarted,
-)
+from ragflow_lg.server.runs.failover import ContinuedRun, Failover
+from ragflow_lg.wire.wire_events import Envelope
+from tests.fakes.canvas import canvas, plan_of
+from tests.fakes.canvas import text as text_node
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
@@ -109,8 +104,8 @@ async def test_a_turn_begun_by_a_stopping_server_and_ended_by_another_is_stored_
 class FakeRunner:
     """A runner without anything to do."""
 
-    async def state(self, session: str) -> dict[str, Any]:
-        return {"globals": {"sys.query": "hi"}}
+    async def progress(self, session: str) -> Progress:
+        return Progress(plan_of(canvas({"t": text_node()})))
 
     async def pauses(self, session: str) -> list[Any]:
         return []
@@ -181,89 +176,3 @@ async def test_a_run_counts_as_continued_if_another_process_claimed_it(
         monkeypatch.setattr(run_manager, "head", AsyncMock(side_effect=heads))
         failover = Failover(server.app_state, FakeTurns(StreamError("Taken.")))
         assert await failover.take(run_id) is is_quicker
-
-
-def node_started(node: str, kind: str = "Message") -> WireNodeStarted:
-    return WireNodeStarted(node, node, kind, 1)
-
-
-def node_finished(node: str, kind: str = "Message") -> WireNodeFinished:
-    return WireNodeFinished({}, {}, node, node, kind, None, 0.0, 0.0)
-
-
-def pieces(*texts: str) -> list[Any]:
-    return [Message(text) for text in texts]
-
-
-LLM = "LLM:0"
-FIRST_EVENTS: list[Any] = [
-    WorkflowStarted({}),
-    node_started("begin", "Begin"),
-    node_finished("begin", "Begin"),
-    node_started(LLM, "LLM"),
-]
-
-
-def filter_events(sent: list[Any], more: list[Any], outputs: dict[str, Any] | None = None) -> list[Any]:
-    replay_filter = ReplayFilter(sent)
-    return [*replay_filter.finish(outputs or {}), *(new for event in more for new in replay_filter.feed(event))]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        (["Good"], ["Goodbye", " you"], ["bye", " you"]),
-        (["Good"], ["Go", "od", "bye"], ["bye"]),
-        (["Good", "bye"], ["Goodbye"], []),
-        ([], ["Goodbye"], ["Goodbye"]),
-    ],
-)
-def test_the_sent_part_of_a_message_is_not_sent_again(before: list[str], after: list[str], expected: list[str]) -> None:
-    sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces(*before)]
-    end: list[Any] = [MessageEnd(), node_finished(LLM, "LLM"), node_finished("Message:0")]
-    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces(*after), *end]
-    assert filter_events(sent, more) == [*pieces(*expected), *end]
-
-
-def test_a_message_that_turns_out_differently_is_ended_and_sent_in_full() -> None:
-    sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Goodbye")]
-    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces("Good", "ness", " me"), MessageEnd()]
-    assert filter_events(sent, more) == [MessageEnd(), *pieces("Goodness", " me"), MessageEnd()]
-
-
-def test_a_message_that_was_withdrawn_is_repeated_from_what_remains() -> None:
-    sent = [node_started("m"), *pieces("A", "par"), MessageReset("A"), *pieces("B")]
-    assert filter_events(sent, [node_started("m"), *pieces("A", "B", "C")]) == pieces("C")
-    # The model fails again in the continuation: what it has sent since is withdrawn.
-    again = [node_started("m"), *pieces("A"), MessageReset("A"), *pieces("D")]
-    assert filter_events(sent, again) == [MessageReset("A"), *pieces("D")]
-
-
-def test_thinking_is_not_sent_again() -> None:
-    thought = [Message("", start_to_think=True), Message("Hm"), Message("", end_to_think=True)]
-    sent = [*FIRST_EVENTS, node_started("Message:0"), *thought, Message("Good")]
-    assert filter_events(sent, [node_started(LLM, "LLM"), node_started("Message:0"), *thought, Message("Goodbye")]) == [
-        Message("bye")
-    ]
-
-
-def test_a_finished_message_is_completed_from_the_stored_outputs() -> None:
-    sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Good")]
-    outputs = {"content": "Goodbye"}
-    events = filter_events(sent, [node_started("LLM:1", "LLM")], {"Message:0": outputs})
-    assert events[:2] == [Message("bye"), MessageEnd()]
-    assert (events[2].component_id, events[2].outputs) == ("Message:0", outputs)
-    assert events[3:] == [node_started("LLM:1", "LLM")]
-
-
-def test_another_round_of_a_node_is_sent() -> None:
-    sent = [
-        *FIRST_EVENTS,
-        node_finished(LLM, "LLM"),
-        node_started("Message:0"),
-        *pieces("a"),
-        MessageEnd(),
-        node_finished("Message:0"),
-    ]
-    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces("a"), MessageEnd()]
-    assert filter_events(sent, more) == more

@@ -1,0 +1,198 @@
+"""Runs that are interrupted at every event: what clients receive in total equals an uninterrupted run."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, cast
+
+import pytest
+
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.server.runs.failover import ContinuedRun
+from ragflow_lg.server.runs.replay_filter import ReplayFilter
+from ragflow_lg.services.tool_policies import ToolSettings
+from ragflow_lg.wire.wire_events import Message
+from tests.fakes.agents import page
+from tests.fakes.canvas import node, text
+from tests.fakes.regions import form, iteration, loop, runner_of
+from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
+from tests.stores import OpenStore, store_opener
+
+WIKI = {"component_name": "Wikipedia", "params": {"top_n": 1}}
+
+
+def _streamed(match: str, *pieces: str) -> Reply:
+    chunks = pieces or ("one ", "two ", "three")
+    return Reply(chunks=chunks, reasoning="Hm.", match=match, repeat=True, pause_s=0.001)
+
+
+def _llm(prompt: str, *downstream: str, **more: Any) -> dict[str, Any]:
+    return node("LLM", {"llm_id": "m@Test", "prompts": [{"role": "user", "content": prompt}]}, downstream, **more)
+
+
+def _message(content: str, *downstream: str, **more: Any) -> dict[str, Any]:
+    return node("Message", {"content": [content]}, downstream, **more)
+
+
+def _agent(*downstream: str, **params: Any) -> dict[str, Any]:
+    params = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False, **params}
+    return node("Agent", params, downstream)
+
+
+INVOKE: dict[str, Any] = {"url": "http://wiki.test/x", "method": "get", "variables": []}
+AGENT = {"a": _agent("out"), "out": _message("{a@content}")}
+BEGIN = {"begin": node("Begin", {"mode": "task", "inputs": {"items": {"name": "items", "type": "object"}}}, ["it"])}
+
+CANVASES: dict[str, tuple[dict[str, Any], Any]] = {
+    "models in turn": (
+        {
+            "l1": _llm("p1", "m1"),
+            "m1": _message("First: {l1@content}.", "call"),
+            "call": node("Invoke", INVOKE, ["l2"]),
+            "l2": _llm("p2", "m2"),
+            "m2": _message("{l2@content}", "t"),
+            "t": text([], "{l2@content}"),
+        },
+        None,
+    ),
+    "two models": (
+        {"l1": _llm("p1", "m"), "l2": _llm("p2", "m"), "m": _message("{l1@content} and {l2@content}")},
+        ["l1", "l2"],
+    ),
+    "two messages": (
+        {
+            "l1": _llm("p1", "m1"),
+            "m1": _message("{l1@content}"),
+            "t": text(["m2"], "t"),
+            "m2": _message("plain {t@result}", "l3"),
+            "l3": _llm("p3", "m3"),
+            "m3": _message("{l3@content}"),
+        },
+        ["l1", "t"],
+    ),
+    "items": (
+        {
+            **BEGIN,
+            **iteration(
+                {"l": _llm("p1", "m"), "m": _message("{l@content} ", "t"), "t": text([], "{item}")}, {"r": "t@result"}
+            ),
+            "out": _message("end"),
+        },
+        None,
+    ),
+    "rounds": (
+        {
+            **loop({"l": _llm("p1", "m"), "m": _message("{l@content} ", "t"), "t": text([], "x")}, count=3),
+            "out": _message("end"),
+        },
+        None,
+    ),
+    "agent": (AGENT, None),
+    "react": ({**AGENT, "a": _agent("out", strategy="react")}, None),
+    "form": ({"l": _llm("p1", "m"), "m": _message("{l@content}", "ask"), "ask": form("w")}, None),
+}
+
+
+def _runner(name: str, store: Any) -> Runner:
+    components, first = CANVASES[name]
+    call = {"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}
+    first_call = Reply("Let me look.", match="question", calls=[call], repeat=True, reasoning="Which?")
+    final = ["It is ", "Vientiane."]
+    if name == "react":
+        final = ["Final Answer: ", *final]
+        action = 'Thought: Hm\nAction: wikipedia_search_0\nAction Input: {"query": "Laos"}'
+        first_call = Reply(action, match="question", repeat=True)
+    models = [_streamed("Vientiane is", *final), first_call, *(_streamed(f"p{number}") for number in (1, 2, 3))]
+    services = fake_services(
+        models=OneModel(ScriptedModel(models)),
+        tools=ToolSettings({"wikipedia": "http://wiki.test"}),
+        http=ScriptedHttp(
+            {"http://wiki.test/x": page("x", "y"), "http://wiki.test": page("Laos", "Vientiane is the capital.")}
+        ),
+    )
+    return runner_of(components, first=first, services=services, store=store, event_limit=1)
+
+
+def _start(runner: Runner, session: str) -> Run:
+    return runner.start(session, {"query": "question", "inputs": {"items": {"value": ["a", "b"]}}})
+
+
+async def _read(run: Run | ContinuedRun, count: int = -1, *, drains: bool = False) -> list[Any]:
+    """Read events; after ``count`` of them leave the run, as if its process was killed, or drain it."""
+    events: list[Any] = []
+    async with aclosing(cast("AsyncGenerator[Any]", run.with_records())) as stream:
+        if count == 0 and drains:
+            run.drain()
+        async for event in stream:
+            events.append(event)
+            if len(events) == count:
+                if not drains:
+                    break
+                run.drain()
+    return events
+
+
+def _frames(events: list[Any], *, has_details: bool) -> list[Any]:
+    """Return the events as clients see them: without times, and with the text of adjacent pieces joined."""
+    frames: list[Any] = []
+    for event in events:
+        if isinstance(event, AgentRecord):
+            continue
+        data = {key: value for key, value in event.data().items() if key not in ("created_at", "elapsed_time", "usage")}
+        if "outputs" in data and isinstance(data["outputs"], dict):
+            outputs = cast("dict[str, Any]", data["outputs"])
+            data["outputs"] = {
+                key: value for key, value in outputs.items() if key not in ("_created_time", "_elapsed_time")
+            }
+        if not has_details:
+            data.pop("inputs", None)
+        if isinstance(event, Message) and frames and set(data) == {"content"} == set(frames[-1][1]):
+            frames[-1][1]["content"] += data["content"]
+        else:
+            frames.append((event.event, data))
+    return frames
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("drains", [True, False], ids=["drained", "killed"])
+@pytest.mark.parametrize("name", CANVASES)
+async def test_clients_receive_the_same_after_a_takeover_at_every_event(name: str, drains: bool, lost: int) -> None:
+    if drains and lost:
+        return  # a process that stops in order tells everything
+    opener: OpenStore = store_opener("memory://")
+    async with opener() as store:
+        whole = await _read(_start(_runner(name, store), "whole"))
+        expected = _frames(whole, has_details=not lost)
+        assert expected[-1][0] in ("workflow_finished", "user_inputs")
+        for count in range(1, len(whole)):
+            session = f"{count}"
+            first = _start(_runner(name, store), session)
+            events = await _read(first, count, drains=drains)
+            events = events[: len(events) - lost]
+            if first.status not in ("drained", "cancelled"):
+                continue
+            runner = _runner(name, store)
+            replay_filter = ReplayFilter(events)
+            progress = await runner.progress(session)
+            waits = bool(await runner.pauses(session))
+            run = runner.start(session, {}, first.envelope) if waits else runner.continue_(session, first.envelope)
+            continued = ContinuedRun(run, replay_filter, progress)
+            events += await _read(continued)
+            assert _frames(events, has_details=not lost) == expected, (
+                count,
+                [type(e).__name__ for e in whole[:count]][-3:],
+            )
+            assert continued.answer == "".join(
+                frame["content"]
+                for kind, frame in expected
+                if kind == "message" and not _is_thought(expected, kind, frame)
+            )
+
+
+def _is_thought(frames: list[Any], kind: str, frame: Any) -> bool:
+    before = [
+        other
+        for _, other in frames[: frames.index((kind, frame))]
+        if "start_to_think" in other or "end_to_think" in other
+    ]
+    return "start_to_think" in frame or "end_to_think" in frame or bool(before and "start_to_think" in before[-1])
