@@ -115,7 +115,7 @@ def tool(
     """Return a decorator that builds a tool. In a node, its arguments are parameters with the given ``defaults``.
 
     If the argument ``needs`` is missing or blank, the function is not called: a node's result is then ``blank``, and a
-    model is told what is missing. ``read_name`` returns the function name if the canvas sets one. ``label`` is a prefix
+    model reads what is missing. ``read_name`` returns the function name if the canvas sets one. ``label`` is a prefix
     of error messages for the model. ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`;
     with ``runs_once``, no call ever starts twice.
     """

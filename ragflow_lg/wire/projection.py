@@ -5,8 +5,8 @@ with the first delta, before its own node runs. Only one Message is open at a ti
 identify their Message. The ``node_finished`` of a streaming model waits for the end of its Message.
 
 The class is pure: no clock, no I/O. It keeps no values of the run: what a Message shows comes from its own execution
-or, before that, from the execution of its model (`ragflow_lg.engine.message_preview`). Executions of one node are told
-apart by their place, since parallel rounds run the same nodes at the same time.
+or, before that, from the execution of its model (`ragflow_lg.engine.message_preview`). Executions of one node differ
+in their place, since parallel rounds run the same nodes at the same time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The graph of a canvas as RAGFlow's editor stores it: ``python -m tests.harness.editor_graph FILE…`` writes it.
 
-The editor shows a canvas by its graph alone, and writes the components anew from it when it saves.
+The editor shows a canvas by its graph alone, and rebuilds the components from it when it saves.
 """
 
 import json

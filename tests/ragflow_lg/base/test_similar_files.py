@@ -10,8 +10,8 @@ from ragflow_lg.base.similar_files import suggest_file
     [
         ("cnvas.json", "canvas.json"),
         ("Canvas.JSON", "canvas.json"),
-        ("exmples/a.json", "examples/a.json"),
-        ("exmples/b.json", "examples"),
+        ("examplez/a.json", "examples/a.json"),
+        ("examplez/b.json", "examples"),
         ("examples/aa.json", "examples/a.json"),
         ("zzz", ""),
         ("canvas.json", ""),

@@ -133,7 +133,7 @@ async def test_a_nested_agent_gets_citation_guidelines_once_there_is_something_t
     assert [request.system for _, request in turn.model.requests] == ["", "Child.", cites, GUIDELINES]
     assert turn.tool_results == [f"Vientiane [ID:{number}]."]
 
-    # What its caller found can be cited, too.
+    # It can also cite what its caller found.
     params = {"tools": [LOOKUP, child_agent()], "cite": True}
     replies = [look, tool_calls(("Child_1", {"user_prompt": "x"})), Reply(cited), Reply("B.")]
     turn = await play_agent(replies, params, catalog=TOOLS, is_shown=False)
