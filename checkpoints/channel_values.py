@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from langgraph.types import Interrupt, Send
 
-from ragflow_lg.checkpoints.saver_internals import ERROR_CHANNEL, INTERRUPT_CHANNEL, TASKS_CHANNEL
+from ragflow_lg.checkpoints.langgraph_internals import ERROR_CHANNEL, INTERRUPT_CHANNEL, TASKS_CHANNEL
 
 LONG_LISTS: Mapping[str, Collection[str]] = {"history": ("",), "messages": ("",), "globals": ("sys.history",)}
 """The lists that grow with a conversation, by channel; ``""`` stands for the channel's whole value."""

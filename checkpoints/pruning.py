@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from ragflow_lg.checkpoints.saver_internals import INTERRUPT_CHANNEL, NULL_TASK_ID
+from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL, NULL_TASK_ID
 
 
 class CheckpointKey(NamedTuple):

@@ -28,6 +28,7 @@ from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
 from ragflow_lg.checkpoints.codec import Codec, blob_digest, find_digests
 from ragflow_lg.checkpoints.failures import store_failure
+from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL, advance_ids_past
 from ragflow_lg.checkpoints.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
@@ -38,7 +39,6 @@ from ragflow_lg.checkpoints.preconditions import (
     describe_violation,
 )
 from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, PruningSaver, checkpoint_key, key_config
-from ragflow_lg.checkpoints.saver_internals import INTERRUPT_CHANNEL, advance_ids_past
 from ragflow_lg.checkpoints.stored_lists import FindBlobs, UnreadBlockError, block_digests, read_blocks
 from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES, RecentEntries
 

@@ -22,6 +22,7 @@ from redisvl.query import FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collecting_writes
@@ -65,6 +66,7 @@ class RedisSaver(AsyncRedisSaver):
             checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
             checkpoint_write_prefix=f"{prefix}{WRITES}",
         )
+        self._client = cast("Any", client)
         self._sessions = sessions
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -74,7 +76,7 @@ class RedisSaver(AsyncRedisSaver):
             ResponseError: if the server has lost a part of it.
         """
         thread, namespace, checkpoint = checkpoint_key(config)
-        pointer = self._make_redis_checkpoint_latest_key(thread, namespace)
+        pointer = redis_pointer_of(self, thread, namespace)
         key = self.key_of(checkpoint_key(config)) if checkpoint else ""
         writes_prefix = CheckpointKeyRegistry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
         if await self._sessions.is_missing_part(thread, pointer, key, writes_prefix):
@@ -83,9 +85,7 @@ class RedisSaver(AsyncRedisSaver):
 
     def key_of(self, key: CheckpointKey) -> str:
         """Return the Redis key of a checkpoint."""
-        return self._make_redis_checkpoint_key(
-            to_storage_safe_id(key.thread), to_storage_safe_str(key.namespace), to_storage_safe_id(key.checkpoint)
-        )
+        return redis_key_of(self, *key)
 
     async def list_keys(
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
@@ -144,17 +144,16 @@ class RedisSaver(AsyncRedisSaver):
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
         """Delete checkpoints and their pending writes."""
         await self._ensure_indexes()
-        client = cast("Any", self._redis)
         for key in keys:
             registry = CheckpointKeyRegistry.make_write_keys_zset_key(*key)
-            writes: list[bytes] = await client.zrange(registry, 0, -1)
+            writes: list[bytes] = await self._client.zrange(registry, 0, -1)
             await self._sessions.write(key.thread, [("DEL", self.key_of(key), registry, *writes)])
         for thread, namespace in {key[:2] for key in keys}:
             await self._point_at_newest(thread, namespace)
 
     async def _point_at_newest(self, thread: str, namespace: str) -> None:
         """Update the saver's pointer to the newest checkpoint."""
-        pointer = self._make_redis_checkpoint_latest_key(thread, namespace)
+        pointer = redis_pointer_of(self, thread, namespace)
         command: Command = ("DEL", pointer)
         async for newest in self.list_keys(thread, namespace, limit=1):
             command = ("SET", pointer, self.key_of(newest))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import RunError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.langgraph_internals import copy_context_without_run
 from ragflow_lg.component.plan import Plan
 
 if TYPE_CHECKING:
@@ -48,21 +48,15 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
     async def play_inside(self, request: TurnRequest, turn: TurnContext) -> dict[str, Any]:
         """Run a separate turn within a node of another canvas; return its final state.
 
-        The surrounding run is hidden from LangGraph, which would otherwise treat this graph as a subgraph and write to
-        the checkpoints of the outer run.
-
         Raises:
             RunError: if a cycle repeats too often.
         """
-        from langchain_core.runnables.config import var_child_runnable_config
         from langgraph.errors import GraphRecursionError
 
-        context = copy_context()
-        context.run(var_child_runnable_config.set, None)
         config = {"recursion_limit": self.recursion_limit}
         run = run_to_end(self.graph, {"query": "", **request}, config, context=turn)
         try:
-            return await asyncio.create_task(run, context=context)
+            return await asyncio.create_task(run, context=copy_context_without_run())
         except GraphRecursionError:
             raise RunError("The flow repeated a cycle too often and was stopped.") from None
         finally:

@@ -20,6 +20,13 @@ from tests.architecture.sources import (
 LONGEST_FUNCTION = 60
 """Lines."""
 
+PRIVATE_NAMES = (
+    *(".__class__ = ", "__pregel", "_make_redis_", "_subgraph_for_namespace", "_checkpointer(config"),
+    *("langgraph._internal", "langgraph_step", "uuid6", "var_child_runnable_config"),
+    *(f'"{name}"' for name in ("__interrupt__", "__error__", "__resume__", "branch:to:")),
+)
+"""What the packages use, or used, of LangGraph beyond its public interface."""
+
 ENTRY_FILES = ("__init__", "__main__")
 
 
@@ -82,6 +89,16 @@ def test_every_folder_of_tests_is_a_package() -> None:
     folders = {parent for source in sources("tests") for parent in source.path.parents} - {Path()}
     exempt = {folder for folder in folders if folder.parts[:2] == ("tests", "fixtures")}
     assert [str(folder) for folder in folders - exempt if not (ROOT / folder / "__init__.py").is_file()] == []
+
+
+def test_private_names_of_langgraph_are_used_in_one_file_per_package() -> None:
+    offenders: list[str] = []
+    for source in sources():
+        if source.path.stem == "langgraph_internals":
+            continue
+        text = (ROOT / source.path).read_text("utf-8")
+        offenders += [f"{source}: {name}" for name in PRIVATE_NAMES if name in text]
+    assert offenders == []
 
 
 def test_a_component_file_registers_exactly_one_component() -> None:

@@ -1,8 +1,9 @@
-"""LangGraph's internal names and state that the checkpointers depend on. A test compares each with LangGraph."""
+"""LangGraph's internal names and state that the checkpointers depend on. There is a test for each."""
 
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from langgraph.checkpoint.base import id as langgraph_ids
 
@@ -35,3 +36,13 @@ def advance_ids_past(checkpoint_id: str) -> None:
         return  # not a real time; later ids would overflow
     last = langgraph_ids._last_v6_timestamp  # pyright: ignore[reportPrivateUsage] - there is no public way
     langgraph_ids._last_v6_timestamp = max(last or 0, ticks)  # pyright: ignore[reportPrivateUsage] - see above
+
+
+def redis_key_of(saver: Any, thread: str, namespace: str, checkpoint: str) -> str:
+    """Return the Redis saver's key of a checkpoint."""
+    return saver._make_redis_checkpoint_key(thread, namespace, checkpoint)
+
+
+def redis_pointer_of(saver: Any, thread: str, namespace: str) -> str:
+    """Return the Redis saver's key of the pointer to the newest checkpoint."""
+    return saver._make_redis_checkpoint_latest_key(thread, namespace)

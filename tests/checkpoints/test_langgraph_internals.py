@@ -1,24 +1,43 @@
 import time
+from typing import Any
 
 import pytest
 from langgraph._internal import _constants  # pyright: ignore[reportPrivateUsage] - the names under test
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base import id as langgraph_ids
+from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from langgraph.checkpoint.serde import types as langgraph_types
 
-from ragflow_lg.checkpoints import saver_internals
-from ragflow_lg.checkpoints.saver_internals import advance_ids_past
+from ragflow_lg.checkpoints import langgraph_internals
+from ragflow_lg.checkpoints.langgraph_internals import advance_ids_past, redis_key_of, redis_pointer_of
+from ragflow_lg.checkpoints.redis.redis_client import open_redis
 from tests.fakes.regions import out, play_run, runner_of
-from tests.stores import OpenStore
+from tests.stores import OpenStore, fresh_prefix
 
 RANDOM = "9b2f0c1e-5d3a-4c7b-8e6f-1a2b3c4d5e6f"
 COUNTING = out("{sys.conversation_turns}")
 
 
 def test_the_names_match_those_of_langgraph() -> None:
-    assert saver_internals.INTERRUPT_CHANNEL == langgraph_types.INTERRUPT == _constants.INTERRUPT
-    assert saver_internals.TASKS_CHANNEL == langgraph_types.TASKS == _constants.TASKS
-    assert saver_internals.ERROR_CHANNEL == langgraph_types.ERROR == _constants.ERROR
-    assert saver_internals.NULL_TASK_ID == _constants.NULL_TASK_ID
+    assert langgraph_internals.INTERRUPT_CHANNEL == langgraph_types.INTERRUPT == _constants.INTERRUPT
+    assert langgraph_internals.TASKS_CHANNEL == langgraph_types.TASKS == _constants.TASKS
+    assert langgraph_internals.ERROR_CHANNEL == langgraph_types.ERROR == _constants.ERROR
+    assert langgraph_internals.NULL_TASK_ID == _constants.NULL_TASK_ID
+
+
+async def test_the_redis_saver_stores_under_these_keys(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with open_redis(redis_url) as client:
+        saver = AsyncRedisSaver(
+            redis_client=client, checkpoint_prefix=f"{prefix}checkpoint", checkpoint_write_prefix=f"{prefix}write"
+        )
+        await saver.asetup()
+        checkpoint = empty_checkpoint()
+        place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        await saver.aput(place, checkpoint, {}, {})
+        keys = [redis_key_of(saver, "t", "", checkpoint["id"]), redis_pointer_of(saver, "t", "")]
+        assert await client.exists(*keys) == len(keys)
+        assert (await client.get(keys[1])) == keys[0].encode()
 
 
 @pytest.fixture
