@@ -1,4 +1,4 @@
-"""Checkpoints in Redis (with JSON and search): LangGraph's saver, whose writes are collected for one script."""
+"""Checkpoints in Redis (with JSON and search): LangGraph's saver, whose writes run in a script of `redis_sessions`."""
 
 from __future__ import annotations
 

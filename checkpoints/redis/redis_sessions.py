@@ -1,4 +1,4 @@
-"""The Redis keys of sessions. One script writes to them, so that all keys of a session live and expire together."""
+"""The Redis keys of sessions, and the script that writes to them, so that a session's keys live and expire together."""
 
 from __future__ import annotations
 

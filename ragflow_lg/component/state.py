@@ -22,7 +22,6 @@ from typing_extensions import TypedDict
 from ragflow_lg.base.long_list import GrowingList, LongList, extend_list
 from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, read_path
 from ragflow_lg.dsl.variable_references import Reference
-from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.references import merge_references
 
 _REPLACE = "__replace__"
@@ -197,7 +196,7 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
     if "references" in update:
         merged["references"] = merge_references(current.get("references", {}), update["references"])
     if "usage" in update and "usage" in current:
-        merged["usage"] = list(Usage(*current["usage"]).plus(Usage(*update["usage"])))
+        merged["usage"] = [before + more for before, more in zip(current["usage"], update["usage"], strict=True)]
     if "ends" in update:
         merged["ends"] = {**current.get("ends", {}), **update["ends"]}
     if "answers" in update:

@@ -32,5 +32,5 @@ _NOTHING = Outputs()
     source="agent/component/loopitem.py",
 )
 async def loop_item(ctx: RunContext, params: Params) -> Outputs:
-    """Do nothing: the engine tests the conditions."""
+    """Do nothing: the engine asks the Loop (`loop.py`) whether there is another round."""
     return _NOTHING

@@ -1,5 +1,7 @@
 """Conditions that end a Loop. Their operators depend on the type of the value and are case-sensitive.
 
+When a Loop tests them is decided in `ragflow_lg.components.loop`.
+
 Source: RAGFlow's ``agent/component/loopitem.py``. Differences (``docs/fidelity.md``): the literal is converted to the
 value's type, every operator works on every type for which it is meaningful, and no condition raises an exception.
 """

@@ -29,6 +29,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
 )
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 from ragflow_lg.wire.answer_text import AnswerText
 from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 router = APIRouter(tags=["OpenAI-compatible"])
 
 
-DONE = b"data: [DONE]\n\n"
 MAX_MODELS = 1000
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _UNSUPPORTED = frozenset({"image_url", "input_image", "input_audio", "video_url", "input_video", "file", "input_file"})
@@ -278,7 +278,7 @@ async def _stream_chunks(
     if error:
         yield builder.build_chunk({"content": f"**ERROR**: {error}", "error": error})
     yield builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(texts)))
-    yield DONE
+    yield OPENAI_DONE
 
 
 class _ResponseBuilder:
@@ -319,7 +319,7 @@ class _ResponseBuilder:
             "usage": usage,
             "choices": [{"delta": choice_delta, "finish_reason": reason, "index": 0, "logprobs": None}],
         }
-        return b"data: " + encode_json(frame) + b"\n\n"
+        return openai_frame(frame)
 
     def build_completion(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
         """Build the answer to a non-streaming request."""

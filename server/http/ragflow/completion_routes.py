@@ -16,12 +16,10 @@ from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.openai.openai_routes import run_openai_turn
 from ragflow_lg.server.http.ragflow.ragflow_frames import (
-    DONE,
     AnswerCollector,
     Forwarding,
     FrameBuilder,
     build_error_frame,
-    write_frame,
 )
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import (
@@ -43,7 +41,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
 )
 from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.streaming.sse import event_id
+from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
 if TYPE_CHECKING:
@@ -238,20 +236,20 @@ async def _stream_frames(
     try:
         async with aclosing(events):
             if pair is None and not position.after:
-                yield write_frame({"session_id": envelope.session_id, "data": {}})
+                yield ragflow_frame({"session_id": envelope.session_id, "data": {}})
             while pair is not None:
                 number, event = pair
                 if (frame := frames.build(event)) is not None and number > position.after:
-                    yield write_frame(frame, event_id(run_id, number) if position.has_ids else "")
+                    yield ragflow_frame(frame, event_id(run_id, number) if position.has_ids else None)
                 pair = await anext(events, None)
     except RagflowLgError as error:
         if position.has_ids and isinstance(error, RunInterruptedError):
             return  # no end event, so that the client reconnects and resumes
-        yield write_frame(envelope.wrap(Message(f"{error_prefix}{error}")))
+        yield ragflow_frame(envelope.wrap(Message(f"{error_prefix}{error}")))
         # The oldest clients fail on error frames, but understand the end of a message.
         is_oldest = frames.forwarding == "messages"
-        yield write_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(str(error)))
-    yield DONE
+        yield ragflow_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(str(error)))
+    yield RAGFLOW_DONE
 
 
 @embedded_router.post("/agentbots/{agent_id}/completions")

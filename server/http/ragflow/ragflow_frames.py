@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.wire.answer_text import AnswerText
 from ragflow_lg.wire.wire_events import (
     Message,
@@ -18,17 +17,9 @@ from ragflow_lg.wire.wire_events import (
 if TYPE_CHECKING:
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
-DONE = b"data:[DONE]\n\n"
-
 Forwarding: TypeAlias = Literal["all", "session", "messages"]
 """The events that a client receives. ``session``: the events for sessions with source `agent`.
 ``messages``: the events that RAGFlow's oldest clients read."""
-
-
-def write_frame(frame: dict[str, Any], event_id: str = "") -> bytes:
-    """Write a frame as RAGFlow does, without a space after the colon, and with an id if the client requests ids."""
-    head = f"id:{event_id}\n".encode() if event_id else b""
-    return b"%bdata:%b\n\n" % (head, encode_json(frame))
 
 
 def build_error_frame(message: str) -> dict[str, Any]:

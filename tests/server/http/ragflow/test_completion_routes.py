@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import product
@@ -19,6 +20,21 @@ PATHS = ("/agents/chat/completions", "/agents/chat/completion", "/agents/{id}/co
 
 def events(frames: list[Any]) -> list[str]:
     return [frame.get("event", "error") for frame in frames]
+
+
+async def test_an_emoji_that_is_split_between_deltas_is_whole_again_in_the_joined_text(tmp_path: Path) -> None:
+    halves = "\ud83d", "\ude00"
+    async with start_app(tmp_path, [Reply(chunks=halves, repeat=True)]) as server:
+        agent_id = await server.agent(MODEL)
+        received = await server.stream(agent_id, "hi")
+        texts = [frame["data"]["content"] for frame in received if frame.get("event") == "message"]
+        messages = [{"role": "user", "content": "hi"}]
+        body = {"openai-compatible": True, "agent_id": agent_id, "messages": messages, "stream": True}
+        streamed = await server.client.post("/agents/chat/completions", json=body)
+        lines = [line.removeprefix("data: ") for line in streamed.text.splitlines() if line.startswith("data: {")]
+        chunks = [json.loads(line)["choices"][0]["delta"]["content"] for line in lines]
+    for joined in ("".join(texts), "".join(chunk or "" for chunk in chunks)):
+        assert joined.encode("utf-16", "surrogatepass").decode("utf-16") == "\N{GRINNING FACE}"
 
 
 async def test_a_turn_is_streamed_with_the_order_and_keys_of_ragflow(tmp_path: Path) -> None:
