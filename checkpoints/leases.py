@@ -73,11 +73,6 @@ class StoredLease:
         """The fencing token."""
         return self._token
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether another runner has taken the session."""
-        return self._is_lost
-
     async def is_ours(self) -> bool:
         """Ask the store whether the lease is still ours. If the store fails, assume that it is."""
         with suppress(*self._leases.table.errors, TimeoutError):

@@ -98,10 +98,9 @@ class RedisTraces:
     under both if the canvas has an id, that is, if it is not just a file.
     """
 
-    def __init__(self, client: Redis, prefix: str, ttl_s: int = TRACE_TTL_S) -> None:
+    def __init__(self, client: Redis, prefix: str) -> None:
         self._client = cast("Any", client)
         self._prefix = prefix
-        self._ttl_s = ttl_s
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
         """Store a run's trace."""
@@ -112,7 +111,7 @@ class RedisTraces:
         with translate_errors(RedisError, OSError):
             async with self._client.pipeline() as pipeline:
                 for task in tasks:
-                    pipeline.set(self._key(task, record.run_id), text, ex=self._ttl_s)
+                    pipeline.set(self._key(task, record.run_id), text, ex=TRACE_TTL_S)
                 await pipeline.execute()
 
     async def get(self, run_id: str) -> Trace | None:

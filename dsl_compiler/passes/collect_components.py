@@ -82,7 +82,7 @@ def collect_components(draft: Draft, reporter: Reporter) -> Draft:
     """
     components = draft.document.get("components")
     if components is not None and not isinstance(components, Mapping):
-        _report_wrong_type(reporter, draft, "components", "an object with a component for each id")
+        _report_no_object(reporter, draft)
         return draft
     if components:
         collected = _read_components(draft, as_map(components), reporter)
@@ -193,12 +193,13 @@ def _kind(value: Any) -> str:
     return names.get(type(value).__name__, "null")
 
 
-def _report_wrong_type(reporter: Reporter, draft: Draft, key: str, expected: str) -> None:
+def _report_no_object(reporter: Reporter, draft: Draft) -> None:
     reporter.report(
         "document-shape",
         "error",
-        extend_pointer(draft.base, [key]),
-        f'"{key}" is {_kind(draft.document.get(key))}; it should be {expected}.',
+        extend_pointer(draft.base, ["components"]),
+        f'"components" is {_kind(draft.document.get("components"))}; '
+        "it should be an object with a component for each id.",
         hint="Export the canvas again.",
     )
 

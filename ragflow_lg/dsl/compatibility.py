@@ -50,9 +50,6 @@ class Compatibility(Struct, frozen=True):
 BEHAVIOURS = Compatibility.__struct_fields__
 """The names of all behaviours."""
 
-RAGFLOW = Compatibility(**dict.fromkeys(BEHAVIOURS, True))
-"""All behaviours of RAGFlow."""
-
 OPTIONS: Mapping[str, str] = {
     "differs-jinja-values": "jinja_text",
     "differs-structured-checks": "unchecked_answers",

@@ -85,7 +85,7 @@ def find_schema_problem(schema: Mapping[str, Any]) -> str:
     require("schemas", "A structured answer")
     from jsonschema import Draft202012Validator, SchemaError
 
-    if _is_deeper(schema, _MAX_SCHEMA_DEPTH):
+    if _is_too_deep(schema):
         return f"it is nested deeper than {_MAX_SCHEMA_DEPTH} levels"
     try:
         Draft202012Validator.check_schema(schema)
@@ -94,9 +94,9 @@ def find_schema_problem(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def _is_deeper(value: object, limit: int) -> bool:
+def _is_too_deep(value: object) -> bool:
     level = [value]
-    for _ in range(limit):
+    for _ in range(_MAX_SCHEMA_DEPTH):
         level = [child for holder in level for child in _children(holder)]
     return bool(level)
 

@@ -71,11 +71,6 @@ class Lease(Protocol):
         """The fencing token. It increases with every lease of the session; writes with an older token are rejected."""
         ...
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether another runner has taken over the session."""
-        ...
-
     async def is_ours(self) -> bool:
         """Ask the store whether this lease is still valid. Return True if the store fails."""
         ...

@@ -59,9 +59,9 @@ class Turn:
             async for _, event in events:
                 yield event
 
-    def numbered_events(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Yield the events after number ``after``, each with its number. Agent records are numbered as well."""
-        return self._turns.wire_events(self.run.envelope.message_id, after)
+    def numbered_events(self) -> AsyncGenerator[tuple[int, WireEvent]]:
+        """Yield the events, each with its number. Agent records are numbered as well."""
+        return self._turns.wire_events(self.run.envelope.message_id)
 
 
 class Turns:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.store_url import store_kind
-from ragflow_lg.server.streaming.journal import MAX_RUN, RETENTION_S, Bounds, Journal
+from ragflow_lg.server.streaming.journal import RETENTION_S, Journal
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 
 TIMEOUT_S = 3.0
@@ -18,14 +18,13 @@ ALIVE_S = 15.0
 
 @asynccontextmanager
 async def open_journal(
-    url: str, *, prefix: str = "", max_run: Bounds = MAX_RUN, retention_s: float = RETENTION_S, alive_s: float = ALIVE_S
+    url: str, *, prefix: str = "", retention_s: float = RETENTION_S, alive_s: float = ALIVE_S
 ) -> AsyncGenerator[Journal]:
     """Open a journal: for a Redis URL in Redis, shared by all replicas; otherwise in this process's memory.
 
     Args:
         url: URL of the session store or the journal.
         prefix: Prefix for all keys, to separate deployments on one Redis server.
-        max_run: Limits on the data stored for one run.
         retention_s: How long a finished run's events are stored.
         alive_s: How long a replica is considered alive after its last report.
 
@@ -34,7 +33,7 @@ async def open_journal(
         StreamError: If the Redis extra is not installed.
     """
     if store_kind(url) != "redis":
-        journal: Journal = MemoryJournal(max_run, retention_s=retention_s, quiet_s=alive_s / 3)
+        journal: Journal = MemoryJournal(retention_s=retention_s, quiet_s=alive_s / 3)
         try:
             yield journal
         finally:
@@ -55,7 +54,7 @@ async def open_journal(
         url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry
     )
     async with client:
-        journal = RedisJournal(client, prefix, max_run, retention_s=retention_s, alive_s=alive_s, quiet_s=alive_s / 3)
+        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, quiet_s=alive_s / 3)
         try:
             yield journal
         finally:

@@ -54,8 +54,8 @@ def weighted_sum(words: Numbers, vectors: Numbers, keywords_weight: float) -> Nu
     return keywords_weight * words + (1.0 - keywords_weight) * vectors
 
 
-def reciprocal_ranks(scores: Sequence[Numbers], k: int = RRF_K, window: int = RRF_WINDOW) -> Numbers:
-    """Combine scores by rank: the sum of ``1 / (k + rank)``, with ranks from 1, only for scores above 0.
+def reciprocal_ranks(scores: Sequence[Numbers], window: int = RRF_WINDOW) -> Numbers:
+    """Combine scores by rank: the sum of ``1 / (RRF_K + rank)``, with ranks from 1, only for scores above 0.
 
     >>> combined = reciprocal_ranks([np.array([0.9, 0.8]), np.array([0.0, 0.7])])
     >>> bool(combined[1] > combined[0])
@@ -65,7 +65,7 @@ def reciprocal_ranks(scores: Sequence[Numbers], k: int = RRF_K, window: int = RR
     for ranking in scores:
         best = np.argsort(-ranking, kind="stable")[:window]
         best = best[ranking[best] > 0]
-        combined[best] += 1.0 / (k + 1 + np.arange(len(best)))
+        combined[best] += 1.0 / (RRF_K + 1 + np.arange(len(best)))
     return combined
 
 

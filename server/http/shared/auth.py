@@ -37,10 +37,9 @@ logger = logging.getLogger(__name__)
 
 
 class ApiCaller(Struct, frozen=True):
-    """The tenant that sends a request, and the key that it uses."""
+    """The tenant that sends a request."""
 
     tenant: str
-    key_id: str
     compat: str = CURRENT
     """The RAGFlow version that the client is written for."""
 
@@ -83,7 +82,7 @@ async def authenticate(request: Request) -> ApiCaller:
     if requested not in ("", *_COMPAT_VERSIONS):
         versions = ", ".join(_COMPAT_VERSIONS)
         raise RequestError(f"X-RAGFlow-Compat must be one of {versions}, not {requested[:20]!r}.", 101)
-    return ApiCaller(row.tenant, row.id, requested or row.compat or app_state.settings.server.compat)
+    return ApiCaller(row.tenant, requested or row.compat or app_state.settings.server.compat)
 
 
 async def authenticate_beta(request: Request) -> ApiCaller:
@@ -100,7 +99,7 @@ async def authenticate_beta(request: Request) -> ApiCaller:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
     _note_key(row)
-    return ApiCaller(row.tenant, row.id)
+    return ApiCaller(row.tenant)
 
 
 async def authenticate_any(request: Request) -> ApiCaller:
@@ -114,7 +113,7 @@ async def authenticate_any(request: Request) -> ApiCaller:
     if row is None:
         return await authenticate(request)
     _note_key(row)
-    return ApiCaller(row.tenant, row.id)
+    return ApiCaller(row.tenant)
 
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate)]

@@ -85,7 +85,7 @@ def test_flags_and_texts_are_parsed() -> None:
     assert [to_text(value) for value in ("a\x00b", None, 7, ["x"])] == ["ab", "", "", ""]
 
 
-CALLER = ApiCaller("tenant", "key")
+CALLER = ApiCaller("tenant")
 FILE: dict[str, Any] = {"id": "f"}
 
 
