@@ -9,7 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from ragflow_lg.server.database.plain_rows import insert_rows, select_first
-from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow
+from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
@@ -82,9 +82,13 @@ class SessionRepository:
             total = await db.scalar(select(func.count()).select_from(statement.subquery()))
             return list(await db.scalars(page)), total or 0
 
-    async def of_conversation(self, agent_id: str, conversation: str) -> list[SessionRow]:
-        """Return the newest sessions of a chat program's conversation with an agent, newest first."""
-        statement = self._sessions().where(SessionRow.conversation == conversation, SessionRow.agent_id == agent_id)
+    async def of_conversation(self, agent_id: str, user_id: str, conversation: str) -> list[SessionRow]:
+        """Return the newest sessions of a chat program's conversation of a user with an agent, newest first."""
+        statement = self._sessions().where(
+            SessionRow.conversation == conversation,
+            SessionRow.agent_id == agent_id,
+            SessionRow.user_id == user_id[:TITLE_CHARS],
+        )
         newest = statement.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).limit(MAX_OF_CONVERSATION)
         async with self._database.reading() as db:
             return list(await db.scalars(newest))

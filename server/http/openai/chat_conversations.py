@@ -45,16 +45,17 @@ def read_conversation(headers: Mapping[str, str], body: Mapping[str, Any], query
 
 
 async def find_session(
-    sessions: SessionRepository, agent_id: str, conversation: str, earlier: Sequence[Sequence[str]]
+    sessions: SessionRepository, agent_id: str, user_id: str, conversation: str, earlier: Sequence[Sequence[str]]
 ) -> SessionRow | None:
     """Return the conversation's session with exactly the ``earlier`` messages of the user, or None.
 
+    The name of the conversation alone is not enough: a program may give the temporary chats of all users one name.
     There is none for the first message, and none after the user has changed an earlier message or wants another answer
     to the last one: a session cannot forget a turn.
     """
     if not earlier:
         return None
-    candidates = await sessions.of_conversation(agent_id, conversation)
+    candidates = await sessions.of_conversation(agent_id, user_id, conversation)
     messages = await sessions.messages([session.id for session in candidates])
     wanted = _questions(earlier)
     return next((session for session in candidates if _stored_questions(messages[session.id]) == wanted), None)

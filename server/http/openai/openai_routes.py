@@ -163,17 +163,18 @@ async def _open_session(
     session_id = to_text(body.get("session_id")) or to_text(body.get("id")) or to_text(metadata_id)
     if session_id:
         return await load_session(request, agent, session_id), False
+    user = to_text(body.get("user_id")) or to_text(body.get("user")) or request.headers.get(_USER_HEADER, "")
+    user_id = user or caller.tenant
     if conversation := read_conversation(request.headers, body, query):
         sessions = SessionRepository(get_app_state(request).database, caller.tenant)
-        if (session := await find_session(sessions, agent.id, conversation, earlier)) is not None:
+        if (session := await find_session(sessions, agent.id, user_id, conversation, earlier)) is not None:
             return session, False
     turns = get_turns(request)
     version = await turns.version(agent, is_released=parse_flag(body.get("release")))
-    user = to_text(body.get("user_id")) or to_text(body.get("user")) or request.headers.get(_USER_HEADER, "")
     session, _ = await turns.open_session(
         agent,
         version,
-        user_id=user or caller.tenant,
+        user_id=user_id,
         name=query,
         source="workflow",
         earlier=earlier,

@@ -110,6 +110,21 @@ async def test_the_user_of_the_program_is_the_user_of_the_session(tmp_path: Path
         assert row["user_id"] == "ada"
 
 
+@pytest.mark.parametrize("name", ["ada", "a" * 300])
+async def test_users_of_a_chat_with_the_same_name_do_not_share_sessions(tmp_path: Path, name: str) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(FORM)
+        chat = {"X-OpenWebUI-Chat-Id": "local"}
+        ada = ChatProgram(server, agent_id, chat | {"X-OpenWebUI-User-Id": name})
+        bob = ChatProgram(server, agent_id, chat | {"X-OpenWebUI-User-Id": "bob"})
+        nobody = ChatProgram(server, agent_id, chat)
+        _, session = await ada.say("go")
+        for other in (bob, nobody):
+            other.messages = list(ada.messages)
+            assert (await other.say("42"))[1] != session
+        assert await ada.say("42") == ("Size 42", session)
+
+
 async def test_an_agent_is_found_by_its_title_if_no_other_has_it(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO, "Front desk")
