@@ -21,10 +21,13 @@ def _read_file(value: Any) -> Any:
         raise ValueError('should be a text or { file = "PATH" }')
     path = Path(entry["file"]).expanduser()
     try:
-        content = path.read_bytes()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ValueError(f"{path} is not a file")
+        with path.open("rb") as file:
+            content = file.read(MAX_PROMPT_BYTES + 1)
         if len(content) > MAX_PROMPT_BYTES:
             raise ValueError(f"{path} has more than {MAX_PROMPT_BYTES // 1024} KiB")
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8 text") from None
     except OSError as error:

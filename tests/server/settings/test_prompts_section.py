@@ -19,6 +19,12 @@ def test_prompts_are_texts_or_files_next_to_the_settings(home: Path, monkeypatch
     assert load_settings(file).prompts["reflection"] == "Think twice."
 
 
+def test_a_byte_order_mark_is_not_part_of_a_prompt(home: Path) -> None:
+    (home / "question.txt").write_text("Rewrite: {conversation}", "utf-8-sig")
+    file = write(home / "s.toml", '[prompts]\nstandalone_question = { file = "question.txt" }')
+    assert load_settings(file).prompts["standalone_question"] == "Rewrite: {conversation}"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -29,6 +35,8 @@ def test_prompts_are_texts_or_files_next_to_the_settings(home: Path, monkeypatch
         ('reflection = { file = "missing.txt" }', "missing.txt cannot be read: No such file or directory."),
         ('reflection = { file = "bytes.txt" }', "bytes.txt is not UTF-8 text."),
         ('reflection = { file = "long.txt" }', "long.txt has more than 256 KiB."),
+        ('reflection = { file = "/dev/zero" }', "/dev/zero is not a file."),
+        ('reflection = { file = "." }', "cannot be read: Is a directory."),
         ("reflection = 1", "prompts.reflection: "),
         ('prompts = "x"', "prompts: "),
     ],
