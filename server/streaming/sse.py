@@ -1,4 +1,7 @@
-"""Server-sent events of the native API, and the positions from which clients of all APIs want to continue."""
+"""Server-sent events in each API's format, and the positions from which clients want to continue.
+
+RAGFlow has no space after ``data:``, but OpenAI does.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,29 @@ SSE_HEADERS: Mapping[str, str] = {
 }
 """``X-Accel-Buffering`` keeps nginx from buffering the stream."""
 
+RAGFLOW_DONE = b"data:[DONE]\n\n"
+OPENAI_DONE = b"data: [DONE]\n\n"
 HEARTBEAT = b": ping\n\n"
 """A comment, which event parsers ignore but which shows proxies that the connection is alive."""
+
+
+def ragflow_frame(payload: Mapping[str, Any], event_id: str | int | None = None) -> bytes:
+    r"""Encode a frame as RAGFlow does, with an ``event_id`` for clients that requested ids.
+
+    >>> ragflow_frame({"code": 0, "data": "ü"}).decode()
+    'data:{"code":0,"data":"ü"}\n\n'
+    """
+    head = b"" if event_id is None else f"id:{event_id}\n".encode()
+    return b"%bdata:%b\n\n" % (head, to_json_bytes(payload))
+
+
+def openai_frame(payload: Mapping[str, Any]) -> bytes:
+    r"""Encode a chunk as OpenAI does.
+
+    >>> openai_frame({"object": "chat.completion.chunk"})
+    b'data: {"object":"chat.completion.chunk"}\n\n'
+    """
+    return b"data: %b\n\n" % to_json_bytes(payload)
 
 
 def native_frame(payload: Mapping[str, Any], event: str, event_id: str | int | None = None) -> bytes:

@@ -6,9 +6,13 @@ import pytest
 from ragflow_lg.base.errors import StreamPositionError
 from ragflow_lg.server.streaming.sse import (
     HEARTBEAT,
+    OPENAI_DONE,
+    RAGFLOW_DONE,
     native_frame,
+    openai_frame,
     parse_event_number,
     parse_event_position,
+    ragflow_frame,
     retry_frame,
 )
 
@@ -22,6 +26,9 @@ PAYLOADS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_each_frame_is_one_line_of_data_that_can_be_parsed(payload: dict[str, Any]) -> None:
     for frame, head in (
+        (ragflow_frame(payload), b"data:{"),
+        (ragflow_frame(payload, 3), b"id:3\ndata:{"),
+        (openai_frame(payload), b"data: {"),
         (native_frame(payload, "message"), b"event: message\ndata: {"),
         (native_frame(payload, "message", 3), b"id: 3\nevent: message\ndata: {"),
     ):
@@ -32,7 +39,12 @@ def test_each_frame_is_one_line_of_data_that_can_be_parsed(payload: dict[str, An
         assert json.loads(lines[-3].partition(":")[2]) == payload
 
 
-def test_frames_without_an_event() -> None:
+def test_keys_keep_their_order_and_values_without_a_json_form_become_null() -> None:
+    assert ragflow_frame({"b": float("nan"), "a": object()}) == b'data:{"b":null,"a":null}\n\n'
+
+
+def test_end_markers_and_heartbeats() -> None:
+    assert (RAGFLOW_DONE, OPENAI_DONE) == (b"data:[DONE]\n\n", b"data: [DONE]\n\n")
     assert HEARTBEAT.startswith(b":")
     assert retry_frame(0.25) == b"retry: 250\n\n"
 
