@@ -23,8 +23,8 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.server.http.ragflow.ragflow_frames import write_frame
 from ragflow_lg.server.streaming import CONTINUE, Journal, RunManager, open_journal
+from ragflow_lg.server.streaming.sse import ragflow_frame
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.services import Services
 
@@ -71,7 +71,7 @@ async def _direct() -> tuple[int, float]:
 
 
 def _frame(run: Run, event: Any) -> bytes:
-    return write_frame(run.envelope.wrap(event))
+    return ragflow_frame(run.envelope.wrap(event))
 
 
 async def _follow(journal: Journal, followers: int, *, elsewhere: Journal | None = None) -> tuple[int, float]:
