@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 CANCELLED_TEXT = "Task has been canceled"
 """RAGFlow's text for a cancelled run; its clients check for this exact text (source: ``agent/canvas.py``)."""
 
+MAX_LISTED_ERRORS = 50
+"""How many errors of a canvas the text of a `CompileError` lists. Each short line of a canvas can cause a long one."""
+
 
 class RagflowLgError(Exception):
     """The base class of all errors that the project raises deliberately."""
@@ -66,8 +69,10 @@ class CompileError(RagflowLgError):
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         errors = [d for d in self.diagnostics if d.severity == "error"]
-        lines = "\n".join(f"  {d}" for d in errors)
-        super().__init__(f"The canvas has {len(errors)} error{'' if len(errors) == 1 else 's'}:\n{lines}")
+        lines = [f"  {d}" for d in errors[:MAX_LISTED_ERRORS]]
+        if len(errors) > MAX_LISTED_ERRORS:
+            lines.append(f"  and {len(errors) - MAX_LISTED_ERRORS:,} more")
+        super().__init__("\n".join([f"The canvas has {len(errors)} error{'' if len(errors) == 1 else 's'}:", *lines]))
 
 
 class RunError(RagflowLgError):

@@ -33,3 +33,10 @@ def test_the_number_of_errors_is_spelt_correctly() -> None:
     bad = Diagnostic("json-invalid", "error", "", "bad")
     assert str(errors.CompileError([bad])).startswith("The canvas has 1 error:\n")
     assert str(errors.CompileError([bad, bad])).startswith("The canvas has 2 errors:\n")
+
+
+def test_the_text_of_a_rejected_canvas_is_bounded_but_all_diagnostics_are_kept() -> None:
+    error = errors.CompileError([Diagnostic("json-invalid", "error", "", f"bad {n}") for n in range(2_000)])
+    assert len(error.diagnostics) == 2_000
+    assert "bad 49" in str(error)
+    assert str(error).endswith("\n  and 1,950 more")
