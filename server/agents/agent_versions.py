@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import MAX_LISTED_ERRORS, RequestError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, canvas_files
@@ -156,7 +156,8 @@ def _check_draft(settings: Settings, dsl: Any) -> str:
     _, diagnostics = check_canvas(cast("dict[str, Any]", source), catalog(), CanvasFiles(lambda: settings))
     errors = [d for d in diagnostics if d.severity == "error" and d.code in _REFUSED]
     if problems := [str(d) for d in errors if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))]:
-        raise _draft_error("\n".join(problems))
+        more = [f"and {len(problems) - MAX_LISTED_ERRORS:,} more"] if len(problems) > MAX_LISTED_ERRORS else []
+        raise _draft_error("\n".join([*problems[:MAX_LISTED_ERRORS], *more]))
     return text
 
 

@@ -36,6 +36,13 @@ async def test_an_invalid_canvas_is_refused_as_draft(dsl: object, problem: str) 
     assert (caught.value.number, caught.value.reason) == (101, "canvas-invalid")
 
 
+async def test_the_answer_to_a_draft_with_many_errors_is_bounded() -> None:
+    components: dict[str, Any] = {f"X:{n}": {"obj": {"component_name": "Nothing", "params": {}}} for n in range(200)}
+    with pytest.raises(RequestError, match=r"X:49\b") as caught:
+        await check_draft(Settings(), {"components": components})
+    assert str(caught.value).endswith("\nand 150 more")
+
+
 async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agents = AgentRepository(server.app_state.database, "tenant")
