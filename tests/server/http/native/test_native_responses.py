@@ -28,12 +28,12 @@ def test_an_open_form_has_its_fields_and_its_schema() -> None:
 
 
 def test_sessions_and_messages_are_built_from_rows() -> None:
-    message = MessageRow(role="assistant", content="Hi", reference='[{"id": "c"}]', create_ms=3)
+    message = MessageRow(role="assistant", content="Hi", reference='{"chunks": {"0": {"id": "c"}}}', create_ms=3)
     assert build_message_answer(message).model_dump() == {
         "role": "assistant",
         "content": "Hi",
         "run_id": "",
-        "reference": [{"id": "c"}],
+        "reference": [{"id": "c", "citation_id": "0"}],
         "create_ms": 3,
     }
     assert (build_session_answer(ROW).turns, build_session_answer(ROW).name) == (0, "N")
