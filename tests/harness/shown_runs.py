@@ -15,7 +15,7 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.runner import Run, Runner
 from tests.fakes.canvas import CATALOG
 from tests.fakes.services import CountedIds, OneModel, fake_services
-from tests.harness.frames import answer_pieces, find_frame_problems
+from tests.harness.frames import answer_pieces, apply_resets, find_frame_problems
 from tests.harness.shown_text import find_shown_problems
 from tests.harness.streaming_canvases import StreamingCanvas
 from tests.stores import OpenStore, store_opener
@@ -81,7 +81,7 @@ class Player:
 
     def _check(self, run: Run, frames: list[dict[str, Any]], state: dict[str, Any]) -> None:
         is_stopped = frames[-1:] == [{"event": "stopped"}]
-        shown = frames[:-1] if is_stopped else frames
+        shown = apply_resets(frames[:-1] if is_stopped else frames)
         self.messages += sum(frame["event"] == "message_end" for frame in shown)
         self.problems += find_shown_problems(shown, None if is_stopped else state, self.canvas.plan)
         if run.answer != "".join(answer_pieces(shown)):

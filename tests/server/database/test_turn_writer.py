@@ -16,8 +16,8 @@ def ended_turn(run_id: str = "r1", session_id: str = "s1", **values: Any) -> End
     return EndedTurn(run_id, session_id, "failed", "odd", usage, 1000, 3000, "hi", "Hello", "[1]", **values)
 
 
-def row(run_id: str = "r1") -> RunRow:
-    return RunRow(id=run_id, agent_id="a1", version_id="v1", session_id="s1", start_ms=1000)
+def row(run_id: str = "r1", session_id: str = "s1") -> RunRow:
+    return RunRow(id=run_id, agent_id="a1", version_id="v1", session_id=session_id, start_ms=1000)
 
 
 async def test_a_turn_is_stored_with_its_run_and_added_to_its_session(database_url: str) -> None:
@@ -103,7 +103,7 @@ async def test_a_run_that_is_taken_over_is_stored_once_whoever_ends_it_last(data
         orders = {"drained": [part, whole], "killed": [whole], "asleep": [whole, part], "both": [part, whole, part]}
         for name, turns in orders.items():
             await sessions.add(session(id=name), [message(name, "Welcome")])
-            await runs.add(row(name))
+            await runs.add(row(name, name))
             for turn in turns:
                 await write_turn(database, "t", replace(turn, run_id=name, session_id=name, continued_run=name))
             run, stored, messages = (
