@@ -182,6 +182,9 @@ class _Turn(TypedDict, total=False):
     settled: int
     references: dict[str, dict[str, Any]]
     shown: dict[str, str | None]
+    ends: dict[str, tuple[str, float, float, dict[str, Any], dict[str, Any] | None, str]]
+    usage: tuple[float, float, float, float]
+    usage_before: tuple[float, float, float, float]
     answers: dict[str, Any]
 
 
