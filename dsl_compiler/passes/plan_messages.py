@@ -26,8 +26,11 @@ def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
     """
     messages: dict[NodeId, MessagePlan] = {}
     streams_to: dict[NodeId, list[NodeId]] = {}
+    writers = [n for n in draft.nodes.values() if n.spec.kind == "interrupt" or any(n.spec.writes(n.params))]
     for flow in build_flows(draft).values():
-        disturbing = _find_disturbing(draft, flow)
+        # A canvas can have as many flows as nodes, so that flows without models must cost only their own nodes.
+        can_stream = any(_may_stream(draft.nodes[id_]) for id_ in flow.order)
+        disturbing: Disturbing = _find_disturbing(draft, flow, writers) if can_stream else {}
         for id_ in flow.order:
             if draft.nodes[id_].spec.kind == "message":
                 message = _plan(draft, flow, draft.nodes[id_], disturbing)
@@ -85,15 +88,11 @@ def _find_settled(
     return frozenset(r for r in references if r.node not in unsettled and _root(r) not in written)
 
 
-def _find_disturbing(draft: Draft, flow: Flow) -> Disturbing:
+def _find_disturbing(draft: Draft, flow: Flow, writers: Iterable[PlanNode]) -> Disturbing:
     """Return the nodes that can change values for the flow's nodes or keep them from running."""
-    found: dict[NodeId, NodeId] = {}
-    for node in draft.nodes.values():
-        if node.spec.kind == "interrupt" or any(node.spec.writes(node.params)) or _leaves(flow, node):
-            outermost = _node_in(draft, flow, node)
-            if outermost is not None:
-                found[node.id] = outermost
-    return found
+    leaving = (node for node in map(draft.nodes.__getitem__, flow.order) if _leaves(flow, node))
+    places = ((node.id, _node_in(draft, flow, node)) for node in (*writers, *leaving))
+    return {id_: outermost for id_, outermost in places if outermost is not None}
 
 
 def _leaves(flow: Flow, node: PlanNode) -> bool:
