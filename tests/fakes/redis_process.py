@@ -15,7 +15,7 @@ import redis
 from ragflow_lg.checkpoints.redis import redis_server as servers
 
 RDB = ("--appendonly", "no")
-"""Options of a server that stores its data when it is told to ``SAVE``."""
+"""Options of a server that stores its data only after ``SAVE``."""
 AOF = ("--appendonly", "yes", "--appendfsync", "everysec")
 
 
