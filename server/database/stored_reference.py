@@ -48,7 +48,12 @@ def read_reference(text: str) -> Reference:
 
 def read_chunks(text: str) -> list[dict[str, Any]]:
     """Return the chunks of a stored reference, each with its number as ``citation_id``."""
-    return [{**chunk, "citation_id": number} for number, chunk in read_reference(text)["chunks"].items()]
+    return list_chunks(read_reference(text))
+
+
+def list_chunks(reference: Reference) -> list[dict[str, Any]]:
+    """Return the chunks of a reference, each with its number as ``citation_id``."""
+    return [{**chunk, "citation_id": number} for number, chunk in reference["chunks"].items()]
 
 
 def _without_number(chunk: Mapping[str, Any]) -> dict[str, Any]:

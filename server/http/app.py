@@ -32,6 +32,7 @@ from ragflow_lg.server.http.openai import openai_routes
 from ragflow_lg.server.http.openai.openai_routes import is_openai_path, respond_openai_error
 from ragflow_lg.server.http.ragflow import (
     agent_routes,
+    canvas_routes,
     completion_routes,
     debug_routes,
     editor_routes,
@@ -66,6 +67,7 @@ _ROUTERS = (
     debug_routes.trace_router,
     completion_routes.embedded_router,
     webhook_routes.router,
+    canvas_routes.router,
     native_run_routes.router,
     native_session_routes.router,
     native_canvas_routes.version_router,

@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
+from ragflow_lg.server.http.document.canvas_operations import CANVAS_ROUTES
 from ragflow_lg.server.http.document.descriptions import Route, describe_refusals
 from ragflow_lg.server.http.document.response_shapes import Refusal
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 from ragflow_lg.server.http.native.native_events import build_event_schema
 
-ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES}
+ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES, **CANVAS_ROUTES}
 """Descriptions by method and path."""
 
 ABOUT = """\

@@ -46,7 +46,7 @@ class FieldValue(BaseModel):
     value: Any
 
 
-class _TurnBody(BaseModel):
+class TurnBody(BaseModel):
     """Fields that every turn has."""
 
     query: Annotated[str | dict[str, Any], Field(description="Message of the user, or fields of Begin's form.")] = ""
@@ -61,7 +61,7 @@ class _TurnBody(BaseModel):
     chat_template_kwargs: ChatTemplateKwargs | None = None
 
 
-class AgentCompletionBody(_TurnBody):
+class AgentCompletionBody(TurnBody):
     """A turn with the agent in the path."""
 
     model_config = _with_examples({"question": "Where is my parcel?", "stream": True})
@@ -88,7 +88,7 @@ class CompletionBody(AgentCompletionBody):
     agent_id: Annotated[str, Field(min_length=1)]
 
 
-class EmbeddedBody(_TurnBody):
+class EmbeddedBody(TurnBody):
     """A turn from an embedded page."""
 
     model_config = _with_examples({"query": "Where is my parcel?"})
@@ -97,7 +97,7 @@ class EmbeddedBody(_TurnBody):
     release: Release = False
 
 
-class PlayBody(_TurnBody):
+class PlayBody(TurnBody):
     """A turn with a version, or the continuation of a run. All fields can also be sent as query parameters."""
 
     model_config = _with_examples({"query": "Where is my parcel?", "version": "draft"})

@@ -52,7 +52,7 @@ _NO_RETRY = {"x-should-retry": "false"}
 
 def is_openai_path(path: str) -> bool:
     """Return whether a path belongs to the OpenAI-compatible API and uses its error format."""
-    is_ragflow = path.startswith("/v1/document/")  # an older RAGFlow route
+    is_ragflow = path.startswith(("/v1/document/", "/v1/canvas/"))  # older RAGFlow routes
     return path.startswith(("/v1/", "/api/v1/agents_openai/")) and not is_ragflow
 
 

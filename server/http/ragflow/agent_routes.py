@@ -20,6 +20,7 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import (
+    PAGE_SIZE,
     load_agent,
     parse_flag,
     read_body,
@@ -105,8 +106,17 @@ async def get_prompts(request: Request, caller: Authenticated) -> Response:
 @router.get("/agents")
 async def list_agents(request: Request, caller: Authenticated) -> Response:
     """List agents, page by page."""
+    return await respond_with_agents(request, caller)
+
+
+async def respond_with_agents(request: Request, caller: ApiCaller, default_size: int = PAGE_SIZE) -> Response:
+    """Respond with a page of agents, or with the values by which they can be filtered.
+
+    Raises:
+        RequestError: if the request is invalid.
+    """
     query = request.query_params
-    page, size = read_page(request, caller)
+    page, size = read_page(request, caller, default_size)
     order = {"update_time": "update", "title": "title"}.get(query.get("orderby", ""), "create")
     agent_query = AgentQuery(
         id=query.get("id", ""),
@@ -131,14 +141,24 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
     if caller.is_old:
         if not rows and (agent_query.id or agent_query.title) and agent_query.page == 1:
             raise RequestError("The agent doesn't exist.", status=404)
-        return respond([{**_build_item(row, times), **_build_agent(row, versions.get(row.version_id))} for row in rows])
+        return respond([{**_build_item(row, times), **build_agent(row, versions.get(row.version_id))} for row in rows])
     return respond({"canvas": [_build_item(row, times) for row in rows], "total": total})
 
 
 @router.post("/agents")
 async def create_agent(request: Request, caller: Authenticated) -> Response:
     """Create an agent from a canvas."""
-    app_state, fields = get_app_state(request), _drop_nulls(await read_body(request))
+    agent, version = await store_agent(request, caller, await read_body(request))
+    return respond(True if caller.is_old else await _build_shown_agent(request, caller, agent, version))
+
+
+async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any]) -> tuple[AgentRow, VersionRow]:
+    """Create an agent with its first version.
+
+    Raises:
+        RequestError: if a field is missing or invalid.
+    """
+    app_state, fields = get_app_state(request), _drop_nulls(body)
     if not fields.get("dsl"):
         raise RequestError("No DSL data in request.", 101)
     dsl = await check_draft(app_state.settings, fields["dsl"])
@@ -154,7 +174,7 @@ async def create_agent(request: Request, caller: Authenticated) -> Response:
     agent.version_id = version.id
     await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
-    return respond(True if caller.is_old else await _build_shown_agent(request, caller, agent, version))
+    return agent, version
 
 
 @router.get("/agents/{agent_id}")
@@ -173,7 +193,17 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> R
 @router.patch("/agents/{agent_id}")
 async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Change the given fields of an agent. A different canvas becomes the draft, as a new version."""
-    app_state, changes = get_app_state(request), _drop_nulls(await read_body(request))
+    now = await change_agent(request, caller, agent_id, await read_body(request))
+    return respond(True if caller.is_old else {"update_time": now})
+
+
+async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body: dict[str, Any]) -> int:
+    """Change the fields of an agent that a body has. Return the time of the change in epoch milliseconds.
+
+    Raises:
+        RequestError: if the caller has no such agent, or a field is invalid.
+    """
+    app_state, changes = get_app_state(request), _drop_nulls(body)
     agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)
     now, version = app_state.now_ms(), None
@@ -190,7 +220,7 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
     if version is None and parse_flag(changes.get("release")):
         await agents.release(agent_id, agent.version_id, now)
     audit("agent.changed", agent=agent_id, what=", ".join(sorted(changes)))
-    return respond(True if caller.is_old else {"update_time": now})
+    return now
 
 
 @router.delete("/agents/{agent_id}")
@@ -240,7 +270,7 @@ async def _build_shown_agent(
     request: Request, caller: ApiCaller, agent: AgentRow, version: VersionRow
 ) -> dict[str, Any]:
     released = await AgentRepository(get_app_state(request).database, caller.tenant).released(agent.id)
-    return {**_build_agent(agent, version), "last_publish_time": released.update_ms if released else None}
+    return {**build_agent(agent, version), "last_publish_time": released.update_ms if released else None}
 
 
 def _build_filter(caller: ApiCaller, categories: dict[str, int]) -> dict[str, Any]:
@@ -271,7 +301,8 @@ def _build_item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, 
     }
 
 
-def _build_agent(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
+def build_agent(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
+    """Build RAGFlow's row of an agent; without a version, its canvas is empty."""
     return {
         "id": agent.id,
         "avatar": agent.avatar,

@@ -67,13 +67,13 @@ async def complete(request: Request, caller: Authenticated) -> Response:
     agent_id = to_text(body.get("agent_id"))
     if not agent_id:
         raise RequestError("`agent_id` is required.", 101)
-    return await _complete(request, caller, agent_id, body, is_old_path=False)
+    return await complete_with(request, caller, agent_id, body)
 
 
 @router.post("/agents/{agent_id}/completions")
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn. Clients of RAGFlow 0.25.0 and older use this path."""
-    return await _complete(request, caller, agent_id, await read_body(request), is_old_path=True)
+    return await complete_with(request, caller, agent_id, await read_body(request), is_old_path=True)
 
 
 @router.post("/tasks/{task_id}/cancel")
@@ -125,9 +125,32 @@ async def respond_to_page(request: Request, caller: ApiCaller, agent: AgentRow, 
     return EventStream(streamed, get_app_state(request).settings.server.heartbeat_s)
 
 
-async def _complete(
-    request: Request, caller: ApiCaller, agent_id: str, body: dict[str, Any], *, is_old_path: bool
+async def complete_with(
+    request: Request,
+    caller: ApiCaller,
+    agent_id: str,
+    body: dict[str, Any],
+    *,
+    is_old_path: bool = False,
+    source: str = "workflow",
+    conversation: str = "",
+    end: bytes = RAGFLOW_DONE,
 ) -> Response:
+    """Run a turn in the session named in the body, else in that of the ``conversation``, else in a new one.
+
+    Args:
+        request: The request.
+        caller: Its sender.
+        agent_id: The agent.
+        body: The fields of the request.
+        is_old_path: Whether the client reads only the events of RAGFlow's oldest path.
+        source: Source of a new session.
+        conversation: Key of the conversation that a request without a session continues, or ``""``.
+        end: Last frame of a stream.
+
+    Raises:
+        RequestError: if the request is invalid.
+    """
     agent = await load_agent(request, caller, agent_id)
     if parse_flag(body.get("openai-compatible")):
         return await run_openai_turn(request, caller, agent, body)
@@ -139,7 +162,7 @@ async def _complete(
         events = turns.wire_events(position.run_id)
     else:
         policy = read_disconnect_policy(request)
-        session, version = await _open_session(request, caller, agent, body)
+        session, version = await _open_session(request, caller, agent, body, source, conversation)
         forwarding = "session" if session.source == "agent" else "all"
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
         envelope, events = turn.run.envelope, turn.numbered_events()
@@ -154,7 +177,7 @@ async def _complete(
     first = await anext(events, None)  # an early refusal must not start a stream
     frames = FrameBuilder(envelope, forwarding, has_trace=has_trace)
     heartbeat_s = 0.0 if is_old_path else get_app_state(request).settings.server.heartbeat_s
-    return EventStream(_stream_frames(first, events, frames, position), heartbeat_s)
+    return EventStream(_stream_frames(first, events, frames, position, end=end), heartbeat_s)
 
 
 async def respond_with_turn(
@@ -185,9 +208,12 @@ async def _load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id
 
 
 async def _open_session(
-    request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], source: str = "workflow"
+    request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], source: str, conversation: str = ""
 ) -> tuple[SessionRow, VersionRow | None]:
-    """Load the session named in the body, or create one. Also return the version for a new session."""
+    """Load the session named in the body, or that of the conversation if it has the wanted version, or create one.
+
+    Also return the version for a new session.
+    """
     session_id = to_text(body.get("session_id"))
     if session_id:
         return await load_session(request, agent, session_id, foreign=_OTHER_AGENT), None
@@ -195,6 +221,11 @@ async def _open_session(
     version = await turns.version(agent, is_released=parse_flag(body.get("release")))
     query = read_query(body)
     user_id = to_text(body.get("user_id")) or caller.tenant
+    if conversation:
+        sessions = SessionRepository(get_app_state(request).database, caller.tenant)
+        for session in await sessions.of_conversation(agent.id, user_id, conversation):
+            if session.version_id == version.id:
+                return session, None
     session, _ = await turns.open_session(
         agent,
         version,
@@ -202,6 +233,7 @@ async def _open_session(
         exp_user_id=user_id if source == "workflow" else "",  # RAGFlow's pages do not list sessions of embedded ones
         name=to_text(body.get("name")) or (query if isinstance(query, str) else ""),
         source=source,
+        conversation=conversation,
     )
     return session, version
 
@@ -229,6 +261,7 @@ async def _stream_frames(
     position: StreamPosition,
     *,
     error_prefix: str = "**ERROR**: ",
+    end: bytes = RAGFLOW_DONE,
 ) -> AsyncGenerator[bytes]:
     envelope = frames.envelope
     run_id = envelope.message_id
@@ -249,7 +282,8 @@ async def _stream_frames(
         # The oldest clients fail on error frames, but understand the end of a message.
         is_oldest = frames.forwarding == "messages"
         yield ragflow_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(str(error)))
-    yield RAGFLOW_DONE
+    if end:
+        yield end
 
 
 @embedded_router.post("/agentbots/{agent_id}/completions")

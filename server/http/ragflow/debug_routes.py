@@ -109,7 +109,7 @@ async def get_trace(
     agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate)]
 ) -> Response:
     """Return a run's tool calls, even while it is running; ``{}`` if there are no calls."""
-    return await _respond_trace(request, caller, agent_id, message_id)
+    return await respond_with_trace(request, caller, agent_id, message_id)
 
 
 @trace_router.get("/agentbots/{agent_id}/logs/{message_id}")
@@ -117,10 +117,15 @@ async def get_trace_of_page(
     agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate_beta)]
 ) -> Response:
     """Return a run's tool calls to an embedded page."""
-    return await _respond_trace(request, caller, agent_id, message_id)
+    return await respond_with_trace(request, caller, agent_id, message_id)
 
 
-async def _respond_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
+async def respond_with_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
+    """Respond with the tool calls of one of an agent's runs.
+
+    Raises:
+        RequestError: if the caller has no such agent.
+    """
     app_state = get_app_state(request)
     await load_agent(request, caller, agent_id)
     run = await RunRepository(app_state.database, caller.tenant).get(to_text(message_id))

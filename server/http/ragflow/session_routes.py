@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import ConflictError, RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
-from ragflow_lg.server.database.stored_reference import read_chunks, read_reference
+from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import (
@@ -52,16 +52,28 @@ async def create_session(agent_id: str, request: Request, caller: Authenticated)
         source="agent",
         has_prologue=True,
     )
-    row = _build_row(session, messages, version.title, orjson.loads(version.dsl))
-    row["agent_id"] = row.pop("dialog_id")
-    del row["reference"]
-    return respond_plain(_adapt_row(row, caller))
+    row = build_row(session, messages, version.title, orjson.loads(version.dsl))
+    return respond_plain(_adapt_row(_build_item(row), caller))
 
 
 @router.get("/agents/{agent_id}/sessions")
 async def list_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """List sessions, page by page."""
     agent = await _load_agent(request, caller, agent_id)
+    rows, total = await find_sessions(request, caller, agent)
+    if request.query_params.get("exp_user_id"):
+        return respond_page(rows, total)
+    return respond_page([_adapt_row(_build_item(row), caller) for row in rows], total)
+
+
+async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) -> tuple[list[dict[str, Any]], int]:
+    """Return a page of an agent's sessions, and the number of sessions on all pages.
+
+    With ``exp_user_id`` in the query, the rows have only ids and names.
+
+    Raises:
+        RequestError: if the request is invalid.
+    """
     query = request.query_params
     page, size = read_page(request, caller)
     session_query = SessionQuery(
@@ -77,26 +89,20 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
         is_descending=query.get("desc", "true") not in ("false", "False"),
     )
     sessions = SessionRepository(get_app_state(request).database, caller.tenant)
-    rows, total = await sessions.find(agent_id, session_query)
+    rows, total = await sessions.find(agent.id, session_query)
     if session_query.exp_user_id:
-        return respond_page([{"id": row.id, "name": row.name} for row in rows], total)
+        return [{"id": row.id, "name": row.name} for row in rows], total
     messages = await sessions.messages([row.id for row in rows])
     canvases: dict[str, Any] = {}
     version_ids = [row.version_id for row in rows]
     if parse_flag(query.get("dsl"), default=True) and await _fits_response(request, agent, version_ids):
         canvases = await _load_canvases(request, agent, version_ids)
     titles = await AgentRepository(get_app_state(request).database, caller.tenant).version_titles(version_ids)
-    items: list[Any] = []
-    for session in rows:
-        canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
-        row = _build_row(session, messages[session.id], titles.get(session.version_id, ""), canvas)
-        row["agent_id"] = row.pop("dialog_id")
-        del row["reference"]
-        for message, message_row in list(zip(row["message"], messages[session.id], strict=True))[1:]:
-            if message_row.role == "assistant":
-                message["reference"] = read_chunks(message_row.reference)
-        items.append(_adapt_row(row, caller))
-    return respond_page(items, total)
+    draft = canvases.get(agent.version_id)
+    return [
+        build_row(row, messages[row.id], titles.get(row.version_id, ""), canvases.get(row.version_id) or draft)
+        for row in rows
+    ], total
 
 
 @router.get("/agents/{agent_id}/sessions/{session_id}")
@@ -109,7 +115,7 @@ async def get_session(agent_id: str, session_id: str, request: Request, caller: 
     canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     title = (await agents.version_titles([session.version_id])).get(session.version_id, "")
-    return respond(_build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas))
+    return respond(build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas))
 
 
 @router.delete("/agents/{agent_id}/sessions/{session_id}")
@@ -193,7 +199,8 @@ def _parse_date_ms(text: str) -> int:
         return 0
 
 
-def _build_row(session: SessionRow, messages: Sequence[MessageRow], version_title: str, canvas: Any) -> dict[str, Any]:
+def build_row(session: SessionRow, messages: Sequence[MessageRow], version_title: str, canvas: Any) -> dict[str, Any]:
+    """Build RAGFlow's row of a session."""
     row: dict[str, Any] = {
         "id": session.id,
         "name": session.name,
@@ -212,6 +219,19 @@ def _build_row(session: SessionRow, messages: Sequence[MessageRow], version_titl
         **format_times(session.create_ms, session.update_ms),
     }
     return row if canvas is None else {**row, "dsl": canvas}
+
+
+def _build_item(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as in lists: with ``agent_id``, and with the cited chunks at their messages."""
+    references = iter(cast("list[Reference]", row["reference"]))
+    messages = [
+        {**message, "reference": list_chunks(next(references))}
+        if number and message["role"] == "assistant"
+        else message
+        for number, message in enumerate(cast("list[dict[str, Any]]", row["message"]))
+    ]
+    fields = {name: value for name, value in row.items() if name not in ("dialog_id", "reference")}
+    return {**fields, "message": messages, "agent_id": row["dialog_id"]}
 
 
 def _build_message(message: MessageRow) -> dict[str, Any]:

@@ -42,7 +42,7 @@ async def list_versions(agent_id: str, request: Request, caller: Authenticated) 
 async def get_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
     """Return a version with its canvas."""
     agent = await load_agent(request, caller, agent_id)
-    return respond(_build_version(await find_version(get_app_state(request).database, agent, version_id)))
+    return respond(build_version(await find_version(get_app_state(request).database, agent, version_id)))
 
 
 @router.post("/agents/{agent_id}/versions")
@@ -57,7 +57,7 @@ async def publish_version(agent_id: str, request: Request, caller: Authenticated
         description=to_text(body.get("description")),
         dsl=body.get("dsl"),
     )
-    return respond(_build_version(version))
+    return respond(build_version(version))
 
 
 @router.delete("/agents/{agent_id}/versions/{version_id}")
@@ -149,5 +149,6 @@ def _build_item(row: VersionRow) -> dict[str, Any]:
     }
 
 
-def _build_version(row: VersionRow) -> dict[str, Any]:
+def build_version(row: VersionRow) -> dict[str, Any]:
+    """Build RAGFlow's row of a version, with its canvas."""
     return {**_build_item(row), "description": row.description, "dsl": orjson.loads(row.dsl)}

@@ -26,8 +26,9 @@ _AUDIT_PREFIX_CHARS = 12
 """Number of a refused key's characters in the audit log: enough to identify its owner."""
 CURRENT = "current"
 _OLD_SHAPES = "0.24"
-_UNLIMITED_PAGES = "0.25.1"
-_COMPAT_VERSIONS = (CURRENT, _UNLIMITED_PAGES, _OLD_SHAPES)
+LONG_PAGES = "0.25.1"
+"""The response shapes of today, but pages of any length."""
+_COMPAT_VERSIONS = (CURRENT, LONG_PAGES, _OLD_SHAPES)
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 _BETA_HEADER_MISSING = "Authorization is not valid!"
 _BETA_KEY_INVALID = "Authentication error: API key is invalid! "

@@ -106,13 +106,13 @@ def parse_flag(value: Any, *, default: bool = False) -> bool:
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
 
 
-def read_page(request: Request, caller: ApiCaller) -> tuple[int, int]:
+def read_page(request: Request, caller: ApiCaller, default_size: int = PAGE_SIZE) -> tuple[int, int]:
     """Return the page number, starting at 1, and the page size. Invalid values are treated as missing.
 
     Raises:
         RequestError: if the page size exceeds `MAX_PAGE_SIZE`, and the client's RAGFlow has that limit.
     """
-    size = _parse_number(request.query_params.get("page_size"), PAGE_SIZE)
+    size = _parse_number(request.query_params.get("page_size"), default_size)
     if caller.has_long_pages:
         size = min(size, MAX_LONG_PAGE_SIZE)
     elif size > MAX_PAGE_SIZE:

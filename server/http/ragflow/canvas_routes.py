@@ -1,0 +1,233 @@
+"""RAGFlow's routes of 0.25.0 and older for its web pages: `/v1/canvas/…`.
+
+Most of them are other names for current routes. Answers have the shapes that those pages read, whatever the key is for.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+import orjson
+from fastapi import APIRouter, Depends
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.http.ragflow.agent_routes import (
+    build_agent,
+    change_agent,
+    delete_agent,
+    get_agent,
+    get_prompts,
+    list_templates,
+    respond_with_agents,
+    store_agent,
+)
+from ragflow_lg.server.http.ragflow.completion_routes import Page, cancel_task, complete_with
+from ragflow_lg.server.http.ragflow.debug_routes import debug_component, get_input_form, reset_agent, respond_with_trace
+from ragflow_lg.server.http.ragflow.editor_routes import rerun_pipeline, test_database
+from ragflow_lg.server.http.ragflow.file_routes import download_upload, upload
+from ragflow_lg.server.http.ragflow.session_routes import build_row, delete_session, find_sessions, get_session
+from ragflow_lg.server.http.ragflow.version_routes import build_version, list_versions
+from ragflow_lg.server.http.shared.auth import (
+    LONG_PAGES,
+    ApiCaller,
+    authenticate,
+    authenticate_any,
+    get_app_state,
+    get_turns,
+)
+from ragflow_lg.server.http.shared.request_parsing import (
+    MAX_LONG_PAGE_SIZE,
+    load_agent,
+    parse_flag,
+    read_body,
+    require_fields,
+    to_text,
+)
+from ragflow_lg.server.http.shared.responses import respond
+from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
+
+router = APIRouter(prefix="/v1/canvas", tags=["RAGFlow: 0.25.0 and older"])
+
+_SAME = (
+    ("GET", "/templates", list_templates),
+    ("GET", "/prompts", get_prompts),
+    ("GET", "/get/{agent_id}", get_agent),
+    ("GET", "/getlistversion/{agent_id}", list_versions),
+    ("POST", "/upload/{agent_id}", upload),
+    ("GET", "/download", download_upload),
+    ("PUT", "/cancel/{task_id}", cancel_task),
+    ("POST", "/test_db_connect", test_database),
+    ("POST", "/rerun", rerun_pipeline),
+    ("GET", "/{agent_id}/sessions/{session_id}", get_session),
+)
+"""Other names for current routes."""
+
+_SETTINGS = ("title", "description", "permission", "avatar")
+
+
+async def _authenticate(request: Request) -> ApiCaller:
+    return replace(await authenticate(request), compat=LONG_PAGES)
+
+
+Caller = Annotated[ApiCaller, Depends(_authenticate)]
+
+for method, path, handler in _SAME:
+    router.add_api_route(path, handler, methods=[method])
+
+
+@router.get("/list")
+@router.get("/listteam")
+async def list_agents(request: Request, caller: Caller) -> Response:
+    """List agents: all of them, unless the request has a page size."""
+    return await respond_with_agents(request, caller, MAX_LONG_PAGE_SIZE)
+
+
+@router.post("/set")
+async def save_agent(request: Request, caller: Caller) -> Response:
+    """Create an agent, or change the agent ``id``. Return the fields of the request, with the id."""
+    body = await read_body(request)
+    require_fields(body, "dsl", "title")
+    if not body["dsl"]:
+        raise RequestError("No DSL data in request.", 101)
+    agent_id = to_text(body.get("id"))
+    if agent_id:
+        await change_agent(request, caller, agent_id, body)
+    else:
+        agent, _ = await store_agent(request, caller, body)
+        agent_id = agent.id
+    canvas = orjson.loads(body["dsl"]) if isinstance(body["dsl"], str) else body["dsl"]
+    return respond({**body, "id": agent_id, "dsl": canvas, "release": parse_flag(body.get("release"))})
+
+
+@router.post("/setting")
+async def change_settings(request: Request, caller: Caller) -> Response:
+    """Change the title, description, permission and picture of the agent ``id``."""
+    body = await read_body(request)
+    require_fields(body, "id", "title", "permission")
+    fields = {name: body[name] for name in _SETTINGS if body.get(name)}
+    await change_agent(request, caller, to_text(body["id"]), {**fields, "title": body["title"]})
+    return respond(1)
+
+
+@router.post("/rm")
+async def delete_agents(request: Request, caller: Caller) -> Response:
+    """Delete the agents ``canvas_ids``, each with its versions, sessions and files."""
+    body = await read_body(request)
+    require_fields(body, "canvas_ids")
+    if not isinstance(body["canvas_ids"], list):
+        raise RequestError("`canvas_ids` must be a list of ids.", 101)
+    for agent_id in cast("list[Any]", body["canvas_ids"]):
+        await delete_agent(to_text(agent_id), request, caller)
+    return respond(True)
+
+
+@router.get("/getsse/{agent_id}")
+async def get_agent_of_page(agent_id: str, request: Request, caller: Page) -> Response:
+    """Return an agent to an embedded page, without its canvas: visitors to the page can read its key."""
+    return respond(build_agent(await load_agent(request, caller, agent_id), None))
+
+
+@router.get("/getversion/{version_id}")
+async def get_version(version_id: str, request: Request, caller: Caller) -> Response:
+    """Return a version with its canvas."""
+    versions = await AgentRepository(get_app_state(request).database, caller.tenant).versions([version_id])
+    if version_id not in versions:
+        raise RequestError("Version not found.", status=404)
+    return respond(build_version(versions[version_id]))
+
+
+@router.post("/completion")
+async def complete(request: Request, caller: Caller) -> Response:
+    """Run a turn with the agent ``id``, streamed. Without a session, it continues the user's last one until a reset."""
+    body = await _read_turn(request)
+    require_fields(body, "id")
+    agent_id = to_text(body["id"])
+    return await complete_with(request, caller, agent_id, body, conversation=_name_conversation(agent_id), end=b"")
+
+
+@router.post("/{agent_id}/completion")
+async def complete_of_agent(agent_id: str, request: Request, caller: Caller) -> Response:
+    """Run a turn in a session, streamed, for the page on which users try an agent."""
+    return await complete_with(request, caller, agent_id, await _read_turn(request), source="agent")
+
+
+@router.post("/reset")
+async def reset(request: Request, caller: Caller) -> Response:
+    """Reset the draft of the agent ``id``, and delete the session that ``completion`` continues."""
+    body = await read_body(request)
+    require_fields(body, "id")
+    app_state, agent_id = get_app_state(request), to_text(body["id"])
+    response = await reset_agent(agent_id, request, caller)
+    sessions = SessionRepository(app_state.database, caller.tenant)
+    for session in await sessions.of_conversation(agent_id, caller.tenant, _name_conversation(agent_id)):
+        await cancel_and_delete(app_state.store, session.id)
+        await sessions.delete(agent_id, session.id)
+    return response
+
+
+@router.get("/input_form")
+async def get_form(request: Request, caller: Caller) -> Response:
+    """Return the input form of the component ``component_id`` in the draft of the agent ``id``."""
+    query = request.query_params
+    return await get_input_form(query.get("id", ""), query.get("component_id", ""), request, caller)
+
+
+@router.post("/debug")
+async def debug(request: Request, caller: Caller) -> Response:
+    """Run the component ``component_id`` from the draft of the agent ``id``."""
+    body = await read_body(request)
+    require_fields(body, "id", "component_id", "params")
+    return await debug_component(to_text(body["id"]), to_text(body["component_id"]), request, caller)
+
+
+@router.get("/trace")
+async def get_trace(request: Request, caller: Annotated[ApiCaller, Depends(authenticate_any)]) -> Response:
+    """Return the tool calls of the run ``message_id``."""
+    query = request.query_params
+    return await respond_with_trace(request, caller, query.get("canvas_id", ""), query.get("message_id", ""))
+
+
+@router.get("/{agent_id}/sessions")
+async def list_sessions(agent_id: str, request: Request, caller: Caller) -> Response:
+    """List the sessions of an agent, page by page."""
+    rows, total = await find_sessions(request, caller, await load_agent(request, caller, agent_id))
+    return respond({"total": total, "sessions": rows})
+
+
+@router.put("/{agent_id}/sessions")
+async def create_session(agent_id: str, request: Request, caller: Caller) -> Response:
+    """Create a session without messages."""
+    body = await read_body(request)
+    agent, turns = await load_agent(request, caller, agent_id), get_turns(request)
+    version = await turns.version(agent)
+    session, messages = await turns.open_session(
+        agent,
+        version,
+        user_id=caller.tenant,
+        exp_user_id=caller.tenant,
+        name=to_text(body.get("name")),
+        source="agent",
+    )
+    return respond(build_row(session, messages, version.title, orjson.loads(version.dsl)))
+
+
+@router.delete("/{agent_id}/sessions/{session_id}")
+async def remove_session(agent_id: str, session_id: str, request: Request, caller: Caller) -> Response:
+    """Delete a session. Return the number of deleted sessions."""
+    await delete_session(agent_id, session_id, request, caller)
+    return respond(1)
+
+
+async def _read_turn(request: Request) -> dict[str, Any]:
+    body = await read_body(request)
+    return {**{name: value for name, value in body.items() if name != "openai-compatible"}, "stream": True}
+
+
+def _name_conversation(agent_id: str) -> str:
+    """Return the key of the conversation that the editor has with an agent."""
+    return f"canvas:{agent_id}"

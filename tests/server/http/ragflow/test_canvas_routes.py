@@ -1,0 +1,201 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.server.http.app_server import ECHO, FORM, AppServer, canvas, start_app
+
+COUNTING = canvas(
+    ("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["Turn {sys.conversation_turns}"]}, [])
+)
+
+
+async def send(server: AppServer, method: str, path: str, **options: Any) -> Any:
+    return (await server.client.request(method, f"{server.url}/v1/canvas{path}", **options)).json()
+
+
+async def save(server: AppServer, dsl: Any = ECHO, **fields: Any) -> Any:
+    return await send(server, "POST", "/set", json={"title": "Helper", "dsl": dsl, **fields})
+
+
+async def run(server: AppServer, path: str, **body: Any) -> list[Any]:
+    answer = await server.client.post(f"{server.url}/v1/canvas{path}", json=body)
+    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
+    lines = answer.text.removesuffix("\n\n").split("\n\n")
+    return [json.loads(line.removeprefix("data:")) for line in lines if line != "data:[DONE]"]
+
+
+def said(frames: list[Any]) -> str:
+    return "".join(frame["data"]["content"] for frame in frames if frame["event"] == "message")
+
+
+async def test_an_agent_is_created_changed_listed_and_deleted(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        created = (await save(server, json.dumps(ECHO), avatar="data:x"))["data"]
+        agent_id = created["id"]
+        assert created == {"id": agent_id, "title": "Helper", "dsl": ECHO, "avatar": "data:x", "release": False}
+        assert (await save(server))["message"] == "An agent with the title 'Helper' already exists."
+        changed = await save(server, FORM, id=agent_id, title="Form", release=True)
+        assert (changed["data"]["dsl"], changed["data"]["release"]) == (FORM, True)
+        shown = (await send(server, "GET", f"/get/{agent_id}"))["data"]
+        assert (shown["title"], shown["dsl"]) == ("Form", FORM)
+        assert shown["last_publish_time"] > 0
+        settings = {"id": agent_id, "title": "Better", "permission": "team", "description": "For you", "dsl": ECHO}
+        assert (await send(server, "POST", "/setting", json=settings))["data"] == 1
+        for path in ("/list", "/listteam"):
+            page = (await send(server, "GET", path, headers={"X-RAGFlow-Compat": "0.24"}))["data"]
+            assert (page["total"], page["canvas"][0]["title"], page["canvas"][0]["permission"]) == (1, "Better", "team")
+        assert (await send(server, "GET", f"/get/{agent_id}"))["data"]["dsl"] == FORM  # settings have no canvas
+        assert (await send(server, "POST", "/rm", json={"canvas_ids": [agent_id]}))["data"] is True
+        assert (await send(server, "GET", f"/get/{agent_id}"))["code"] == 102
+
+
+async def test_a_list_has_all_agents_unless_a_page_is_wanted(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        for number in range(31):
+            await server.agent(ECHO, f"Helper {number}")
+        assert len((await send(server, "GET", "/list"))["data"]["canvas"]) == 31
+        page = (await send(server, "GET", "/list", params={"page": 2, "page_size": 30}))["data"]
+        assert (len(page["canvas"]), page["total"]) == (1, 31)
+
+
+async def test_versions_are_found_without_their_agent(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server, release=True))["data"]["id"]
+        [item] = (await send(server, "GET", f"/getlistversion/{agent_id}"))["data"]
+        version = (await send(server, "GET", f"/getversion/{item['id']}"))["data"]
+        assert (version["dsl"], version["user_canvas_id"], version["release"]) == (ECHO, agent_id, True)
+        assert (await send(server, "GET", "/getversion/none"))["code"] == 102
+
+
+async def test_turns_continue_one_session_until_a_reset_or_another_canvas(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server, COUNTING))["data"]["id"]
+        answers = [said(await run(server, "/completion", id=agent_id, query="Hi")) for _ in range(2)]
+        assert answers == ["Turn 1", "Turn 2"]
+        assert said(await run(server, "/completion", id=agent_id, query="Hi", user_id="ada")) == "Turn 1"
+        reset = await send(server, "POST", "/reset", json={"id": agent_id})
+        assert reset["data"]["components"] == COUNTING["components"]
+        assert said(await run(server, "/completion", id=agent_id, query="Hi")) == "Turn 1"
+        await save(server, ECHO, id=agent_id)
+        assert said(await run(server, "/completion", id=agent_id, query="Hi")) == "You said Hi"
+
+
+async def test_a_form_is_answered_in_the_next_request(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server, FORM))["data"]["id"]
+        assert (await run(server, "/completion", id=agent_id, query="Hi"))[-1]["event"] == "user_inputs"
+        frames = await run(server, "/completion", id=agent_id, inputs={"size": {"value": 42}})
+        assert [frame["event"] for frame in frames][-1] == "workflow_finished"
+        assert said(frames) == "Size 42"
+
+
+async def test_sessions_are_created_used_listed_and_deleted(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server))["data"]["id"]
+        path = f"/{agent_id}/sessions"
+        session = (await send(server, "PUT", path, json={"name": "Ada"}))["data"]
+        assert (session["message"], session["reference"], session["dialog_id"]) == ([], [], agent_id)
+        frames = await run(server, f"/{agent_id}/completion", query="Hi", session_id=session["id"])
+        assert said(frames) == "You said Hi"
+        listed = (await send(server, "GET", path))["data"]
+        assert (listed["total"], listed["sessions"][0]["id"]) == (1, session["id"])
+        assert [message["role"] for message in listed["sessions"][0]["message"]] == ["user", "assistant"]
+        named = (await send(server, "GET", path, params={"exp_user_id": "tenant"}))["data"]
+        assert named == {"total": 1, "sessions": [{"id": session["id"], "name": "Ada"}]}
+        run_id = frames[-1]["message_id"]
+        trace = {"canvas_id": agent_id, "message_id": run_id}
+        assert (await send(server, "GET", "/trace", params=trace))["code"] == 0
+        assert (await send(server, "GET", f"{path}/{session['id']}"))["data"]["name"] == "Ada"
+        assert (await send(server, "DELETE", f"{path}/{session['id']}"))["data"] == 1
+        assert (await send(server, "GET", path))["data"]["total"] == 0
+
+
+async def test_components_files_and_tasks_have_their_old_paths(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server))["data"]["id"]
+        query = {"id": agent_id, "component_id": "Message:0"}
+        assert "sys.query" in (await send(server, "GET", "/input_form", params=query))["data"]
+        debugged = await send(server, "POST", "/debug", json={**query, "params": {"sys.query": {"value": "Hi"}}})
+        assert debugged["data"]["content"] == "You said Hi"
+        file = (await send(server, "POST", f"/upload/{agent_id}", files={"file": ("a.txt", b"words")}))["data"]
+        content = await server.client.get(f"{server.url}/v1/canvas/download", params={"id": file["id"]})
+        assert content.content == b"words"
+        assert (await send(server, "PUT", "/cancel/none"))["data"] is True
+        assert set((await send(server, "GET", "/prompts"))["data"]) >= {"task_analysis", "reflection"}
+        assert (await send(server, "GET", "/templates"))["data"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "missing"),
+    [
+        ("POST", "/set", "dsl,title"),
+        ("POST", "/setting", "id,title,permission"),
+        ("POST", "/rm", "canvas_ids"),
+        ("POST", "/completion", "id"),
+        ("POST", "/reset", "id"),
+        ("POST", "/debug", "id,component_id,params"),
+        ("POST", "/test_db_connect", "db_type,database,username,host,port,password"),
+        ("POST", "/rerun", "id,dsl,component_id"),
+    ],
+)
+async def test_missing_fields_are_named(tmp_path: Path, method: str, path: str, missing: str) -> None:
+    async with start_app(tmp_path) as server:
+        answer = await send(server, method, path, json={})
+        assert answer == {"code": 101, "message": f"required argument are missing: {missing}; "}
+
+
+async def test_other_tenants_agents_do_not_exist(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server, release=True))["data"]["id"]
+        [version] = (await send(server, "GET", f"/getlistversion/{agent_id}"))["data"]
+        key = await KeyRepository(server.app_state.database).create("other", 1)
+        headers = {"Authorization": f"Bearer {key}"}
+        for method, path, body in (
+            ("POST", "/set", {"id": agent_id, "title": "x", "dsl": ECHO}),
+            ("POST", "/setting", {"id": agent_id, "title": "x", "permission": "me"}),
+            ("POST", "/rm", {"canvas_ids": [agent_id]}),
+            ("POST", "/completion", {"id": agent_id}),
+            ("POST", "/reset", {"id": agent_id}),
+            ("GET", f"/get/{agent_id}", None),
+            ("GET", f"/getversion/{version['id']}", None),
+            ("GET", f"/{agent_id}/sessions", None),
+        ):
+            answer = await send(server, method, path, json=body, headers=headers)
+            assert answer["code"] in (102, 103), (path, answer)
+        assert (await send(server, "GET", "/list", headers=headers))["data"] == {"canvas": [], "total": 0}
+        unauthorized = await send(server, "GET", "/list", headers={"Authorization": "Bearer none"})
+        assert unauthorized["code"] == 401
+
+
+async def test_a_page_key_does_not_show_the_canvas(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server, avatar="data:x"))["data"]["id"]
+        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
+        shown = await send(server, "GET", f"/getsse/{agent_id}", headers={"Authorization": f"Bearer {key}"})
+        assert (shown["data"]["avatar"], shown["data"]["dsl"]) == ("data:x", {})
+        assert (await send(server, "GET", f"/getsse/{agent_id}"))["code"] == 102
+
+
+async def test_hostile_requests_are_refused(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = (await save(server))["data"]["id"]
+        for path, body in (
+            ("/rm", {"canvas_ids": agent_id}),
+            ("/rm", {"canvas_ids": [{"id": 1}, None]}),
+            ("/set", {"title": ["x"], "dsl": ECHO}),
+            ("/set", {"title": "x", "dsl": "{"}),
+            ("/set", {"title": "x", "dsl": "[]", "id": agent_id}),
+            ("/set", {"title": "x", "dsl": {}, "id": agent_id}),
+            ("/setting", {"id": 7, "title": "x", "permission": "me"}),
+            ("/setting", {"id": agent_id, "title": "", "permission": "me"}),
+            ("/completion", {"id": agent_id, "files": "x"}),
+            ("/completion", {"id": [agent_id], "openai-compatible": True}),
+            ("/debug", {"id": agent_id, "component_id": None, "params": {}}),
+        ):
+            answer = await send(server, "POST", path, json=body)
+            assert answer["code"] in (101, 102, 103), (path, answer)
+        unknown = await server.client.get(f"{server.url}/v1/canvas/unknown")
+        assert (unknown.status_code, unknown.json()["code"]) == (404, 404)
