@@ -5,31 +5,18 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import pydantic
 import pydantic_settings
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
-from ragflow_lg.server.settings.compat_section import CompatSection
-from ragflow_lg.server.settings.sections import (
-    AgentsSection,
-    DatasetSection,
-    EmbeddingSection,
-    HttpSection,
-    KnowledgeSection,
-    McpSection,
-    ModelSection,
-    ProviderSection,
-    RerankerSection,
-    ToolSection,
-)
-from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.settings import PREFIX, Settings
 
 _FIELD = re.compile(r'field "(\w+)"')
@@ -164,21 +151,13 @@ def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
 
 def _valid_names(place: tuple[int | str, ...]) -> list[str]:
     """Return the valid names in an unknown setting's section."""
-    sections: dict[int | str, type[BaseModel]] = {
-        "providers": ProviderSection,
-        "models": ModelSection,
-        "tools": ToolSection,
-        "knowledge": KnowledgeSection,
-        "embeddings": EmbeddingSection,
-        "datasets": DatasetSection,
-        "rerankers": RerankerSection,
-        "mcp": McpSection,
-        "http": HttpSection,
-        "run": RunSection,
-        "agents": AgentsSection,
-        "compat": CompatSection,
-        "otel": OtelSection,
-        "server": ServerSection,
-    }
-    model = sections.get(place[0], Settings) if place else Settings
-    return list(cast("dict[str, Any]", model.model_fields))
+    field = Settings.model_fields.get(str(place[0])) if place else None
+    section = next((t for t in _types_in(field) if issubclass(t, BaseModel)), Settings)
+    return list(cast("dict[str, Any]", section.model_fields))
+
+
+def _types_in(field: FieldInfo | None) -> Iterator[type]:
+    """Yield the type of a setting, or the types of its keys and values if it is a table of sections."""
+    annotation = field.annotation if field is not None else None
+    candidates: tuple[Any, ...] = get_args(annotation) or (annotation,)
+    return (candidate for candidate in candidates if isinstance(candidate, type))
