@@ -17,7 +17,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance shown corpus
+.PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance shown corpus
 .PHONY: crash schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
@@ -26,7 +26,11 @@ run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 
 test: $(VENV)/.ok clients
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
+
+# Tracing every line more than doubles the time of Python code, so only CI and those who ask pay for it.
+coverage:
+	@$(MAKE) --no-print-directory test OPTIONS="--cov --cov-report=term:skip-covered $(OPTIONS)"
 
 # RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
