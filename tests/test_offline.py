@@ -338,7 +338,7 @@ def test_the_example_rules_play_an_example(tmp_path: Path) -> None:
     assert [row["status"] for row in log] == [429, 200, 200]
 
 
-RUNS = 100
+RUNS = 30
 
 
 def _resident_mb() -> float:
@@ -348,7 +348,7 @@ def _resident_mb() -> float:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-async def test_a_hundred_agents_at_the_same_time_stay_small_and_apart(tmp_path: Path) -> None:
+async def test_many_agents_at_the_same_time_stay_small_and_apart(tmp_path: Path) -> None:
     with mock_llm(tmp_path, TOOL_RULES.replace("CUTS", "cut_arguments = 4")) as url:
         canvas = load_canvas(agent_canvas(tmp_path))
         settings = Settings.model_validate({"providers": {"Mock": {"base_url": url, "api_key": KEY}}})
@@ -374,5 +374,5 @@ async def test_a_hundred_agents_at_the_same_time_stay_small_and_apart(tmp_path: 
         f"{RUNS} runs: {elapsed_s:.1f} s ({cpu_s:.1f} s of work), {before:.0f} MB, at most {peak - before:.0f} MB more"
     )
     assert answers == [f"Both are done: helped second question {number}" for number in range(RUNS)]
-    assert cpu_s < 30, "the clock on the wall also tells what else the machine does"
-    assert peak - before < 200
+    assert cpu_s < 10, "the clock on the wall also tells what else the machine does"
+    assert peak - before < 60

@@ -7,6 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.base.errors import ConflictError, RunError
 from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.engine import compiled_canvas
 from ragflow_lg.runs.run import session_status, thread_config
 from ragflow_lg.runs.runner import Runner, abandon
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
@@ -104,7 +105,8 @@ async def test_a_run_reports_its_failed_node() -> None:
     assert run.error is not None
 
 
-async def test_an_endless_cycle_fails_the_run() -> None:
+async def test_an_endless_cycle_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_canvas, "CYCLE_STEPS", 200)
     run = create_runner({"a": text(["s"]), "s": switch(["a"], ["end"]), "end": text()}).start("s", {"query": "q"})
     with pytest.raises(RunError, match="cycle"):
         async for _ in run:
