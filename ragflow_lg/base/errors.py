@@ -13,7 +13,8 @@
     │   ├── RunCancelled           the run was cancelled
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
     ├── ServiceError               a model, an HTTP server or a file store failed
-    │   └── CassetteError          a recording cannot be read or written, or lacks the requested exchange
+    │   ├── CassetteError          a recording cannot be read or written, or lacks the requested exchange
+    │   └── WorkLimitError         a worker process exceeded a limit
     ├── SettingsError              a setting is missing or wrong
     ├── DatabaseError              the server's database cannot be opened, read or written
     ├── RequestError               the server rejects a request
@@ -169,6 +170,12 @@ class CassetteError(ServiceError):
     """A recording cannot be read or written, or lacks the requested exchange."""
 
     code = "cassette"
+
+
+class WorkLimitError(ServiceError):
+    """Work took too much time or memory, ended its process, or waits in too long a queue. The message says which."""
+
+    code = "work-limit"
 
 
 class SettingsError(RagflowLgError):

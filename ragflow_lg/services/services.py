@@ -16,6 +16,7 @@ from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 
 class Files(Protocol):
@@ -105,6 +106,8 @@ class Services(Struct, frozen=True):
     """The datasets for Retrieval, None if the settings define none."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
+    workers: Workers = field(default_factory=NoWorkers)
+    """Processes for work whose time and memory depend on hostile input."""
     secrets: tuple[str, ...] = ()
     """Keys and passwords from the settings, which are redacted in all output."""
 

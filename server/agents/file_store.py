@@ -20,6 +20,7 @@ from ragflow_lg.adapters.system_services import InlineFiles
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.database.file_repository import FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
+from ragflow_lg.services.workers import Workers, worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_READ_BYTES = 10 * 1024 * 1024
 """Maximum size of a file that a run can read, since its text is stored in the session and sent to the model."""
+
+READ_SECONDS = 20
+"""Maximum time for reading a document. An ordinary one of a hundred pages takes a few seconds."""
 
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _CONTENT_KEYS = ("content", "text")
@@ -155,13 +159,15 @@ def file_store(app_state: AppState, tenant: str) -> FileStore:
 
 def tenant_services(app_state: AppState, tenant: str) -> Services:
     """Return the services for a tenant's runs, with access to its uploads."""
-    return replace(app_state.services, files=TenantFiles(file_store(app_state, tenant)))
+    workers = app_state.services.workers.for_tenant(tenant)
+    return replace(app_state.services, files=TenantFiles(file_store(app_state, tenant), workers), workers=workers)
 
 
 class TenantFiles(Struct, frozen=True):
     """The server's implementation of `ragflow_lg.services.services.Files`."""
 
     store: FileStore
+    workers: Workers
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         """Return each file's text, or an image as a ``data:`` URI. Objects that contain the content are not looked up.
@@ -187,13 +193,14 @@ class TenantFiles(Struct, frozen=True):
             content = await self.store.content(row)
         except RequestError:
             raise ServiceError(f"The file {row.name!r} has been deleted; upload it again.") from None
-        return await asyncio.to_thread(file_text, row.name, row.mime_type, content)
+        return await file_text(self.workers, row.name, row.mime_type, content)
 
 
-def file_text(name: str, mime_type: str, content: bytes) -> str:
-    """Return a file's text, or an image as a ``data:`` URI. This is CPU-bound, so call it in a thread.
+async def file_text(workers: Workers, name: str, mime_type: str, content: bytes) -> str:
+    """Return a file's text, or an image as a ``data:`` URI.
 
-    Plain text, tables and JSON are returned unchanged. Only HTML and documents in binary formats are parsed.
+    Plain text, tables and JSON are returned unchanged. Only HTML and documents in binary formats are parsed, in a
+    worker process.
 
     Raises:
         ServiceError: If no text can be extracted.
@@ -201,11 +208,11 @@ def file_text(name: str, mime_type: str, content: bytes) -> str:
     if mime_type in _PICTURES:
         return f"data:{mime_type};base64,{base64.b64encode(content).decode()}"
     suffix = f".{name.rpartition('.')[2].lower()}" if "." in name else ""
-    if suffix in SUFFIXES and suffix in (".docx", ".pdf", ".xlsx", ".html", ".htm"):
+    if suffix in (".docx", ".pdf", ".xlsx", ".html", ".htm"):
         try:
-            return "\n".join(block.text for block in read_blocks(name, content).blocks)
+            return await workers.run(document_text, name, content)
         except ServiceError as error:
-            raise ServiceError(f"The file {name!r} cannot be read: {error}.") from None
+            raise ServiceError(f"The file {name!r} cannot be read: {str(error).rstrip('.')}.") from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -214,3 +221,9 @@ def file_text(name: str, mime_type: str, content: bytes) -> str:
         kinds = ", ".join(sorted(SUFFIXES))
         raise ServiceError(f"The file {name!r} is not UTF-8 text, an image or one of the supported types: {kinds}.")
     return text
+
+
+@worker_task("Reading the file", seconds=READ_SECONDS, small_size=0)
+def document_text(name: str, content: bytes) -> str:
+    """Return the text of an HTML page or an office document."""
+    return "\n".join(block.text for block in read_blocks(name, content).blocks)

@@ -239,6 +239,7 @@ async def open_services(
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
+    from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.services import Services
 
@@ -251,6 +252,7 @@ async def open_services(
     http = GuardedHttpClient(settings.http_settings)
     servers = McpServers(settings.mcp_settings(), http)
     knowledge = SettingsKnowledge(settings)
+    workers = WorkerPool()
     try:
         services = Services(
             models,
@@ -263,10 +265,12 @@ async def open_services(
             servers=servers,
             knowledge=knowledge,
             prompts=settings.prompts,
+            workers=workers,
             secrets=settings.secrets,
         )
         yield recording.wrap(services) if recording is not None else services
     finally:
+        await workers.aclose()
         await knowledge.aclose()
         await servers.aclose()
         await models.aclose()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +14,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, file_text
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
+from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -161,8 +161,10 @@ def _as_mapping(value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-async def read_payload(request: Request, configuration: WebhookConfiguration) -> dict[str, Any]:
+async def read_payload(request: Request, configuration: WebhookConfiguration, workers: Workers) -> dict[str, Any]:
     """Return the declared fields of ``query``, ``headers`` and ``body``, and the complete request as ``input``.
+
+    ``workers`` read the files.
 
     Raises:
         RequestError: if the body is malformed, has an unexpected content type, or violates the schema.
@@ -171,7 +173,7 @@ async def read_payload(request: Request, configuration: WebhookConfiguration) ->
     expected = configuration.content_type
     if content_type and expected and content_type != expected:
         raise RequestError(f"The content type must be {expected}, not {content_type:.80}.", 400)
-    body = await _read_body(request, configuration, content_type)
+    body = await _read_body(request, configuration, content_type, workers)
     query: dict[str, Any] = dict(request.query_params)
     headers = {
         name: value for name, value in request.headers.items() if not is_secret_header(name, configuration.security)
@@ -193,7 +195,9 @@ async def read_payload(request: Request, configuration: WebhookConfiguration) ->
     return {**payload, "input": {**sections, "content_type": content_type}}
 
 
-async def _read_body(request: Request, configuration: WebhookConfiguration, content_type: str) -> dict[str, Any]:
+async def _read_body(
+    request: Request, configuration: WebhookConfiguration, content_type: str, workers: Workers
+) -> dict[str, Any]:
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
@@ -202,7 +206,7 @@ async def _read_body(request: Request, configuration: WebhookConfiguration, cont
     if not raw.strip():
         return {}
     if content_type == _PARTS:
-        return await _read_multipart(request)
+        return await _read_multipart(request, workers)
     if content_type == _FORM:
         try:
             return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
@@ -227,22 +231,22 @@ def _was_skipped(request: Request, content_type: str, body: Any) -> bool:
     return not body and content_type not in (_JSON, _FORM, _PARTS) and raw.strip() not in (b"", b"{}")
 
 
-async def _read_multipart(request: Request) -> dict[str, Any]:
+async def _read_multipart(request: Request, workers: Workers) -> dict[str, Any]:
     """Read fields and files: images as ``data:`` URIs, other files as text. Files that share a name become a list."""
     fields: dict[str, Any] = {}
     files: dict[str, list[str]] = {}
     for name, value in await read_parts(request, MAX_FILES):
         if isinstance(value, Upload):
-            files.setdefault(name, []).append(await _read_file(value))
+            files.setdefault(name, []).append(await _read_file(value, workers))
         else:
             fields[name] = value
     return {**fields, **{name: texts[0] if len(texts) == 1 else texts for name, texts in files.items()}}
 
 
-async def _read_file(file: Upload) -> str:
+async def _read_file(file: Upload, workers: Workers) -> str:
     if len(file.content) > MAX_READ_BYTES:
         raise RequestError(f"The file {file.name!r:.80} is larger than {MAX_READ_BYTES // 1024**2} MiB.", 400)
     try:
-        return await asyncio.to_thread(file_text, file.name, file.mime_type, file.content)
+        return await file_text(workers, file.name, file.mime_type, file.content)
     except ServiceError as error:
         raise RequestError(str(error), 400) from None

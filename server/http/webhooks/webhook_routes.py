@@ -128,7 +128,8 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
     await check_caller(
         configuration.security, headers, host, _bind_rate_limit(request, agent), is_owner=recorder is not None
     )
-    payload = await read_payload(request, configuration)
+    workers = get_app_state(request).services.workers.for_tenant(agent.tenant)
+    payload = await read_payload(request, configuration, workers)
     turn = await begin_turn(turns, agent, payload)
     trim_in_background(get_app_state(request), agent)
     if configuration.is_immediate:

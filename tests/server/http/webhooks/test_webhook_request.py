@@ -6,6 +6,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.webhooks.webhook_request import MAX_FIELDS, read_payload, select_declared_fields
+from ragflow_lg.services.workers import NoWorkers
 
 FORM = "application/x-www-form-urlencoded"
 ANY = {"properties": {"a": {"type": "string"}}}
@@ -30,7 +31,7 @@ def request(body: bytes = b"", kind: str = "", query: str = "", **headers: str) 
 
 async def test_the_payload_has_declared_fields_and_the_input_everything_but_secrets() -> None:
     sent = request(b'{"a": "1", "b": 2}', "application/json", "a=3&b=4", a="5", authorization="secret", cookie="secret")
-    payload = await read_payload(sent, configuration())
+    payload = await read_payload(sent, configuration(), NoWorkers())
     assert list(payload) == ["query", "headers", "body", "input"]
     assert (payload["query"], payload["headers"], payload["body"]) == ({"a": "3"}, {"a": "5"}, {"a": "1"})
     assert payload["input"] == {
@@ -44,9 +45,9 @@ async def test_the_payload_has_declared_fields_and_the_input_everything_but_secr
 async def test_an_unexpected_content_type_is_refused() -> None:
     expected = configuration(content_types="application/json")
     for kind in ("Application/JSON; charset=utf-8", ""):
-        assert (await read_payload(request(b'{"a": "x"}', kind), expected))["body"] == {"a": "x"}
+        assert (await read_payload(request(b'{"a": "x"}', kind), expected, NoWorkers()))["body"] == {"a": "x"}
     with pytest.raises(RequestError, match="must be application/json, not text/plain"):
-        await read_payload(request(b"{}", "text/plain"), expected)
+        await read_payload(request(b"{}", "text/plain"), expected, NoWorkers())
 
 
 @pytest.mark.parametrize(
@@ -55,22 +56,22 @@ async def test_an_unexpected_content_type_is_refused() -> None:
 async def test_an_ignored_body_is_mentioned_when_a_field_is_missing(kind: str, how: str) -> None:
     expected = configuration(schema={"body": {"properties": {"a": {"type": "string"}}, "required": ["a"]}})
     with pytest.raises(RequestError, match=f"required.* it was sent {how} and is not a JSON.* as application"):
-        await read_payload(request(b"a=x", kind), expected)
+        await read_payload(request(b"a=x", kind), expected, NoWorkers())
     with pytest.raises(RequestError, match=r"^body missing required field: a$"):
-        await read_payload(request(b"", kind), expected)
+        await read_payload(request(b"", kind), expected, NoWorkers())
 
 
 async def test_forms_have_a_limited_number_of_fields() -> None:
-    assert (await read_payload(request(b"a=%C3%BC+x", FORM), configuration()))["body"] == {"a": "ü x"}
+    assert (await read_payload(request(b"a=%C3%BC+x", FORM), configuration(), NoWorkers()))["body"] == {"a": "ü x"}
     with pytest.raises(RequestError, match="more than 1000 fields"):
-        await read_payload(request(b"a=1&" * (MAX_FIELDS + 1) + b"a=1", FORM), configuration())
+        await read_payload(request(b"a=1&" * (MAX_FIELDS + 1) + b"a=1", FORM), configuration(), NoWorkers())
 
 
 async def test_deep_bodies_are_refused() -> None:
     deep = b'{"a":' * 50_000
     with pytest.raises(RequestError, match="not JSON"):
-        await read_payload(request(deep, "application/json"), configuration())
-    assert (await read_payload(request(deep), configuration()))["body"] == {"a": ""}
+        await read_payload(request(deep, "application/json"), configuration(), NoWorkers())
+    assert (await read_payload(request(deep), configuration(), NoWorkers()))["body"] == {"a": ""}
 
 
 def select(values: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""A limit on work at the same time that tenants share fairly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+from ragflow_lg.base.errors import WorkLimitError
+
+
+class FairSlots:
+    """A number of slots. Tenants that wait take turns, and no tenant takes all slots if there is more than one.
+
+    An instance belongs to one event loop.
+    """
+
+    def __init__(self, size: int, max_waiting: int) -> None:
+        """Initialize. ``max_waiting`` is the length of one tenant's queue."""
+        self._free = size
+        self._max_tenant = max(1, size - 1)
+        self._max_waiting = max_waiting
+        self._used: Counter[str] = Counter()
+        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @asynccontextmanager
+    async def slot(self, tenant: str) -> AsyncGenerator[None]:
+        """Hold a slot for the duration of the block.
+
+        Raises:
+            WorkLimitError: if too many of the tenant's requests are waiting.
+        """
+        await self._acquire(tenant)
+        try:
+            yield
+        finally:
+            self._release(tenant)
+
+    async def _acquire(self, tenant: str) -> None:
+        queue = self._queues.setdefault(tenant, deque())
+        if len(queue) >= self._max_waiting:
+            raise WorkLimitError(
+                f"{len(queue):,} tasks are already waiting for a worker process. Try again in a few seconds.",
+                is_retryable=True,
+            )
+        ticket = asyncio.get_running_loop().create_future()
+        queue.append(ticket)
+        self._admit()
+        try:
+            await ticket
+        except asyncio.CancelledError:
+            if ticket.cancelled():
+                with suppress(ValueError):  # it may have left the queue already
+                    queue.remove(ticket)
+            else:
+                self._release(tenant)
+            raise
+
+    def _release(self, tenant: str) -> None:
+        self._used[tenant] -= 1
+        if not self._used[tenant]:
+            del self._used[tenant]
+        self._free += 1
+        if tenant in self._queues:
+            self._queues.move_to_end(tenant)
+        self._admit()
+
+    def _admit(self) -> None:
+        """Assign free slots to waiting tenants in turn."""
+        waiting = deque(self._queues)
+        while waiting and self._free:
+            tenant = waiting.popleft()
+            queue = self._queues[tenant]
+            while queue and queue[0].done():
+                queue.popleft()
+            if not queue:
+                del self._queues[tenant]
+            elif self._used[tenant] < self._max_tenant:
+                self._free -= 1
+                self._used[tenant] += 1
+                queue.popleft().set_result(None)
+                waiting.append(tenant)

@@ -1,0 +1,111 @@
+"""The program of a worker process: it reads tasks from standard input and writes results to standard output.
+
+A request is a pickle, because it comes from the process that started the worker. A response is JSON, because the input
+of a task may be hostile and its parent must never unpickle what comes from there. Both start with their length in four
+bytes. Source of the limits: POSIX ``setrlimit``; Windows has none, and only the parent's time limit applies there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import pickle
+import sys
+from typing import Any, BinaryIO
+
+from ragflow_lg.base.errors import RagflowLgError
+
+LENGTH_BYTES = 4
+PRIORITY = 10
+"""How much lower the priority of a worker is than that of its parent, as for the command ``nice``."""
+
+RECYCLE_SHARE = 0.5
+"""A worker that has used more than this share of its memory limit ends after its response."""
+
+
+def main() -> None:
+    """Work until standard input ends. The first argument is the memory limit in bytes."""
+    memory_bytes = int(sys.argv[1])
+    requests, responses = _take_streams()
+    _limit_process(memory_bytes)
+    while request := _read(requests):
+        response = _perform(request)
+        is_last = response[0] == "memory" or _peak_bytes() > RECYCLE_SHARE * memory_bytes
+        _write(responses, [is_last, *response])
+        if is_last:
+            return
+
+
+def _take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Return the streams to the parent, and keep everything that a library prints away from them."""
+    requests = os.fdopen(os.dup(0), "rb")
+    responses = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    return requests, responses
+
+
+def _limit_process(memory_bytes: int) -> None:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    os.nice(PRIORITY)
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _limit_processor_time(seconds: float) -> None:
+    """Let the process have this much more processor time. The kernel ends it with SIGXCPU after that."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(usage.ru_utime + usage.ru_stime + seconds), hard))
+
+
+def _peak_bytes() -> int:
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _perform(request: bytes) -> list[Any]:
+    """Return ``["result", value]``, ``["error", class, message]``, ``["memory"]`` or ``["failed", reason]``."""
+    module, name, seconds, args, kwargs = pickle.loads(request)
+    _limit_processor_time(seconds)
+    try:
+        task = getattr(importlib.import_module(module), name)
+        return ["result", task.function(*args, **kwargs)]
+    except MemoryError:
+        return ["memory"]
+    except RagflowLgError as error:
+        return ["error", type(error).__name__, str(error)]
+    except Exception as error:  # noqa: BLE001 - the border of the process: the parent reports it
+        return ["failed", f"{type(error).__name__}: {error}"[:500]]
+
+
+def _read(stream: BinaryIO) -> bytes:
+    return stream.read(int.from_bytes(stream.read(LENGTH_BYTES), "big"))
+
+
+def _write(stream: BinaryIO, response: list[Any]) -> None:
+    try:
+        text = json.dumps(response, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    except MemoryError:
+        text = b'[true, "memory"]'
+    stream.write(len(text).to_bytes(LENGTH_BYTES, "big"))
+    stream.write(text)
+    stream.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.base.errors import ComponentError, ServiceError, WorkLimitError
+from ragflow_lg.services.workers import WorkerTask
+from tests.fakes import worker_tasks as tasks
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no rlimits")
+
+
+@pytest.fixture
+async def pool() -> AsyncGenerator[WorkerPool]:
+    pool = WorkerPool(size=2, memory_bytes=512 * 1024**2)
+    yield pool
+    await pool.aclose()
+
+
+async def test_small_arguments_stay_in_this_process_and_large_ones_do_not(pool: WorkerPool) -> None:
+    assert await pool.run(tasks.process_id_of, "a" * 1000) == os.getpid()
+    assert await pool.run(tasks.process_id_of, "a" * 20_000) != os.getpid()
+
+
+async def test_a_worker_is_used_again(pool: WorkerPool) -> None:
+    assert await pool.run(tasks.process_id) == await pool.run(tasks.process_id)
+
+
+async def test_arguments_and_results_of_any_characters_arrive_unchanged(pool: WorkerPool) -> None:
+    text = "ü\ud83d\0\n\U0001f600" * 10_000
+    assert await pool.run(tasks.repeat, text, times=2) == text * 2
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments", "message"),
+    [
+        (tasks.sleep, (60,), "Sleeping did not finish within 0.3 s and was stopped."),
+        (tasks.search, (), "Searching did not finish within 1 s"),
+        (tasks.fill, (2 * 1024**3,), "Filling needs more than 512 MiB of memory and was stopped."),
+        (tasks.crash, (), "Crashing ended its worker process with status -11."),
+    ],
+)
+async def test_a_task_that_exceeds_a_limit_ends_and_the_next_one_runs(
+    pool: WorkerPool, task: WorkerTask[..., Any], arguments: tuple[Any, ...], message: str
+) -> None:
+    begin = time.monotonic()
+    with pytest.raises(WorkLimitError, match=message):
+        await pool.run(task, *arguments)
+
+    assert time.monotonic() - begin < 10
+    assert await pool.run(tasks.process_id) > 0
+
+
+async def test_errors_of_tasks_arrive(pool: WorkerPool) -> None:
+    with pytest.raises(ComponentError, match=r"^It is wrong\.$"):
+        await pool.run(tasks.fail, "component")
+    with pytest.raises(ServiceError, match="It is not a size"):
+        await pool.run(tasks.fail, "answer")
+    with pytest.raises(ServiceError, match=r"^Failing failed: ZeroDivisionError: x\.$"):
+        await pool.run(tasks.fail, "x")
+
+
+async def test_what_a_library_prints_does_not_disturb_and_secrets_are_not_inherited(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+
+    assert await pool.run(tasks.print_text, "noise" * 1000) == ""
+
+
+async def test_cancelling_kills_the_worker(pool: WorkerPool) -> None:
+    await pool.start()
+    waiting = asyncio.create_task(pool.run(tasks.sleep_long, 25))
+    await asyncio.sleep(0.2)
+    begin = time.monotonic()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert time.monotonic() - begin < 2
+    assert {await pool.run(tasks.process_id) for _ in range(3)}
+
+
+async def test_one_tenant_cannot_take_all_workers(pool: WorkerPool) -> None:
+    noisy, quiet = pool.for_tenant("noisy"), pool.for_tenant("quiet")
+    crowd = [asyncio.create_task(noisy.run(tasks.sleep_long, 20)) for _ in range(10)]
+    await asyncio.sleep(0)
+
+    async with asyncio.timeout(10):
+        assert await quiet.run(tasks.process_id) > 0
+
+    for task in crowd:
+        task.cancel()
+    await asyncio.gather(*crowd, return_exceptions=True)
+
+
+async def test_a_tenant_with_too_many_waiting_tasks_is_refused() -> None:
+    pool = WorkerPool(size=1, max_waiting=3)
+    crowd = [asyncio.create_task(pool.run(tasks.sleep_long, 20)) for _ in range(4)]
+    await asyncio.sleep(0)
+    with pytest.raises(WorkLimitError, match="3 tasks are already waiting for a worker process") as caught:
+        await pool.run(tasks.process_id)
+
+    assert caught.value.is_retryable
+    for task in crowd:
+        task.cancel()
+    await asyncio.gather(*crowd, return_exceptions=True)
+    await pool.aclose()
