@@ -1,7 +1,8 @@
 """One runner per session: leases with monotonically increasing fencing tokens.
 
 A lease lasts 15 s and is renewed every 5 s. A runner that cannot renew its lease in time stops, and its outdated token
-makes the store refuse later writes. If a process on this machine has died, its lease is replaced at once.
+makes the store refuse later writes. If a process on this machine has died, its lease is replaced at once. A server that
+takes over the runs of another one, which has stopped reporting, ends its leases.
 """
 
 from __future__ import annotations
@@ -164,6 +165,18 @@ class StoredLeases:
         with suppress(*self.table.errors, TimeoutError):
             async with asyncio.timeout(self.renew_s):
                 await self.table.free(session, token)
+
+    async def expire(self, session: str, owner: str) -> None:
+        """End the session's lease if this process has it. The store then refuses the writes of the process.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        session = session_of_thread(thread_of_session(session))
+        with translate_errors(*self.table.errors):
+            holder = await self.table.find(session)
+            if holder is not None and str(holder.owner) == owner:
+                await self.table.free(session, holder.token)
 
     async def forget(self, session: str) -> None:
         """Delete what remains of a deleted session's leases.

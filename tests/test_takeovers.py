@@ -1,20 +1,25 @@
 """Runs that are interrupted at every event: what clients receive in total equals an uninterrupted run."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import cache
 from typing import Any, cast
 
 import pytest
 
 from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.models.prompt_texts import COMPLETE_TASK
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.runs.failover import ContinuedRun
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.services.tool_policies import ToolSettings
 from ragflow_lg.wire.wire_events import Message
 from tests.fakes.agents import page
-from tests.fakes.canvas import node, text
-from tests.fakes.regions import form, iteration, loop, runner_of
+from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.fakes.regions import form, iteration, loop
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
 from tests.stores import OpenStore, store_opener
 
@@ -42,6 +47,8 @@ def _agent(*downstream: str, **params: Any) -> dict[str, Any]:
 INVOKE: dict[str, Any] = {"url": "http://wiki.test/x", "method": "get", "variables": []}
 AGENT = {"a": _agent("out"), "out": _message("{a@content}")}
 BEGIN = {"begin": node("Begin", {"mode": "task", "inputs": {"items": {"name": "items", "type": "object"}}}, ["it"])}
+
+VARIABLES = {"items": {"name": "items", "type": "array<string>", "value": ["a", "b", "c"]}}
 
 CANVASES: dict[str, tuple[dict[str, Any], Any]] = {
     "models in turn": (
@@ -89,12 +96,24 @@ CANVASES: dict[str, tuple[dict[str, Any], Any]] = {
     ),
     "agent": (AGENT, None),
     "react": ({**AGENT, "a": _agent("out", strategy="react")}, None),
+    "plan": ({**AGENT, "a": _agent("out", strategy="plan_and_reflect")}, None),
+    "form in rounds": (
+        {**loop({"ask": form("w", downstream=["l"]), "l": _llm("p1", "m"), "m": _message("{l@content}")}, count=2)}
+        | {"out": _message("end")},
+        None,
+    ),
     "form": ({"l": _llm("p1", "m"), "m": _message("{l@content}", "ask"), "ask": form("w")}, None),
 }
 
 
-def _runner(name: str, store: Any) -> Runner:
-    components, first = CANVASES[name]
+PLAN: list[Any] = [
+    {"name": "wikipedia_search_0", "arguments": {"query": "Laos"}},
+    {"name": COMPLETE_TASK, "arguments": {}},
+]
+
+
+def _replies(name: str) -> list[Reply]:
+    """Return replies that depend only on the request, as those of a model do that is asked again."""
     call = {"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}
     first_call = Reply("Let me look.", match="question", calls=[call], repeat=True, reasoning="Which?")
     final = ["It is ", "Vientiane."]
@@ -102,33 +121,43 @@ def _runner(name: str, store: Any) -> Runner:
         final = ["Final Answer: ", *final]
         action = 'Thought: Hm\nAction: wikipedia_search_0\nAction Input: {"query": "Laos"}'
         first_call = Reply(action, match="question", repeat=True)
-    models = [_streamed("Vientiane is", *final), first_call, *(_streamed(f"p{number}") for number in (1, 2, 3))]
+    if name == "plan":
+        first_call = Reply(json.dumps(PLAN), match="You plan the next step", repeat=True)
+    others = [_streamed(f"p{number}") for number in (1, 2, 3)]
+    return [*([first_call] if name == "plan" else []), _streamed("Vientiane is", *final), first_call, *others]
+
+
+@cache
+def _compile(name: str) -> CompiledCanvas:
+    components, first = CANVASES[name]
+    return compile_canvas(canvas(components, first, variables=VARIABLES), CATALOG)
+
+
+def _runner(name: str, store: Any) -> Runner:
     services = fake_services(
-        models=OneModel(ScriptedModel(models)),
+        models=OneModel(ScriptedModel(_replies(name))),
         tools=ToolSettings({"wikipedia": "http://wiki.test"}),
         http=ScriptedHttp(
             {"http://wiki.test/x": page("x", "y"), "http://wiki.test": page("Laos", "Vientiane is the capital.")}
         ),
     )
-    return runner_of(components, first=first, services=services, store=store, event_limit=1)
+    return Runner(_compile(name), services, store=store, event_limit=1)
 
 
 def _start(runner: Runner, session: str) -> Run:
     return runner.start(session, {"query": "question", "inputs": {"items": {"value": ["a", "b"]}}})
 
 
-async def _read(run: Run | ContinuedRun, count: int = -1, *, drains: bool = False) -> list[Any]:
-    """Read events; after ``count`` of them leave the run, as if its process was killed, or drain it."""
+async def _read(run: Run | ContinuedRun, count: int = -1, end: str = "killed") -> list[Any]:
+    """Read events; after ``count`` of them leave the run, as if its process was killed, or drain or interrupt it."""
     events: list[Any] = []
     async with aclosing(cast("AsyncGenerator[Any]", run.with_records())) as stream:
-        if count == 0 and drains:
-            run.drain()
         async for event in stream:
             events.append(event)
             if len(events) == count:
-                if not drains:
+                if end == "killed":
                     break
-                run.drain()
+                run.drain() if end == "drained" else run.interrupt()
     return events
 
 
@@ -154,10 +183,10 @@ def _frames(events: list[Any], *, has_details: bool) -> list[Any]:
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-@pytest.mark.parametrize("drains", [True, False], ids=["drained", "killed"])
+@pytest.mark.parametrize("end", ["drained", "interrupted", "killed"])
 @pytest.mark.parametrize("name", CANVASES)
-async def test_clients_receive_the_same_after_a_takeover_at_every_event(name: str, drains: bool, lost: int) -> None:
-    if drains and lost:
+async def test_clients_receive_the_same_after_a_takeover_at_every_event(name: str, end: str, lost: int) -> None:
+    if end != "killed" and lost:
         return  # a process that stops in order tells everything
     opener: OpenStore = store_opener("memory://")
     async with opener() as store:
@@ -167,7 +196,7 @@ async def test_clients_receive_the_same_after_a_takeover_at_every_event(name: st
         for count in range(1, len(whole)):
             session = f"{count}"
             first = _start(_runner(name, store), session)
-            events = await _read(first, count, drains=drains)
+            events = await _read(first, count, end)
             events = events[: len(events) - lost]
             if first.status not in ("drained", "cancelled"):
                 continue

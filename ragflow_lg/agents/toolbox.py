@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -93,7 +93,9 @@ class Toolbox:
             outcome = await call_tool(self._ctx, tool, requested, position, make)
             return to_json(outcome._replace(seconds=clock.monotonic() - start)._asdict())
 
-        stored: Any = await self._ctx.step(call.name, requested, run, position=position, in_memory=tool.runs_once)
+        await self._ctx.check_interruption()
+        with nullcontext() if tool.asks_models else self._ctx.calling():
+            stored: Any = await self._ctx.step(call.name, requested, run, position=position, in_memory=tool.runs_once)
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks, outcome.documents)
         self._ctx.count(outcome.usage)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -202,7 +202,15 @@ class RunContext:
     def nested_turn(self) -> TurnContext:
         """Return the turn context for a canvas that runs inside this node. Its steps belong to this node."""
         steps, place = self._steps()
-        return TurnContext(self.services, steps=steps, nested=NestedTurn(place, self.budget))
+        return TurnContext(self.services, steps=steps, nested=NestedTurn(place, self.budget), outer=self._turn)
+
+    async def check_interruption(self) -> None:
+        """Raise RunCancelled if the turn is being moved to another process."""
+        await self._turn.check_interruption()
+
+    def calling(self) -> AbstractContextManager[None]:
+        """Let a call inside the block end before the turn is moved to another process."""
+        return self._turn.calling()
 
     def count(self, usage: Usage) -> None:
         """Add the usage of a model call."""

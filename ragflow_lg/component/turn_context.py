@@ -8,14 +8,17 @@ the numbers of parallel rounds, and the number of earlier visits to the same pla
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.limits import Limits
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import EngineEvent, EventSink
@@ -25,6 +28,10 @@ from ragflow_lg.services.chat import TokenBudget, Usage
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
     from ragflow_lg.services.sessions import Steps
+
+
+STORE_S = 0.05
+"""How long an interrupted turn waits after its last call to a service, until LangGraph has stored the result."""
 
 
 class MemorySteps:
@@ -100,6 +107,14 @@ class TurnContext(Struct, eq=False):
     steps: Steps | None = None
     """The store for step results, if the session is stored."""
     is_cancelled: bool = False
+    is_stopping: bool = False
+    """Whether the turn stops as soon as no call to a service is running."""
+    calls: int = 0
+    """The number of running calls to services."""
+    has_no_calls: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the last running call has ended."""
+    outer: TurnContext | None = None
+    """The context of the turn that contains this one, for a nested turn."""
     limits: Limits = field(default_factory=Limits)
     nested: NestedTurn | None = None
     """For the turn of a canvas that runs inside a node of another canvas."""
@@ -114,6 +129,47 @@ class TurnContext(Struct, eq=False):
         """Stop all running nodes at once, and prevent further nodes from starting."""
         self.is_cancelled = True
         self.limits.end_all()
+
+    def interrupt(self) -> None:
+        """Stop soon, so that the turn can continue elsewhere: models at once, calls to services when they have ended.
+
+        A model can be asked again, but a call may have an effect that must not be repeated.
+        """
+        self.is_stopping = True
+        if not self.calls:
+            self.cancel()
+
+    @property
+    def outermost(self) -> TurnContext:
+        """The context of the session's turn."""
+        turn = self
+        while turn.outer is not None:
+            turn = turn.outer
+        return turn
+
+    async def check_interruption(self) -> None:
+        """Raise RunCancelled if the turn is being interrupted, after its running calls have ended."""
+        turn = self.outermost
+        if turn.is_stopping:
+            if turn.calls:
+                await turn.has_no_calls.wait()  # an exception would stop them
+            await asyncio.sleep(STORE_S)
+            raise RunCancelled
+
+    @contextmanager
+    def calling(self) -> Generator[None]:
+        """Let a call to a service inside the block end, and its result be stored, before the turn is interrupted."""
+        turn = self.outermost
+        turn.calls += 1
+        turn.has_no_calls.clear()
+        try:
+            yield
+        finally:
+            turn.calls -= 1
+            if not turn.calls:
+                turn.has_no_calls.set()
+            if turn.is_stopping and not turn.calls:
+                asyncio.get_running_loop().call_later(STORE_S, turn.cancel)
 
     async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
         """Emit an event that does not belong to a running component; ``write`` receives it if there is no sink."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
@@ -115,6 +116,7 @@ async def visit(
         return {}, []
     if turn.nested is not None and (stored := await _find_stored_visit(turn, turn.nested, task)) is not None:
         return stored
+    await turn.check_interruption()
     ctx = RunContext(program.plan, node, turn, state, request=request, round=round, task=task, write=write)
     turn.visits += 1
     ctx.visit = turn.visits
@@ -128,7 +130,10 @@ async def visit(
     if not node.runs_alone:
         # Let all nodes in this superstep start first, so that their node_started events are sent first.
         await asyncio.sleep(0)
-    outcome = await attempt(program, ctx, turn)
+    with turn.calling() if _calls_a_service(node) else nullcontext():
+        outcome = await attempt(program, ctx, turn)
+    if outcome.is_halting:
+        await turn.check_interruption()
     await emit_finished(program, ctx, outcome, created_at, clock.monotonic() - began)
     if outcome.is_halting and turn.is_cancelled:
         raise RunCancelled(node.id)
@@ -175,6 +180,11 @@ async def visit_item(
         update.update({gate: {node.id: None} for gate in program.gates})
     names = program.names
     return update, [names[target] for target in program.default_targets if target in names]
+
+
+def _calls_a_service(node: PlanNode) -> bool:
+    """Return whether a node's work may have an effect outside the run, which must not be repeated if avoidable."""
+    return node.spec.kind == "plain" and node.canvas is None
 
 
 async def _find_stored_visit(

@@ -169,6 +169,7 @@ class Run:
 
     def cancel(self) -> None:
         """Cancel the turn: running nodes stop at once, and the iteration ends soon after."""
+        self._turn.is_stopping = False
         self._turn.cancel()
 
     def drain(self) -> None:
@@ -176,6 +177,11 @@ class Run:
         self._is_draining = True
         if self._control is not None:
             self._control.request_drain()
+
+    def interrupt(self) -> None:
+        """Stop without waiting for models, so that the turn can continue elsewhere, where they are called again."""
+        self.drain()
+        self._turn.interrupt()
 
     def __aiter__(self) -> AsyncIterator[WireEvent]:
         """Run the turn.
@@ -277,7 +283,8 @@ class Run:
 
     async def _record_end(self, store: SessionStore, lease: Lease) -> None:
         # A suspended process notices a lost lease late.
-        if self.status not in _DURABLE_STATUSES and not await lease.is_ours():
+        is_stored = self.status in _DURABLE_STATUSES and not self._turn.is_stopping
+        if not is_stored and not await lease.is_ours():
             self._has_lost_lease = True
         await self._observer.flush_trace(is_lost=self._has_lost_lease)
         if self._has_started and not self._has_lost_lease:
@@ -349,6 +356,9 @@ class Run:
                 raise SessionBusyError(
                     "Another runner has taken over this session, or its store is unavailable. This run has stopped."
                 ) from None
+            if self._turn.is_stopping:
+                self.status = "drained"
+                return []
             end = TurnFinished("cancelled", {}, CANCELLED_TEXT)
         except GraphDrained:
             if end is None:

@@ -93,6 +93,10 @@ class Leases(Protocol):
         """
         ...
 
+    async def expire(self, session: str, owner: str) -> None:
+        """End the lease of a process that has stopped on another machine. ``owner`` is the text of its `Owner`."""
+        ...
+
     async def forget(self, session: str) -> None:
         """Delete what remains of a deleted session's leases."""
         ...

@@ -14,6 +14,7 @@ from ragflow_lg.server.assembly.library import open_services
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.streaming import RunManager, open_journal
+from ragflow_lg.server.streaming.run_manager import BEATS
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -74,7 +75,7 @@ async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[R
     url = section.journal.get_secret_value() or settings.checkpoints
     prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
     async with open_journal(url, prefix=prefix, retention_s=section.events_kept_s, alive_s=silence_s) as journal:
-        run_manager = RunManager(journal, store.cancels, heartbeat_s=silence_s / 3)
+        run_manager = RunManager(journal, store.cancels, heartbeat_s=silence_s / BEATS)
         try:
             yield run_manager
         finally:

@@ -73,13 +73,20 @@ class Failover:
             return False
 
     async def _continue(self, run_id: str) -> bool:
-        app_state, head = self._app_state, await self._app_state.run_manager.head(run_id)
+        app_state, run_manager = self._app_state, self._app_state.run_manager
+        head = await run_manager.head(run_id)
         row = await RunRepository(app_state.database, head.owner).get(run_id)
         if row is None:
             return False
         session = await SessionRepository(app_state.database, head.owner).get(row.session_id)
         agent = await AgentRepository(app_state.database, head.owner).get(row.agent_id)
-        if session is None or agent is None or not await self._is_free(session.id):
+        if session is None or agent is None:
+            return False
+        if await run_manager.is_played(run_id):
+            return True  # it was only slow to report
+        if not await run_manager.is_alive(head.player):
+            await app_state.store.leases.expire(session.id, head.process)
+        if not await self._is_free(session.id):
             return False
         replay_filter = ReplayFilter(await self._read_events(run_id))
         runner = await self._turns.runner(agent, session)
@@ -93,7 +100,7 @@ class Failover:
             await self._turns.start_run(continued, head.owner, row.asked or None, row.start_ms, previous=head.player)
         except StreamError:
             # Another process may have claimed it first.
-            return (await app_state.run_manager.head(run_id)).player != head.player
+            return (await run_manager.head(run_id)).player != head.player
         logger.info("run %s was interrupted and continues here", run_id)
         return True
 
@@ -165,6 +172,10 @@ class ContinuedRun:
     def drain(self) -> None:
         """Stop at a point where the turn can be continued elsewhere."""
         self._run.drain()
+
+    def interrupt(self) -> None:
+        """Stop without waiting for models; the turn can be continued elsewhere."""
+        self._run.interrupt()
 
     async def with_records(self) -> AsyncGenerator[StreamEvent]:
         """Run the rest of the turn and yield only events that followers have not received yet."""

@@ -111,6 +111,10 @@ class PersistedRun:
         """Stop at the end of the current superstep."""
         self._run.drain()
 
+    def interrupt(self) -> None:
+        """Stop without waiting for models; the turn can be continued elsewhere."""
+        self._run.interrupt()
+
     async def with_records(self) -> AsyncGenerator[StreamEvent]:
         """Run the turn. Returns after its end has been stored."""
         try:

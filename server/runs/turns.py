@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -293,7 +294,9 @@ class Turns:
 
     async def drain(self) -> None:
         """Stop every turn at a point where it can be continued, and wait until all have been stored."""
-        await self._app_state.run_manager.drain()
+        run_manager, section = self._app_state.run_manager, self._app_state.settings.server
+        handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
+        await run_manager.drain(handover_s=handover_s)
         await asyncio.gather(*self._pending_writes, return_exceptions=True)
 
     async def _prologue(self, version: VersionRow) -> str:

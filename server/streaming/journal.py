@@ -147,11 +147,14 @@ class Feed:
     async def wait_for(self, bell: Bell) -> bool:
         """Wait for a bell. Return whether there are new entries; if there are none, it rings within ``quiet_s``."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self._ring_quietly)
+            self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self.ring_quietly)
         await bell.wait()
         return bell.is_news
 
-    def _ring_quietly(self) -> None:
+    def ring_quietly(self) -> None:
+        """Wake all waiting readers although there are no new entries."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = None
         self._ring(False)
 
@@ -179,6 +182,8 @@ class RunHead(Struct, frozen=True):
     """Id of the run manager executing the run."""
     owner: str = ""
     """Who can follow the run, as passed to `RunManager.start`. Stored without being interpreted."""
+    process: str = ""
+    """The run manager's process, as in the leases of its sessions."""
 
     @property
     def run_id(self) -> str:
@@ -196,6 +201,11 @@ class Journal(Protocol):
     @property
     def retention_s(self) -> float:
         """How long a finished run can be followed, in seconds."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes read this journal, and can continue its runs."""
         ...
 
     async def begin(self, head: RunHead) -> None:
@@ -239,8 +249,20 @@ class Journal(Protocol):
         """
         ...
 
-    async def is_alive(self, player: str) -> bool:
-        """Check whether a run manager has reported recently."""
+    async def report(self, player: str) -> None:
+        """Report only that a run manager is alive."""
+        ...
+
+    async def retire(self, player: str) -> None:
+        """Report that a run manager has stopped."""
+        ...
+
+    async def alive(self, players: Collection[str]) -> set[str]:
+        """Return those run managers that have reported recently."""
+        ...
+
+    def wake(self, run_id: str) -> None:
+        """Send readers of a run an empty page if there are no new entries."""
         ...
 
     async def is_followed(self, run_id: str) -> bool:

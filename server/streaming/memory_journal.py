@@ -62,6 +62,11 @@ class MemoryJournal:
         """How long a finished run can be followed."""
         return self._retention_s
 
+    @property
+    def is_shared(self) -> bool:
+        """Return False: the journal ends with this process."""
+        return False
+
     async def begin(self, head: RunHead) -> None:
         """Create a run's stream."""
         if head.run_id in self._runs:
@@ -120,9 +125,20 @@ class MemoryJournal:
                 return
             self._forget(run_id)
 
-    async def is_alive(self, player: str) -> bool:
-        """Return False, since no other process writes here."""
-        return False
+    async def report(self, player: str) -> None:
+        """Do nothing, since no other process reads here."""
+
+    async def retire(self, player: str) -> None:
+        """Do nothing, since no other process reads here."""
+
+    async def alive(self, players: Collection[str]) -> set[str]:
+        """Return an empty set, since no other process writes here."""
+        return set()
+
+    def wake(self, run_id: str) -> None:
+        """Send readers of a run an empty page if there are no new entries."""
+        if (run := self._runs.get(run_id)) is not None:
+            run.ring_quietly()
 
     async def is_followed(self, run_id: str) -> bool:
         """Return False, since no other process reads here."""

@@ -13,7 +13,7 @@ from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 
 TIMEOUT_S = 3.0
 """Timeout for one Redis command; longer than the journal's own blocking reads."""
-ALIVE_S = 15.0
+ALIVE_S = 3.0
 
 
 @asynccontextmanager
@@ -33,7 +33,7 @@ async def open_journal(
         StreamError: If the Redis extra is not installed.
     """
     if store_kind(url) != "redis":
-        journal: Journal = MemoryJournal(retention_s=retention_s, quiet_s=alive_s / 3)
+        journal: Journal = MemoryJournal(retention_s=retention_s)
         try:
             yield journal
         finally:
@@ -54,7 +54,7 @@ async def open_journal(
         url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry
     )
     async with client:
-        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, quiet_s=alive_s / 3)
+        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s)
         try:
             yield journal
         finally:

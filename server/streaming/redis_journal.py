@@ -40,7 +40,9 @@ from ragflow_lg.server.streaming.redis_tail import RedisTail, parse_entry
 RECENT = Bounds(512, 256 * 1024)
 """The entries that a process caches for each run it executes or has followers for. Slower readers use Redis."""
 
-ALIVE_S = 15.0
+ALIVE_S = 3.0
+FOLLOWED_INTERVALS = 3
+"""How many times ``alive_s`` a report about followers is valid."""
 PATIENCE_S = 5.0
 """How long new events wait for a Redis server that does not respond."""
 ASK_S = 3.0
@@ -119,6 +121,11 @@ class RedisJournal:
     def retention_s(self) -> float:
         """How long a finished run can be followed."""
         return self._retention_s
+
+    @property
+    def is_shared(self) -> bool:
+        """Return True: every process reads the same streams."""
+        return True
 
     async def begin(self, head: RunHead) -> None:
         """Create a run's stream."""
@@ -243,22 +250,40 @@ class RedisJournal:
 
         async def send() -> None:
             async with self._client.pipeline(transaction=False) as together:
-                together.set(f"{self._prefix}agent:player:{player}", "x", px=alive_ms)
+                together.set(self._player_key(player), "x", px=alive_ms)
                 for run_id in own_runs:
                     together.pexpire(self._head_key(run_id), self._ttl_ms)
                     together.pexpire(self._stream_key(run_id), self._ttl_ms)
                 for run_id in followed_runs:
-                    together.set(self._followers_key(run_id), "x", px=alive_ms)
+                    together.set(self._followers_key(run_id), "x", px=FOLLOWED_INTERVALS * alive_ms)
                 await together.execute()
 
         await self._ask(send)
 
-    async def is_alive(self, player: str) -> bool:
-        """Check whether a run manager has reported within ``alive_s``."""
-        return bool(await self._ask(lambda: self._client.exists(f"{self._prefix}agent:player:{player}")))
+    async def report(self, player: str) -> None:
+        """Report only that a run manager is alive."""
+        key, alive_ms = self._player_key(player), int(self._alive_s * 1000)
+        await self._ask(lambda: self._client.set(key, "x", px=alive_ms))
+
+    async def retire(self, player: str) -> None:
+        """Report that a run manager has stopped."""
+        await self._ask(lambda: self._client.delete(self._player_key(player)))
+
+    async def alive(self, players: Collection[str]) -> set[str]:
+        """Return those run managers that have reported within ``alive_s``."""
+        if not players:
+            return set()
+        names = list(players)
+        found = await self._ask(lambda: self._client.mget([self._player_key(name) for name in names]))
+        return {name for name, report in zip(names, found, strict=True) if report is not None}
+
+    def wake(self, run_id: str) -> None:
+        """Send readers of a run an empty page if there are no new entries."""
+        if (feed := self._feeds.get(run_id)) is not None:
+            feed.ring_quietly()
 
     async def is_followed(self, run_id: str) -> bool:
-        """Check whether another replica has, or within ``alive_s`` had, followers."""
+        """Check whether another replica has, or recently had, followers."""
         return bool(await self._ask(lambda: self._client.exists(self._followers_key(run_id))))
 
     async def aclose(self) -> None:
@@ -292,6 +317,9 @@ class RedisJournal:
     @property
     def _ttl_ms(self) -> int:
         return int(max(self._retention_s, 2 * self._alive_s) * 1000)
+
+    def _player_key(self, player: str) -> str:
+        return f"{self._prefix}agent:player:{player}"
 
     def _stream_key(self, run_id: str) -> str:
         return f"{self._prefix}agent:events:{run_id}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import secrets
 from collections import Counter
@@ -10,8 +11,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamPositionError
+from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
+from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
 from ragflow_lg.server.streaming.run_task import (
     DEFAULT_POLICY,
     DisconnectPolicy,
@@ -23,10 +26,12 @@ from ragflow_lg.server.streaming.run_task import (
 from ragflow_lg.services.sessions import Cancels
 
 ARRIVAL_S = 30.0
-HEARTBEAT_S = 5.0
+HEARTBEAT_S = 0.5
+BEATS = 6
+"""How many intervals of the heartbeat fit into the time after which a run manager counts as dead."""
 DRAIN_S = 30.0
 MISSED_LOOKS = 2
-"""How many consecutive checks must fail: after an outage, Redis briefly does not know which processes are alive."""
+"""How many consecutive checks must find no task for a run of this process."""
 
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
@@ -52,7 +57,7 @@ class RunManager:
             journal: Where events are stored.
             cancels: The session store's cancel requests, used to cancel runs in other processes.
             arrival_s: How long a run's first follower may take to arrive.
-            heartbeat_s: Interval between reports to the journal; at most a third of the journal's `alive_s`.
+            heartbeat_s: Interval between reports to the journal; a sixth of the journal's `alive_s`.
         """
         self._journal = journal
         self._cancels = cancels
@@ -62,6 +67,7 @@ class RunManager:
         self._tasks: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
         """Number of followers by run, for runs in other processes."""
+        self._watch = ReplicaWatch(journal, look_s=heartbeat_s, silence_s=BEATS * heartbeat_s)
         self._heartbeat: asyncio.Task[None] | None = None
         self._is_draining = False
 
@@ -97,8 +103,8 @@ class RunManager:
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
-        head = RunHead(run.envelope, self._player, owner)
-        arrival_s, away_s = self._arrival_s, 3 * self._heartbeat_s
+        head = RunHead(run.envelope, self._player, owner, str(this_process()))
+        arrival_s, away_s = self._arrival_s, BEATS * self._heartbeat_s
         task = RunTask(run, head, policy, self._journal, arrival_s=arrival_s, away_s=away_s, previous=previous)
         self._tasks[run_id] = task
         task.task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
@@ -137,7 +143,13 @@ class RunManager:
                 return False
         except RunUnknownError:
             return False
-        return not await self._is_silent(head, self._tasks.get(run_id))
+        if head.player == self._player:
+            return not self._is_gone(self._tasks.get(run_id))
+        return await self.is_alive(head.player)
+
+    async def is_alive(self, player: str) -> bool:
+        """Check whether a run manager is this one or has reported recently."""
+        return player == self._player or bool(await self._journal.alive([player]))
 
     async def events_so_far(self, run_id: str) -> list[StreamEvent]:
         """Return all of a run's events so far.
@@ -190,6 +202,7 @@ class RunManager:
         try:
             if task is None:
                 await self._live(is_news=self._away[run_id] == 1)
+                self._watch.follow(run_id, head.player)
             if after:
                 await self._check_position(run_id, after)
             async with aclosing(self._journal.read(run_id, after)) as pages:
@@ -197,8 +210,13 @@ class RunManager:
                 async for page in pages:
                     if not page:
                         head = await self.head(run_id)  # another process may have taken it over
-                        missed = missed + 1 if await self._is_silent(head, task) else 0
-                        if missed >= MISSED_LOOKS:
+                        if head.player == self._player:
+                            missed = missed + 1 if self._is_gone(task) else 0
+                            is_silent = missed >= MISSED_LOOKS
+                        else:
+                            self._watch.follow(run_id, head.player)
+                            is_silent = self._watch.is_silent(head.player)
+                        if is_silent:
                             raise interruption_error(run_id)
                         continue
                     missed = 0
@@ -224,7 +242,7 @@ class RunManager:
             return True
         try:
             head = await self.head(run_id)
-            if await self.read_end(run_id) is not None or not await self._journal.is_alive(head.player):
+            if await self.read_end(run_id) is not None or not await self.is_alive(head.player):
                 return False
         except RunUnknownError:
             return False
@@ -240,28 +258,39 @@ class RunManager:
             task.run.cancel()
         return any(task.has_begun and not task.is_over for task in tasks)
 
-    async def drain(self, patience_s: float = DRAIN_S) -> None:
+    async def drain(self, patience_s: float = DRAIN_S, handover_s: float = math.inf) -> None:
         """Refuse new runs, and stop every run at the end of its superstep so that it can be continued elsewhere.
 
+        After ``handover_s`` seconds, runs do not wait for models any more: the process that continues them asks again.
         Runs that have not stopped within ``patience_s`` seconds are stopped immediately and can also be continued.
         Followers get a RunInterruptedError.
         """
         self._is_draining = True
         for task in self._tasks.values():
             task.run.drain()
-        if tasks := [task.task for task in self._tasks.values()]:
-            await asyncio.wait(tasks, timeout=patience_s)
+        if handover_s < patience_s:
+            await self._wait_for_runs(handover_s)
+            for task in self._tasks.values():
+                task.run.interrupt()
+            patience_s -= handover_s
+        await self._wait_for_runs(patience_s)
         for task in list(self._tasks.values()):
             task.stop()
+        await self._wait_for_runs(None)
+
+    async def _wait_for_runs(self, timeout_s: float | None) -> None:
         if tasks := [task.task for task in self._tasks.values()]:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=timeout_s)
 
     async def aclose(self) -> None:
         """Stop all runs immediately. The journal stays open."""
         await self.drain(0)
+        await self._watch.aclose()
         if self._heartbeat is not None:
             await end_task(self._heartbeat)
             self._heartbeat = None
+            with suppress(StreamError):
+                await self._journal.retire(self._player)
 
     def _join(self, run_id: str, task: RunTask | None) -> None:
         if task is not None:
@@ -276,12 +305,11 @@ class RunManager:
         self._away[run_id] -= 1
         if not self._away[run_id]:
             del self._away[run_id]
+            self._watch.leave(run_id)
 
-    async def _is_silent(self, head: RunHead, task: RunTask | None) -> bool:
-        """Check whether no process appears to be executing the run."""
-        if head.player == self._player:
-            return task is None or task.task.done()
-        return not await self._journal.is_alive(head.player)
+    def _is_gone(self, task: RunTask | None) -> bool:
+        """Check whether nothing executes a run of this process."""
+        return task is None or task.task.done()
 
     async def _check_position(self, run_id: str, after: int) -> None:
         tail = await self._journal.tail(run_id)
@@ -306,7 +334,11 @@ class RunManager:
         await self._journal.heartbeat(self._player, list(self._tasks), list(self._away))
 
     async def _report_forever(self) -> None:
+        beat = 0
         while True:
             await asyncio.sleep(self._heartbeat_s)
-            with suppress(StreamError):  # retried soon; callers that need the journal get the error
-                await self._report()
+            beat += 1
+            try:  # a failed report is repeated soon; callers that need the journal get the error
+                await (self._report() if beat % BEATS == 0 else self._journal.report(self._player))
+            except StreamError:
+                self._watch.distrust()

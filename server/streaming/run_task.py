@@ -97,6 +97,10 @@ class Playable(Protocol):
         """Stop at a point where the turn can be continued elsewhere."""
         ...
 
+    def interrupt(self) -> None:
+        """Stop without waiting for models; the turn can be continued elsewhere."""
+        ...
+
     def with_records(self) -> AsyncIterator[StreamEvent]:
         """Run the turn and yield its events."""
         ...

@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import ConflictError, SessionBusyError
+from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.lease_owner import this_process
@@ -42,6 +42,17 @@ async def test_a_session_has_one_runner(reopen: OpenStore) -> None:
         assert again.token > lease.token
         await again.release()
         await other.release()
+
+
+async def test_the_lease_of_a_stopped_process_is_ended(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as owner, reopen_shared() as other:
+        lease = await owner.leases.acquire("anna", nothing)
+        await other.leases.expire("anna", "another|1|2")
+        assert await other.leases.holder("anna")
+        await other.leases.expire("anna", str(this_process()))
+        assert not await other.leases.holder("anna")
+        with pytest.raises(CheckpointError, match="no longer holds"):
+            await write(owner, "anna", lease.token)
 
 
 async def test_a_writer_without_a_lease_is_rejected_while_a_lease_exists(reopen_shared: OpenStore) -> None:

@@ -35,6 +35,9 @@ class ScriptedRun:
         self._end = "drained"
         self._stop.set()
 
+    def interrupt(self) -> None:
+        self.drain()
+
     async def with_records(self) -> AsyncIterator[Any]:
         try:
             for step in self._script:

@@ -41,9 +41,8 @@ async def test_keys_have_the_prefix_and_a_time_to_live_and_are_trimmed(redis_url
         assert len(keys) == 4
         assert all([0 < await client.pttl(key) <= 60_000 for key in keys])
         assert await client.xlen(f"{prefix}agent:events:a") == 5
-        assert await journal.is_alive("run_manager")
+        assert await journal.alive(["run_manager", "other"]) == {"run_manager"}
         assert await journal.is_followed("b")
-        assert not await journal.is_alive("other")
         assert not await journal.is_followed("a")
 
 
