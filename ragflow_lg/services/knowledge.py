@@ -6,7 +6,7 @@ Source: RAGFlow's ``agent/tools/retrieval.py`` and ``rag/nlp/search.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -85,6 +85,28 @@ class Knowledge(Protocol):
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Return the metadata of all documents, for ``meta_data_filter``."""
+        ...
+
+
+class DatasetEntry(NamedTuple):
+    """A dataset in a list, with its size."""
+
+    dataset: Dataset
+    documents: int = 0
+    chunks: int = 0
+
+
+@runtime_checkable
+class DatasetDirectory(Protocol):
+    """A dataset store that can list its datasets."""
+
+    async def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return all datasets.
+
+        Raises:
+            SettingsError: if the settings of the store are invalid.
+            ServiceError: if the store is unavailable.
+        """
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -138,6 +138,29 @@ class ToolServer(Protocol):
         Raises:
             ServiceError: if the server is unreachable, disconnects, rejects the call or exceeds the size limit.
             TimeoutError: if it does not answer in time; its argument is the limit in seconds.
+        """
+        ...
+
+
+class ServerTool(NamedTuple):
+    """A tool of a server, with the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: Mapping[str, JsonValue]
+
+
+@runtime_checkable
+class ToolDirectory(Protocol):
+    """A tool server that can list its tools."""
+
+    async def list_tools(self) -> Sequence[ServerTool]:
+        """Return the tools that canvases may call.
+
+        Raises:
+            SettingsError: if no call is possible.
+            ServiceError: if the server is unreachable.
+            TimeoutError: if it does not answer in time.
         """
         ...
 

@@ -16,7 +16,16 @@ from ragflow_lg.server.assembly.knowledge_servers import (
     reranker_settings,
     server_settings,
 )
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata, Rerankers, SearchResult
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetDirectory,
+    DatasetEntry,
+    DatasetSearch,
+    Knowledge,
+    Metadata,
+    Rerankers,
+    SearchResult,
+)
 from ragflow_lg.services.services import SupportsClose
 
 if TYPE_CHECKING:
@@ -41,6 +50,15 @@ class SettingsKnowledge:
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Find datasets by name or id."""
         return await self._get_knowledge().datasets(names_or_ids)
+
+    async def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return all datasets; none if the file of the embedded knowledge base does not exist yet."""
+        url = self._settings.knowledge.url
+        if read_server_url(url) is None and not embedded_path(url).exists():
+            return ()
+        knowledge = self._get_knowledge()
+        directory = self._embedded or knowledge
+        return await directory.list_datasets() if isinstance(directory, DatasetDirectory) else ()
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets."""

@@ -23,6 +23,7 @@ MAX_KEY_CHARS = 256
 _VALID_KEY = select(KeyRow.__table__).where(
     KeyRow.digest == bindparam("digest"), KeyRow.kind == bindparam("kind"), KeyRow.revoke_ms == 0
 )
+_VALID_ID = select(KeyRow.__table__).where(KeyRow.id == bindparam("id"), KeyRow.revoke_ms == 0)
 _KEY_PREFIXES = {"api": "ragflow-", "beta": "beta-"}
 
 
@@ -63,6 +64,11 @@ class KeyRepository:
         if len(key) > MAX_KEY_CHARS:
             return None
         values = await self._database.read(select_first(_VALID_KEY, {"digest": _digest(key), "kind": kind}))
+        return KeyRow(**values) if values is not None else None
+
+    async def get(self, key_id: str) -> KeyRow | None:
+        """Return the row with an id if its key is valid, or None."""
+        values = await self._database.read(select_first(_VALID_ID, {"id": key_id}))
         return KeyRow(**values) if values is not None else None
 
     async def list(self) -> list[KeyRow]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI
@@ -40,6 +42,14 @@ from ragflow_lg.server.http.ragflow import (
     session_routes,
     version_routes,
 )
+from ragflow_lg.server.http.ragflow_ui import (
+    account_routes,
+    list_routes,
+    missing_routes,
+    model_routes,
+    sign_in_routes,
+)
+from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
 from ragflow_lg.server.http.shared.responses import encode_json, respond_error, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
@@ -75,6 +85,15 @@ _ROUTERS = (
     health_routes.router,
 )
 
+_UI_ROUTERS = (
+    sign_in_routes.router,
+    account_routes.router,
+    model_routes.router,
+    list_routes.router,
+    # It matches every path below those of the others.
+    missing_routes.router,
+)
+
 _UNKNOWN_WORD = re.compile(r"/api/v1/agents/(?![0-9a-f]{32}$)[^/]+")
 """A path that matches the routes of an agent, although no agent has such an id: a missing route, not a wrong method."""
 
@@ -105,6 +124,8 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.turns = Turns(app_state, operations.slots)
     for router in _ROUTERS:
         app.include_router(router)
+    if section.ragflow_ui is not None:
+        _mount_front_end(app, section.ragflow_ui, section.allow_origins)
     app.add_middleware(BodyLimit, max_bytes=section.max_body_bytes, timeout_s=section.body_timeout_s)
     if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
@@ -117,6 +138,18 @@ def make_app(app_state: AppState) -> FastAPI:
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     return app
+
+
+def _mount_front_end(app: FastAPI, folder: Path, embedding_origins: Sequence[str]) -> None:
+    """Add RAGFlow's front end and the routes that only it needs.
+
+    Raises:
+        SettingsError: if the folder does not contain a build.
+    """
+    check_build(folder)
+    for router in _UI_ROUTERS:
+        app.include_router(router)
+    app.add_middleware(FrontEndFiles, folder=folder, embedding_origins=embedding_origins)
 
 
 def _respond_refusal(request: Request, error: RequestError) -> Response:

@@ -69,7 +69,7 @@ from ragflow_lg.server.settings.sections import (
     RerankerSection,
     ToolSection,
 )
-from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
+from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection, UserSection
 from ragflow_lg.server.settings.settings import Settings
 from ragflow_lg.server.settings.settings_file import load_settings
 
@@ -89,5 +89,6 @@ __all__ = [
     "ServerSection",
     "Settings",
     "ToolSection",
+    "UserSection",
     "load_settings",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,6 +30,30 @@ class RunSection(Section):
     """How many events may wait for the reader before nodes have to wait."""
 
 
+class UserSection(Section):
+    """``[server.users."EMAIL"]``: a person who may sign in to RAGFlow's front end."""
+
+    password: Annotated[SecretStr, Field(min_length=8)] | None = None
+    password_env: str = ""
+    """Environment variable that holds the password, instead of ``password``."""
+    tenant: str = "default"
+    """Tenant whose agents the person works with."""
+    name: str = ""
+    """Name to show. Default: the e-mail address."""
+
+    def secret(self) -> str:
+        """Return the password, or ``""`` if there is none; then the person cannot sign in."""
+        if self.password is not None:
+            return self.password.get_secret_value()
+        return os.environ.get(self.password_env, "") if self.password_env else ""
+
+    @model_validator(mode="after")
+    def _has_a_password(self) -> UserSection:
+        if (self.password is None) == (not self.password_env):
+            raise ValueError("set either password or password_env")
+        return self
+
+
 class ServerSection(Section):
     """``[server]``: the HTTP server of ``ragflow-lg serve``."""
 
@@ -54,6 +79,12 @@ class ServerSection(Section):
     """Maximum total size of a tenant's files."""
     templates: Path | None = None
     """Folder of canvases (``*.json``) offered as templates in addition to the built-in ones."""
+    ragflow_ui: Path | None = None
+    """Folder with a build of RAGFlow's front end (``dist``) to serve, with the routes that only it needs."""
+    users: dict[str, UserSection] = Field(default_factory=dict[str, UserSection])
+    """People who may sign in to that front end, by e-mail address; everybody else needs an API key."""
+    sign_in_s: Annotated[int, Field(ge=60)] = 7 * 24 * 3600
+    """How long people stay signed in."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long, at shutdown, to wait for runs to reach their next step and for responses to be sent."""
     handover_s: Annotated[float, Field(ge=0, le=3600)] = 0.3

@@ -112,6 +112,7 @@ class Settings(BaseSettings):
         secrets = [key.get_secret_value() for key in keys if key is not None]
         secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
+        secrets += [user.secret() for user in self.server.users.values()]
         for server in self.mcp_settings().values():
             secrets += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
         return tuple(secret for secret in secrets if secret)

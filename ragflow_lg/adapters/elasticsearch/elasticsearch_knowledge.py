@@ -41,6 +41,8 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import (
     Dataset,
+    DatasetDirectory,
+    DatasetEntry,
     DatasetSearch,
     Embedders,
     Knowledge,
@@ -91,6 +93,17 @@ class ElasticsearchKnowledge:
         datasets = {key: known[key] for key in names_or_ids if key in known}
         others = [key for key in names_or_ids if key not in known]
         return {**datasets, **(await self._directory.datasets(others))} if self._directory and others else datasets
+
+    async def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return the datasets of the records, with the number of their chunks, and those of the directory."""
+        entries: list[DatasetEntry] = []
+        for record in self._records:
+            request = build_filter_request(Scope((record.id,), ()), 1)
+            hits = await self._connection.search(_indices([record]), request, allow_missing=True)
+            entries.append(DatasetEntry(record, chunks=hits.total))
+        ids = {record.id for record in self._records}
+        others = await self._directory.list_datasets() if isinstance(self._directory, DatasetDirectory) else ()
+        return [*entries, *(entry for entry in others if entry.dataset.id not in ids)]
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search by vector among the chunks that contain words from the question; score the chunks by both.

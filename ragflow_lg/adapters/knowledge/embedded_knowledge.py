@@ -19,13 +19,22 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
     ChunkRecord,
     DatasetRecord,
     find_dataset,
+    list_datasets,
     list_documents,
     read_chunks,
 )
 from ragflow_lg.adapters.knowledge.words import extract_question_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Embedders, Metadata, SearchResult
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetEntry,
+    DatasetSearch,
+    DocumentCount,
+    Embedders,
+    Metadata,
+    SearchResult,
+)
 from ragflow_lg.services.references import Chunk
 
 Fusion: TypeAlias = Literal["weighted", "rrf"]
@@ -50,6 +59,10 @@ class EmbeddedKnowledge:
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Return datasets by name or else by id; unknown ones are omitted."""
         return await asyncio.to_thread(self._datasets, names_or_ids)
+
+    async def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return all datasets; none if the file does not exist yet."""
+        return await asyncio.to_thread(self._list_datasets)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Return the metadata of all documents; each item in a list counts as a value."""
@@ -90,6 +103,16 @@ class EmbeddedKnowledge:
         with self.database.reading() as connection:
             records = {name: find_dataset(connection, name) for name in names_or_ids}
         return {name: Dataset(d.id, d.name, d.embedding_model) for name, d in records.items() if d is not None}
+
+    def _list_datasets(self) -> list[DatasetEntry]:
+        if not self.database.exists:
+            return []
+        with self.database.reading() as connection:
+            records = list_datasets(connection)
+        return [
+            DatasetEntry(Dataset(record.id, record.name, record.embedding_model), record.documents, record.chunks)
+            for record in records
+        ]
 
     def _records(self, datasets: Sequence[Dataset]) -> list[DatasetRecord]:
         if not datasets:

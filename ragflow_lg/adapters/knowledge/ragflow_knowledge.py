@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.http import HttpClient, HttpRequest
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
+from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.references import Chunk
 
 PAGE_SIZE = 100
@@ -68,14 +68,21 @@ class RagflowApiKnowledge:
         """Return datasets that belong to the key's owner; names take precedence over ids."""
         if not names_or_ids:
             return {}
-        records: list[Dataset] = []
-        async for row in self._rows("/api/v1/datasets", ""):
-            id_ = to_text(row.get("id") or "")
-            texts = (to_text(row.get(key) or "") for key in ("name", "embedding_model", "tenant_id"))
-            records += [Dataset(id_, *texts)] if id_ else []
+        records = [entry.dataset for entry in await self.list_datasets()]
         by_id = {record.id: record for record in records}
         known = {**by_id, **{record.name: record for record in reversed(records) if record.name}}
         return {key: known[key] for key in names_or_ids if key in known}
+
+    async def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return the datasets that belong to the key's owner."""
+        entries: list[DatasetEntry] = []
+        async for row in self._rows("/api/v1/datasets", ""):
+            if id_ := to_text(row.get("id") or ""):
+                texts = (to_text(row.get(key) or "") for key in ("name", "embedding_model", "tenant_id"))
+                counts = (row.get(key) for key in ("document_count", "chunk_count"))
+                sizes = (count if isinstance(count, int) else 0 for count in counts)
+                entries.append(DatasetEntry(Dataset(id_, *texts), *sizes))
+        return entries
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search with RAGFlow; every option is supported.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, encode_headers, parse_url
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
-from ragflow_lg.services.tool_policies import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_connection import McpConnection
@@ -123,6 +123,16 @@ class McpServer:
         """
         require("mcp", "An MCP server")
         return [tool.name for tool in await (await self._session({})).tools()]
+
+    async def list_tools(self) -> list[ServerTool]:
+        """Return the tools that canvases may call. Raises the same errors as `tools`."""
+        require("mcp", "An MCP server")
+        allowed = self._settings.allow
+        return [
+            ServerTool(tool.name, tool.description or "", tool.inputSchema)
+            for tool in await (await self._session({})).tools()
+            if allowed is None or tool.name in allowed
+        ]
 
     async def aclose(self) -> None:
         """End all sessions."""

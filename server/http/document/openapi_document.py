@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -10,12 +10,13 @@ from pydantic import TypeAdapter
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
 from ragflow_lg.server.http.document.canvas_operations import CANVAS_ROUTES
 from ragflow_lg.server.http.document.descriptions import Route, describe_refusals
+from ragflow_lg.server.http.document.front_end_operations import FRONT_END_ROUTES
 from ragflow_lg.server.http.document.response_shapes import Refusal
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 from ragflow_lg.server.http.native.native_events import build_event_schema
 
-ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES, **CANVAS_ROUTES}
-"""Descriptions by method and path."""
+ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES, **CANVAS_ROUTES, **FRONT_END_ROUTES}
+"""Descriptions by method and path. A server has those of the front end only if its settings name one."""
 
 ABOUT = """\
 Agents built from RAGFlow canvases. Routes under `/native/v1` are the native API and use HTTP statuses.
@@ -39,6 +40,10 @@ _PATH = {
     "version": "`draft`, `published`, or the id of a version.",
     "file_id": "Id of the file.",
     "component_id": "Id of the component in the canvas.",
+    "tenant_id": "Id of the tenant.",
+    "provider": "Name of the provider.",
+    "instance": "Name of the instance.",
+    "mcp_id": "Id of the MCP server in the settings.",
 }
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 _REFS = "#/components/schemas/{model}"
@@ -46,18 +51,20 @@ _REFS = "#/components/schemas/{model}"
 
 def complete_document(document: dict[str, Any]) -> dict[str, Any]:
     """Complete FastAPI's document in place, and return it."""
-    schemas, definitions = _build_schemas()
+    operations = {f"{method} {path}": operation for method, path, operation in iterate_operations(document)}
+    routes = {where: ROUTES[where] for where in operations if where in ROUTES}
+    schemas, definitions = _build_schemas(routes.values())
     components = document.setdefault("components", {})
     components.setdefault("schemas", {}).update(definitions)
     components["securitySchemes"] = {
         name: {"type": "http", "scheme": "bearer", "description": description} for name, description in _KEYS.items()
     }
     document["info"]["description"] = ABOUT
-    for method, path, operation in iterate_operations(document):
+    for where, operation in operations.items():
         for parameter in operation.get("parameters", ()):
             if parameter["in"] == "path":
                 parameter.setdefault("description", _PATH[parameter["name"]])
-        if route := ROUTES.get(f"{method} {path}"):
+        if route := routes.get(where):
             _describe(operation, route, schemas)
         if busy := operation["responses"].get("429"):
             busy["headers"] = _RETRY
@@ -73,10 +80,10 @@ def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dic
             yield method.upper(), path, operation
 
 
-def _build_schemas() -> tuple[dict[Any, Any], dict[str, Any]]:
+def _build_schemas(routes: Iterable[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
     """Return the schemas of all request and response types, and the definitions that they refer to."""
     types: list[Any] = [Refusal]
-    for route in ROUTES.values():
+    for route in routes:
         types += [route.answer, route.body, route.frame, *route.more.values()]
         types += [shape for _, shape in describe_refusals(route.surface, route.key).values()]
     types_by_name = {repr(each): each for each in types}

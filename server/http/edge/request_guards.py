@@ -77,7 +77,7 @@ class StripTrailingSlash:
 
 
 class SecurityHeaders:
-    """Middleware that adds headers to prevent content sniffing, framing and scripts."""
+    """Middleware that adds headers to prevent content sniffing, framing and scripts, unless a response has its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -87,7 +87,8 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS]
+                own = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in _HEADERS if each[0] not in own)]
             await send(message)
 
         await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)

@@ -1,4 +1,4 @@
-"""Request authentication with API keys, and with the beta keys of embedded pages."""
+"""Request authentication with API keys, with the beta keys of embedded pages, and with tokens that replace them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, describe_key, read_token
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.logs import current_notes
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import KeyRow
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turns
 
@@ -43,6 +43,8 @@ class ApiCaller(Struct, frozen=True):
     tenant: str
     compat: str = CURRENT
     """The RAGFlow version that the client is written for."""
+    owner: KeyOwner = KeyOwner("", "")
+    """The owner of the key or token of the request."""
 
     @property
     def is_old(self) -> bool:
@@ -73,17 +75,17 @@ async def authenticate(request: Request) -> ApiCaller:
     """
     app_state = get_app_state(request)
     key = _read_key(request)
-    row = await KeyRepository(app_state.database).find(key) if key else None
-    if row is None:
+    owner = await _find_owner(app_state, key)
+    if owner is None:
         _audit_refusal(request, key, ("ragflow-",))
         logger.warning("missing or invalid API key: %s %s", request.method, request.url.path)
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
-    _note_key(row)
+    _note_owner(owner)
     requested = request.headers.get(COMPAT_HEADER, "")
     if requested not in ("", *_COMPAT_VERSIONS):
         versions = ", ".join(_COMPAT_VERSIONS)
         raise RequestError(f"X-RAGFlow-Compat must be one of {versions}, not {requested[:20]!r}.", 101)
-    return ApiCaller(row.tenant, requested or row.compat or app_state.settings.server.compat)
+    return ApiCaller(owner.tenant, requested or owner.compat or app_state.settings.server.compat, owner)
 
 
 async def authenticate_beta(request: Request) -> ApiCaller:
@@ -95,12 +97,12 @@ async def authenticate_beta(request: Request) -> ApiCaller:
     key = _read_key(request)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
-    row = await KeyRepository(get_app_state(request).database).find(key, "beta")
-    if row is None:
+    owner = await _find_page_owner(get_app_state(request), key)
+    if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
-    _note_key(row)
-    return ApiCaller(row.tenant)
+    _note_owner(owner)
+    return ApiCaller(owner.tenant, owner=owner)
 
 
 async def authenticate_any(request: Request) -> ApiCaller:
@@ -109,12 +111,11 @@ async def authenticate_any(request: Request) -> ApiCaller:
     Raises:
         RequestError: if the key is missing or invalid.
     """
-    key = _read_key(request)
-    row = await KeyRepository(get_app_state(request).database).find(key, "beta") if key else None
-    if row is None:
+    owner = await _find_page_owner(get_app_state(request), _read_key(request))
+    if owner is None:
         return await authenticate(request)
-    _note_key(row)
-    return ApiCaller(row.tenant)
+    _note_owner(owner)
+    return ApiCaller(owner.tenant, owner=owner)
 
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate)]
@@ -127,10 +128,20 @@ def _read_key(request: Request) -> str:
     return rest.strip() if scheme.lower() == "bearer" else header
 
 
-def _note_key(row: KeyRow) -> None:
+async def _find_owner(app_state: AppState, key: str) -> KeyOwner | None:
+    row = await KeyRepository(app_state.database).find(key) if key else None
+    return describe_key(row) if row is not None else await read_token(app_state, key, "session")
+
+
+async def _find_page_owner(app_state: AppState, key: str) -> KeyOwner | None:
+    row = await KeyRepository(app_state.database).find(key, "beta") if key else None
+    return describe_key(row) if row is not None else await read_token(app_state, key, "page")
+
+
+def _note_owner(owner: KeyOwner) -> None:
     """Attach the tenant and the key to the log lines of the request."""
     notes = current_notes()
-    notes.tenant, notes.key = row.tenant, row.id
+    notes.tenant, notes.key = owner.tenant, owner.id
 
 
 def _audit_refusal(request: Request, key: str, prefixes: tuple[str, ...]) -> None:

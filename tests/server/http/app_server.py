@@ -1,7 +1,7 @@
 """A server on a free port of 127.0.0.1, with a scripted model."""
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -67,15 +67,22 @@ async def start_app(
     callbacks: Sequence[RunCallbacks] = (),
     knowledge: Any = None,
     http: HttpSection | None = None,
+    servers: Mapping[str, Any] = {},
+    sections: Mapping[str, Any] = {},
     **section: Any,
 ) -> AsyncGenerator[AppServer]:
+    """Start a server. ``section`` is its own section of the settings, ``sections`` are the others."""
     section.setdefault("database", SecretStr(f"sqlite:///{folder}/server.db"))
     section.setdefault("files", folder / "files")
     section.setdefault("busy_s", 0.1)
-    settings = Settings(checkpoints="memory://", server=ServerSection(**section), http=http or HttpSection())
+    settings = Settings(
+        checkpoints="memory://", server=ServerSection(**section), http=http or HttpSection(), **sections
+    )
     url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))
-    services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds(), knowledge=knowledge)
+    services = fake_services(
+        models=OneModel(model), clock=SystemClock(), ids=RandomIds(), knowledge=knowledge, servers=servers
+    )
     async with (
         open_database(url) as database,
         open_store("memory://", SystemClock()) as store,

@@ -8,15 +8,15 @@ from fastapi import FastAPI
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.http.document.openapi_document import ROUTES, complete_document, iterate_operations
 from ragflow_lg.server.http.ragflow import agent_routes as agents
-from tests.server.http.app_server import start_app
+from tests.server.http.ragflow_ui.ui_server import start_ui
 
 PATH = re.compile(r"\{(\w+)\}")
-WITHOUT_BODY = ("/{agent_id}/reset", "/{task_id}/cancel", "/cancel/{task_id}")
+WITHOUT_BODY = ("/{agent_id}/reset", "/{task_id}/cancel", "/cancel/{task_id}", "/auth/logout")
 
 
 @pytest.fixture
 async def document(tmp_path: Path) -> dict[str, Any]:
-    async with start_app(tmp_path) as server:
+    async with start_ui(tmp_path) as server:
         return (await server.client.get(f"{server.url}/openapi.json")).json()
 
 

@@ -1,0 +1,72 @@
+"""The models that an editor can offer: those that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from ragflow_lg.adapters.chat.chat_models import DEMO, ModelSettings, parse_llm_id
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.chat.chat_models import ChatModelSettings
+    from ragflow_lg.server.settings import Settings
+
+ModelKind: TypeAlias = Literal["chat", "vision", "embedding", "rerank"]
+DEFAULT_INSTANCE = "default"
+
+
+class ListedModel(NamedTuple):
+    """A model that canvases can use by its id."""
+
+    id: str
+    name: str
+    provider: str
+    instance: str
+    kinds: tuple[ModelKind, ...]
+    is_default: bool = False
+    """Whether it is the default of its first kind."""
+    context_tokens: int | None = None
+    has_tools: bool = True
+
+
+def list_models(settings: Settings) -> list[ListedModel]:
+    """Return the models for chats, embeddings and reranking, without duplicates; default models come first."""
+    models: dict[tuple[str, ModelKind], ListedModel] = {}
+    for model in (*_list_chat_models(settings.chat_settings()), *_list_other_models(settings)):
+        models.setdefault((model.id, model.kinds[0]), model)
+    return list(models.values())
+
+
+def _list_chat_models(chat: ChatModelSettings) -> Iterator[ListedModel]:
+    owners = {model: name for name, provider in chat.providers.items() for model in provider.models}
+    only = next(iter(chat.providers)) if len(chat.providers) == 1 else ""
+    ids = [chat.default_model, *chat.models, *owners, DEMO]
+    for llm_id in dict.fromkeys(id_.strip() for id_ in ids if id_.strip()):
+        name = parse_llm_id(llm_id)
+        provider = name.provider or (DEMO if name.model == DEMO else owners.get(name.model, only))
+        full_id = llm_id if name.provider or not provider or llm_id == DEMO else f"{name.model}@{provider}"
+        candidates = (chat.models.get(key) for key in (llm_id, full_id, name.model))
+        known = next((each for each in candidates if each is not None), ModelSettings())
+        has_vision = known.has_vision is not False and provider.lower() != DEMO
+        yield ListedModel(
+            full_id,
+            name.model,
+            provider,
+            name.instance or DEFAULT_INSTANCE,
+            ("chat", "vision") if has_vision else ("chat",),
+            is_default=llm_id == chat.default_model,
+            context_tokens=known.context_tokens,
+            has_tools=known.has_tools is not False,
+        )
+
+
+def _list_other_models(settings: Settings) -> Iterator[ListedModel]:
+    sections: tuple[tuple[ModelKind, list[str], str], ...] = (
+        ("embedding", list(settings.embeddings), settings.default_embedding),
+        ("rerank", list(settings.rerankers), ""),
+    )
+    for kind, ids, default in sections:
+        for id_ in ids:
+            name = parse_llm_id(id_)
+            instance = name.instance or DEFAULT_INSTANCE
+            yield ListedModel(id_, name.model, name.provider, instance, (kind,), is_default=id_ == default)

@@ -1,0 +1,62 @@
+"""What the front end has and this server does not: every request gets a reason instead of status 404."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.shared.auth import Authenticated
+
+router = APIRouter(prefix="/api/v1", include_in_schema=False)
+
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_RAGFLOW = "This server runs agents only; use RAGFlow for {}."
+_MODELS = (
+    "Models come from the server's settings ([providers], [models], [embeddings], [rerankers]); change them there."
+)
+_DATASETS = "Datasets come from the server's settings ([knowledge]); change them with `ragflow-lg kb` or in RAGFlow."
+_PEOPLE = "People come from the server's settings ([server.users]); change them there."
+
+REASONS = {
+    "models": _MODELS,
+    "providers": _MODELS,
+    "llm": _MODELS,
+    "users": _PEOPLE,
+    "tenants": _PEOPLE,
+    "auth": "Sign in with an API key, or as a user of the server's settings.",
+    "system": "API keys are created with `ragflow-lg keys create` and revoked with `ragflow-lg keys revoke`.",
+    "mcp": "MCP servers come from the server's settings ([mcp]); change them there.",
+    "datasets": _DATASETS,
+    "documents": _DATASETS,
+    "memories": _RAGFLOW.format("memories"),
+    "messages": _RAGFLOW.format("memories"),
+    "chats": _RAGFLOW.format("chat assistants"),
+    "chatbots": _RAGFLOW.format("chat assistants"),
+    "chat": "This server neither speaks nor listens; use RAGFlow for speech and chat assistants.",
+    "searches": _RAGFLOW.format("search applications"),
+    "searchbots": _RAGFLOW.format("search applications"),
+    "files": _RAGFLOW.format("the file manager"),
+    "file-commits": _RAGFLOW.format("the file manager"),
+    "pipelines": _RAGFLOW.format("ingestion pipelines"),
+    "compilation-templates": _RAGFLOW.format("compilation templates"),
+    "compilation-template-groups": _RAGFLOW.format("compilation templates"),
+    "connectors": _RAGFLOW.format("data sources"),
+    "chat-channels": _RAGFLOW.format("chat channels"),
+    "skills": _RAGFLOW.format("skills"),
+    "langfuse": "Traces are configured in the server's settings ([otel]); Langfuse accepts them over OTLP.",
+    "admin": "This server has no administration pages; change its settings and use the command `ragflow-lg keys`.",
+}
+"""Reasons by the first part of the path."""
+
+
+def _add_refusal(area: str, reason: str) -> None:
+    async def refuse(caller: Authenticated) -> Response:
+        raise RequestError(reason, data=False, has_data=True)
+
+    for path in (f"/{area}", f"/{area}/{{rest:path}}"):
+        router.add_api_route(path, refuse, methods=_METHODS, name=f"refuse {area}")
+
+
+for _area, _reason in REASONS.items():
+    _add_refusal(_area, _reason)

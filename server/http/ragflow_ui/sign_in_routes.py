@@ -1,0 +1,105 @@
+"""Sign-in with an API key or as a user of the settings.
+
+RAGFlow's password form encrypts with a key that every build contains. This server does not know its private half, so it
+switches the form off (`disablePasswordLogin`) and offers its own page, as RAGFlow does for single sign-on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
+from ragflow_lg.server.http.shared.responses import respond
+from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
+from ragflow_lg.server.observability.audit import audit
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: sign-in"])
+
+CHANNEL = "key"
+"""Name of the only channel, in addresses."""
+_ENCRYPTED_CHARS = 344
+"""Length of RAGFlow's encrypted passwords: 2048 bits in Base64."""
+_MISMATCH = 109
+"""RAGFlow's code for failed authentication."""
+
+
+@router.get("/auth/login/channels")
+async def list_channels(request: Request) -> Response:
+    """List the ways to sign in: a page of this server."""
+    has_users = bool(get_app_state(request).settings.server.users)
+    name = "an API key or a password" if has_users else "an API key"
+    return respond([{"channel": CHANNEL, "display_name": name, "icon": "sso"}])
+
+
+@router.get("/auth/login/key")
+async def show_page() -> Response:
+    """Show the page on which people sign in."""
+    nonce = secrets.token_urlsafe(16)
+    policy = (
+        f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    headers = {"Content-Security-Policy": policy, "Cache-Control": "no-store"}
+    return Response(_read_page().replace("NONCE", nonce), media_type="text/html", headers=headers)
+
+
+@router.post("/auth/login")
+async def sign_in(request: Request) -> Response:
+    """Sign in. The response header `Authorization` contains the token for further requests."""
+    app_state, fields = get_app_state(request), await read_body(request)
+    require_fields(fields, "password")
+    email, password = to_text(fields.get("email")), to_text(fields["password"])
+    owner = await check_password(app_state, email, password)
+    if owner is None:
+        audit("sign_in.refused", email=email)
+        raise RequestError(_explain_refusal(password), _MISMATCH, data=False, has_data=True)
+    audit("sign_in", tenant=owner.tenant, key=owner.id)
+    token = await issue_token(app_state, owner, "session")
+    response = respond(describe_person(owner) | {"access_token": token}, message="Welcome back!")
+    response.headers.update({"Authorization": token, "Cache-Control": "no-store"})
+    return response
+
+
+@router.post("/auth/logout")
+async def sign_out(caller: Authenticated) -> Response:
+    """Sign out: the browser forgets its token."""
+    return respond(True)
+
+
+def describe_person(owner: KeyOwner) -> dict[str, Any]:
+    """Return RAGFlow's description of a person: a user of the settings, or whoever has the key."""
+    return {
+        "id": owner.tenant,
+        "nickname": owner.name or owner.tenant,
+        "email": owner.email,
+        "avatar": None,
+        "language": "",
+        "color_schema": "Bright",
+        "timezone": "UTC",
+        "login_channel": "password" if owner.email else CHANNEL,
+        "is_superuser": False,
+        "is_active": "1",
+        "is_anonymous": "0",
+        "is_authenticated": "1",
+        "status": "1",
+    }
+
+
+def _explain_refusal(password: str) -> str:
+    if len(password) == _ENCRYPTED_CHARS:
+        return "This server cannot decrypt passwords of the front end: use the button below the password form."
+    return "The e-mail address and the password do not match, or the API key is invalid."
+
+
+@cache
+def _read_page() -> str:
+    return (Path(__file__).parent / "sign_in.html").read_text(encoding="utf-8")

@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.server.http.ragflow_ui.missing_routes import REASONS
+from tests.server.http.ragflow_ui.ui_server import start_ui
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "reason"),
+    [
+        ("POST", "/datasets", "[knowledge]"),
+        ("POST", "/datasets/0123/documents", "[knowledge]"),
+        ("POST", "/chats", "chat assistants"),
+        ("GET", "/files", "file manager"),
+        ("POST", "/chat/audio/speech", "neither speaks nor listens"),
+        ("POST", "/users", "[server.users]"),
+        ("PATCH", "/users/me", "[server.users]"),
+        ("POST", "/system/tokens", "`ragflow-lg keys create`"),
+        ("POST", "/mcp/servers", "[mcp]"),
+        ("POST", "/memories", "memories"),
+    ],
+)
+async def test_a_reason_is_given_for_what_the_server_does_not_have(
+    tmp_path: Path, method: str, path: str, reason: str
+) -> None:
+    async with start_ui(tmp_path) as server:
+        answer = await server.client.request(method, path)
+        assert (answer.status_code, answer.json()["code"]) == (200, 102)
+        assert reason in answer.json()["message"]
+
+
+async def test_paths_that_only_begin_alike_stay_unknown(tmp_path: Path) -> None:
+    async with start_ui(tmp_path) as server:
+        for area in REASONS:
+            assert (await server.client.get(f"/{area}-of-nobody")).status_code == 404
