@@ -132,7 +132,7 @@ async def _render(ctx: RunContext, template: Template, downloads: list[dict[str,
         downloads += files
         is_text = bool(files) or ctx.compatibility.jinja_text
         values[reference.text] = message_text(value) if is_text else value
-    return await render(template, values)
+    return await render(template, values, ctx.services.workers)
 
 
 def _strip_tags(text: str) -> str:

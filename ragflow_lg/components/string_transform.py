@@ -66,7 +66,7 @@ async def string_transform(ctx: RunContext, params: Params) -> Outputs:
         return Outputs(result=_split(ctx, params))
     values = {reference.text: _join_list(ctx.peek(reference), params) for reference in params.script.references}
     ctx.report_inputs(values)
-    return Outputs(result=await render(params.script, values))
+    return Outputs(result=await render(params.script, values, ctx.services.workers))
 
 
 def _split(ctx: RunContext, params: Params) -> list[str]:

@@ -5,7 +5,8 @@ and searches the rendered text for remaining tokens. Here each reference becomes
 loops and filters work on lists and maps, and the output is never searched. Source: RAGFlow's
 ``agent/component/message.py``.
 
-Templates are rendered in a thread, with limits: see `ragflow_lg.templates.sandbox`.
+A template that may take long is rendered in a worker process; see `ragflow_lg.templates.cost`. The limits are in
+`ragflow_lg.templates.sandbox`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,13 @@ from collections.abc import Mapping
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.dsl.variable_references import Reference, Template
+from ragflow_lg.services.workers import Workers, worker_task
 
 MAX_SOURCE_CHARS = 100_000
+MAX_CHEAP_CHARS = 2048
+"""Maximum length of a template that is parsed in the event loop."""
+RENDER_SECONDS = 5.0
+"""Maximum duration of rendering, including the start of a worker. The budget ends most templates earlier."""
 
 _NOT_NAME = re.compile(r"\W")
 _POSITION = re.compile(r" at \d+$")
@@ -52,24 +58,36 @@ def find_syntax_error(template: Template) -> str:
     return ""
 
 
-async def render(template: Template, values: Mapping[str, JsonValue]) -> str:
+async def render(template: Template, values: Mapping[str, JsonValue], workers: Workers) -> str:
     """Render a template; ``values`` maps each reference's text to its value.
 
     A template that is invalid or fails at run time is returned as text, with its references filled in.
 
     Raises:
         ComponentError: if it exceeds a size or time limit.
+        WorkLimitError: if it is stopped from outside.
     """
     if not has_jinja(template):
         return _fill_references(template, values)
     if len(template.source) > MAX_SOURCE_CHARS:
         raise ComponentError(f"The template is longer than {MAX_SOURCE_CHARS:,} characters.")
-    import asyncio  # importing it takes longer than checking a canvas
+    if len(template.source) <= MAX_CHEAP_CHARS:
+        from jinja2 import TemplateError
 
-    return await asyncio.to_thread(_render_jinja, template, values)
+        from ragflow_lg.templates.cost import is_cheap
+
+        try:
+            source = build_source(template)
+        except TemplateError:
+            return _fill_references(template, values)
+        if is_cheap(source, values):
+            return render_jinja(template, values)
+    return await workers.run(render_jinja, template, values)
 
 
-def _render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
+@worker_task("The template", seconds=RENDER_SECONDS, small_size=0)
+def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
+    """Render a Jinja template; see `render`."""
     from jinja2 import TemplateError
 
     from ragflow_lg.templates import render_budget as template_budget

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
+from ragflow_lg.services.workers import NoWorkers
 from ragflow_lg.templates.render import MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
 from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS
 
 
 async def rendered(source: str, scope: ReferenceScope | None = None, **values: Any) -> str:
     """Render with ``n_result=5`` as the value of ``n@result``."""
-    return await render(parse_template(source, scope), {name.replace("_", "@"): v for name, v in values.items()})
+    by_reference = {name.replace("_", "@"): value for name, value in values.items()}
+    return await render(parse_template(source, scope), by_reference, NoWorkers())
 
 
 @pytest.mark.parametrize(
@@ -91,11 +93,11 @@ async def test_the_output_is_not_searched_for_tokens() -> None:
 
 async def test_references_with_the_same_token_stay_distinct() -> None:
     template = parse_template("{{ 0 }}{a:b@c}{a_b@c}")
-    assert await render(template, {"a:b@c": "1", "a_b@c": "2"}) == "012"
+    assert await render(template, {"a:b@c": "1", "a_b@c": "2"}, NoWorkers()) == "012"
 
 
 async def test_a_reference_may_begin_with_a_digit() -> None:
-    assert await render(parse_template("{% if {1@x} %}{1@x}{% endif %}"), {"1@x": "y"}) == "y"
+    assert await render(parse_template("{% if {1@x} %}{1@x}{% endif %}"), {"1@x": "y"}, NoWorkers()) == "y"
 
 
 @pytest.mark.parametrize(
