@@ -11,8 +11,8 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.workers import SMALL_SIZE, measure
 from ragflow_lg.templates.sandbox import parse
 
-MAX_STEPS = 10_000
-"""Maximum number of syntax nodes that are evaluated, loops included, which takes a few milliseconds."""
+MAX_STEPS = 20_000
+"""Maximum number of syntax nodes that are evaluated, loops included, which takes about ten milliseconds."""
 
 _LINEAR_NODES = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Const, nodes.Name, nodes.Getattr, nodes.Getitem),
