@@ -60,6 +60,7 @@ class AgentQuery(Struct, frozen=True):
     id: str = ""
     title: str = ""
     keywords: str = ""
+    """Text in the title or the tags."""
     categories: Sequence[str] = ()
     canvas_type: str = ""
     tags: Sequence[str] = ()
@@ -279,7 +280,9 @@ def _conditions(query: AgentQuery) -> list[ColumnElement[bool]]:
     if query.title:
         conditions.append(AgentRow.title == query.title)
     if query.keywords:
-        conditions.append(AgentRow.title_key.contains(query.keywords.casefold(), autoescape=True))
+        keywords = query.keywords.casefold()
+        columns = (AgentRow.title_key, func.lower(AgentRow.tags))
+        conditions.append(or_(*(column.contains(keywords, autoescape=True) for column in columns)))
     if query.categories:
         conditions.append(AgentRow.canvas_category.in_(query.categories))
     if query.canvas_type:

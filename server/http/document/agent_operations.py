@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from ragflow_lg.server.http.document.descriptions import (
     Route,
     describe_header,
@@ -59,6 +61,10 @@ _BYTES = {
     "image/png": "The file; likewise for other images, audio, video and PDF.",
 }
 _DOWNLOAD = Route("none", parameters=_NAMED, key="AnyKey", raw=_BYTES)
+_ATTACHMENT = replace(
+    _DOWNLOAD,
+    parameters=(*_NAMED, describe_query("disposition", "`inline`: return the file for display, as `preview` does.")),
+)
 
 AGENT_ROUTES: dict[str, Route] = {
     "GET /api/v1/agents": Route(
@@ -66,7 +72,7 @@ AGENT_ROUTES: dict[str, Route] = {
         parameters=(
             describe_query("id", "Only the agent with this id."),
             describe_query("title", "Only agents with this title."),
-            describe_query("keywords", "Only agents whose title contains this text."),
+            describe_query("keywords", "Only agents whose title or tags contain this text."),
             describe_query("canvas_category", "Only these categories, separated by commas."),
             describe_query("canvas_type", "Only agents of this type."),
             describe_query("tags", "Only agents with one of these tags, separated by commas."),
@@ -104,7 +110,9 @@ AGENT_ROUTES: dict[str, Route] = {
         parameters=(
             describe_query("id", "Only the session with this id."),
             describe_query("user_id", "Only sessions of this user."),
-            describe_query("exp_user_id", "Only sessions with this `exp_user_id`, with ids and names only."),
+            describe_query(
+                "exp_user_id", "Only sessions with this `exp_user_id`: all on one page, with ids and names only."
+            ),
             describe_query("keywords", "Only sessions whose messages contain this text."),
             describe_query("from_date", "Only sessions from this time on, in ISO 8601; UTC without a zone."),
             describe_query("to_date", "Only sessions up to this time."),
@@ -125,7 +133,7 @@ AGENT_ROUTES: dict[str, Route] = {
         ),
     ),
     "GET /api/v1/agents/{agent_id}/sessions/{session_id}": Route(answer=SessionShown),
-    "DELETE /api/v1/agents/{agent_id}/sessions/{session_id}": Route("plain", True_),
+    "DELETE /api/v1/agents/{agent_id}/sessions/{session_id}": Route(answer=Literal[1]),
     # versions
     "GET /api/v1/agents/{agent_id}/versions": Route(answer=list[VersionItem]),
     "POST /api/v1/agents/{agent_id}/versions": Route(answer=VersionShown, body=NewVersion, is_body_required=False),
@@ -148,10 +156,10 @@ AGENT_ROUTES: dict[str, Route] = {
     "GET /api/v1/agents/download": Route(
         "none", parameters=(describe_query("id", "Id of the file."), *_NAMED), key="AnyKey", raw=_BYTES
     ),
-    "GET /api/v1/agents/attachments/{file_id}/download": _DOWNLOAD,
+    "GET /api/v1/agents/attachments/{file_id}/download": _ATTACHMENT,
     "GET /api/v1/agents/attachments/{file_id}/preview": _DOWNLOAD,
-    "GET /api/v1/document/download/{file_id}": _DOWNLOAD,
-    "GET /v1/document/download/{file_id}": _DOWNLOAD,
+    "GET /api/v1/document/download/{file_id}": _ATTACHMENT,
+    "GET /v1/document/download/{file_id}": _ATTACHMENT,
     # debugging
     "POST /api/v1/agents/{agent_id}/reset": Route(answer=dict[str, Any]),
     "GET /api/v1/agents/{agent_id}/components/{component_id}/input-form": Route(answer=dict[str, Any]),

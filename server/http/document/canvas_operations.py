@@ -42,6 +42,7 @@ _SAME = {
     "POST /test_db_connect": "POST /api/v1/agents/test_db_connection",
     "POST /rerun": "POST /api/v1/agents/rerun",
     "GET /{agent_id}/sessions/{session_id}": "GET /api/v1/agents/{agent_id}/sessions/{session_id}",
+    "DELETE /{agent_id}/sessions/{session_id}": "DELETE /api/v1/agents/{agent_id}/sessions/{session_id}",
 }
 """Other names for current routes."""
 
@@ -77,7 +78,6 @@ _DIFFERENT: dict[str, Route] = {
         _CURRENT["GET /api/v1/agents/{agent_id}/sessions"], surface="envelope", answer=SessionsPage
     ),
     "PUT /{agent_id}/sessions": Route(answer=SessionShown, body=NewSession, is_body_required=False),
-    "DELETE /{agent_id}/sessions/{session_id}": Route(answer=Literal[1]),
 }
 
 

@@ -106,7 +106,7 @@ TURN_ROUTES: dict[str, Route] = {
         stream=_STREAM,
         frame=_FRAME,
     ),
-    "GET /api/v1/agentbots/{agent_id}/inputs": Route(answer=EmbeddedAgent, key="BetaKey"),
+    "GET /api/v1/agentbots/{agent_id}/inputs": Route("plain", EmbeddedAgent, key="BetaKey"),
     # OpenAI's
     "POST /v1/chat/completions": _CHAT,
     "POST /api/v1/agents_openai/{agent_id}/chat/completions": _CHAT,

@@ -131,7 +131,7 @@ async def respond_with_agents(request: Request, caller: ApiCaller, default_size:
         is_descending=query.get("desc", "true") not in ("false", "False"),
     )
     if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
-        raise RequestError("Only your own agents can be listed.", 103, data=False, has_data=True)
+        raise RequestError("Only authorized owner_ids can be queried.", 103, data=False, has_data=True)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     if query.get("type") == "filter":
         return respond(_build_filter(caller, await agents.categories()))
@@ -160,10 +160,10 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
     """
     app_state, fields = get_app_state(request), _drop_nulls(body)
     if not fields.get("dsl"):
-        raise RequestError("No DSL data in request.", 101)
+        raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
     dsl = await check_draft(app_state.settings, fields["dsl"])
     if not to_text(fields.get("title")).strip():
-        raise RequestError("No title in request.", 101)
+        raise RequestError("No title in request.", 101, data=False, has_data=True)
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _build_columns(fields).items():

@@ -64,6 +64,7 @@ _SAME = (
     ("POST", "/test_db_connect", test_database),
     ("POST", "/rerun", rerun_pipeline),
     ("GET", "/{agent_id}/sessions/{session_id}", get_session),
+    ("DELETE", "/{agent_id}/sessions/{session_id}", delete_session),
 )
 """Other names for current routes."""
 
@@ -93,7 +94,7 @@ async def save_agent(request: Request, caller: Caller) -> Response:
     body = await read_body(request)
     require_fields(body, "dsl", "title")
     if not body["dsl"]:
-        raise RequestError("No DSL data in request.", 101)
+        raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
     agent_id = to_text(body.get("id"))
     if agent_id:
         await change_agent(request, caller, agent_id, body)
@@ -214,13 +215,6 @@ async def create_session(agent_id: str, request: Request, caller: Caller) -> Res
         source="agent",
     )
     return respond(build_row(session, messages, version.title, orjson.loads(version.dsl)))
-
-
-@router.delete("/{agent_id}/sessions/{session_id}")
-async def remove_session(agent_id: str, session_id: str, request: Request, caller: Caller) -> Response:
-    """Delete a session. Return the number of deleted sessions."""
-    await delete_session(agent_id, session_id, request, caller)
-    return respond(1)
 
 
 async def _read_turn(request: Request) -> dict[str, Any]:

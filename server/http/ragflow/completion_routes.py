@@ -66,7 +66,7 @@ async def complete(request: Request, caller: Authenticated) -> Response:
     body = await read_body(request)
     agent_id = to_text(body.get("agent_id"))
     if not agent_id:
-        raise RequestError("`agent_id` is required.", 101)
+        raise RequestError("`agent_id` is required.", 101, data=False, has_data=True)
     return await complete_with(request, caller, agent_id, body)
 
 
@@ -309,7 +309,7 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
         "prologue": getattr(params, "prologue", None) or "",
         "mode": getattr(params, "mode", ""),
     }
-    return respond(data)
+    return respond_plain(data)
 
 
 async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:

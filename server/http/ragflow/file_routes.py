@@ -55,8 +55,9 @@ async def download_upload(request: Request, caller: Authenticated) -> Response:
 @router.get("/api/v1/document/download/{file_id}")
 @router.get("/v1/document/download/{file_id}")
 async def download(file_id: str, request: Request, caller: Authenticated) -> Response:
-    """Download a file as an attachment."""
-    return await _download(request, caller, file_id)
+    """Download a file as an attachment, or with ``disposition=inline`` for display."""
+    is_preview = request.query_params.get("disposition", "").lower() == "inline"
+    return await _download(request, caller, file_id, is_preview=is_preview)
 
 
 @router.get("/api/v1/agents/attachments/{file_id}/preview")

@@ -18,6 +18,7 @@ from ragflow_lg.server.database.stored_reference import Reference, list_chunks, 
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import (
+    MAX_LONG_PAGE_SIZE,
     MAX_PAGE_SIZE,
     load_agent,
     load_session,
@@ -69,28 +70,31 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
 async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) -> tuple[list[dict[str, Any]], int]:
     """Return a page of an agent's sessions, and the number of sessions on all pages.
 
-    With ``exp_user_id`` in the query, the rows have only ids and names.
+    With ``exp_user_id`` in the query, there is one page, whose rows have only ids and names.
 
     Raises:
         RequestError: if the request is invalid.
     """
     query = request.query_params
     page, size = read_page(request, caller)
+    exp_user_id = query.get("exp_user_id", "")
+    if exp_user_id:
+        page, size = 1, MAX_LONG_PAGE_SIZE
     session_query = SessionQuery(
         id=query.get("id", ""),
         user_id=query.get("user_id", ""),
-        exp_user_id=query.get("exp_user_id", ""),
+        exp_user_id=exp_user_id,
         keywords=query.get("keywords", ""),
         from_ms=_parse_date_ms(query.get("from_date", "")),
         until_ms=_parse_date_ms(query.get("to_date", "")),
         page=page,
         page_size=size,
-        order="create" if query.get("orderby") == "create_time" else "update",
+        order="create" if exp_user_id or query.get("orderby") == "create_time" else "update",
         is_descending=query.get("desc", "true") not in ("false", "False"),
     )
     sessions = SessionRepository(get_app_state(request).database, caller.tenant)
     rows, total = await sessions.find(agent.id, session_query)
-    if session_query.exp_user_id:
+    if exp_user_id:
         return [{"id": row.id, "name": row.name} for row in rows], total
     messages = await sessions.messages([row.id for row in rows])
     canvases: dict[str, Any] = {}
@@ -120,11 +124,11 @@ async def get_session(agent_id: str, session_id: str, request: Request, caller: 
 
 @router.delete("/agents/{agent_id}/sessions/{session_id}")
 async def delete_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
-    """Delete a session."""
+    """Delete a session. Return the number of deleted sessions."""
     session = await load_session(request, await _load_agent(request, caller, agent_id), session_id)
     if problem := await _delete_one(request, caller, agent_id, session.id):
         raise RequestError(problem)
-    return respond_plain(True)
+    return respond(1)
 
 
 @router.delete("/agents/{agent_id}/sessions")
@@ -151,6 +155,8 @@ async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> Age
     try:
         return await load_agent(request, caller, agent_id)
     except RequestError:
+        if not caller.is_old:
+            raise
         raise RequestError("Agent not found.", status=404) from None
 
 

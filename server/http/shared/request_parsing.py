@@ -91,7 +91,7 @@ def require_fields(fields: Mapping[str, Any], *names: str) -> None:
         RequestError: with RAGFlow's message, if it does not.
     """
     if missing := [name for name in names if name not in fields]:
-        raise RequestError(f"required argument are missing: {','.join(missing)}; ", 101)
+        raise RequestError(f"required argument are missing: {','.join(missing)}; ", 101, has_data=True)
 
 
 def to_text(value: Any) -> str:

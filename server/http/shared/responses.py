@@ -50,7 +50,7 @@ def _null(_: Any) -> None:
     return None
 
 
-def respond(data: Any = None, *, message: str = "") -> Response:
+def respond(data: Any = None, *, message: str = "success") -> Response:
     """Respond with ``code``, ``message`` and ``data``."""
     return _json({"code": 0, "message": message, "data": data})
 
@@ -62,7 +62,7 @@ def respond_plain(data: Any = None) -> Response:
 
 def respond_page(rows: list[Any], total: int) -> Response:
     """Respond with one page of rows and the total number of rows across all pages."""
-    return _json({"code": 0, "message": "", "data": rows, "total": total})
+    return _json({"code": 0, "message": "success", "data": rows, "total": total})
 
 
 def respond_error(error: RequestError) -> Response:

@@ -12,7 +12,9 @@ async def test_agents_are_filtered_and_ordered(database_url: str) -> None:
         agents = AgentRepository(database, "t")
         for number, title in enumerate(["Beta", "alpha", "Gamma_1"]):
             id_ = f"a{number}"
-            await agents.add(agent(id_, title, create_ms=number, canvas_type=title), version(f"v{number}", id_))
+            await agents.add(
+                agent(id_, title, create_ms=number, canvas_type=title, tags=f"Tag{number}"), version(f"v{number}", id_)
+            )
         cases = {
             ("a2", "a1", "a0"): AgentQuery(),
             ("a1", "a0", "a2"): AgentQuery(order="title", is_descending=False),
@@ -27,6 +29,7 @@ async def test_agents_are_filtered_and_ordered(database_url: str) -> None:
         one = AgentQuery(id="a1", title="alpha", categories=["agent_canvas"], canvas_type="alpha", page_size=1)
         assert (await agents.find(one))[1] == 1
         assert (await agents.find(AgentQuery(page_size=1)))[1] == 3
+        assert [row.id for row in (await agents.find(AgentQuery(keywords="tAG0")))[0]] == ["a0"]
 
 
 async def test_tenants_do_not_see_each_other(database_url: str) -> None:

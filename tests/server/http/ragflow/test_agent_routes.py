@@ -40,7 +40,7 @@ async def test_an_agent_is_created_shown_changed_and_deleted(tmp_path: Path) -> 
             }
         assert (await server.client.patch(f"/agents/{agent['id']}", json={"title": "Aide"})).json()["code"] == 0
         removed = await server.client.request("DELETE", f"/agents/{agent['id']}", json={})
-        assert removed.json() == {"code": 0, "message": "", "data": True}
+        assert removed.json() == {"code": 0, "message": "success", "data": True}
         gone = await server.client.get(f"/agents/{agent['id']}")
         assert (gone.status_code, gone.json()) == (200, {"code": 102, "message": "canvas not found."})
 
@@ -151,7 +151,7 @@ async def test_tags_are_set_and_counted(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         one, two = await server.agent(ECHO, "A"), await server.agent(ECHO, "B")
         answer = await server.client.put(f"/agents/{one}/tags", json={"tags": ["shop", "Mail", "mail", "a,b", " ", 7]})
-        assert answer.json() == {"code": 0, "message": "", "data": True}
+        assert answer.json() == {"code": 0, "message": "success", "data": True}
         await server.client.put(f"/agents/{two}/tags", json={"tags": "shop, " + "x" * 70})
         listed = (await server.client.get("/agents/tags")).json()["data"]
         assert listed == [

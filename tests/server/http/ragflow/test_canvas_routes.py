@@ -144,7 +144,7 @@ async def test_components_files_and_tasks_have_their_old_paths(tmp_path: Path) -
 async def test_missing_fields_are_named(tmp_path: Path, method: str, path: str, missing: str) -> None:
     async with start_app(tmp_path) as server:
         answer = await send(server, method, path, json={})
-        assert answer == {"code": 101, "message": f"required argument are missing: {missing}; "}
+        assert answer == {"code": 101, "message": f"required argument are missing: {missing}; ", "data": None}
 
 
 async def test_other_tenants_agents_do_not_exist(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ async def test_a_page_key_does_not_show_the_canvas(tmp_path: Path) -> None:
 async def test_hostile_requests_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = (await save(server))["data"]["id"]
-        for path, body in (
+        requests: list[tuple[str, dict[str, Any]]] = [
             ("/rm", {"canvas_ids": agent_id}),
             ("/rm", {"canvas_ids": [{"id": 1}, None]}),
             ("/set", {"title": ["x"], "dsl": ECHO}),
@@ -194,7 +194,8 @@ async def test_hostile_requests_are_refused(tmp_path: Path) -> None:
             ("/completion", {"id": agent_id, "files": "x"}),
             ("/completion", {"id": [agent_id], "openai-compatible": True}),
             ("/debug", {"id": agent_id, "component_id": None, "params": {}}),
-        ):
+        ]
+        for path, body in requests:
             answer = await send(server, "POST", path, json=body)
             assert answer["code"] in (101, 102, 103), (path, answer)
         unknown = await server.client.get(f"{server.url}/v1/canvas/unknown")

@@ -181,7 +181,7 @@ async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: 
         for headers in (other, {}):
             assert not first.done()
             cancelled = await server.client.post(f"/tasks/{session}/cancel", headers=headers)
-            assert cancelled.json() == {"code": 0, "message": "", "data": True}
+            assert cancelled.json() == {"code": 0, "message": "success", "data": True}
         assert events(await first)[-1] == "workflow_finished"
         assert (await server.client.post(f"/tasks/{MISSING}/cancel")).json()["data"] is True
         assert (await server.ask(agent_id, session_id=session))["data"]["data"]["content"] == "Fine."
@@ -271,7 +271,6 @@ async def test_a_page_receives_what_it_shows(tmp_path: Path) -> None:
         data = (await server.client.get(f"/agentbots/{agent_id}/inputs", headers=beta)).json()
         assert data == {
             "code": 0,
-            "message": "",
             "data": {
                 "title": "Helper",
                 "avatar": "data:x",
@@ -369,7 +368,7 @@ async def test_a_task_is_stopped_by_a_change_as_well(tmp_path: Path) -> None:
             answer = await server.client.patch(f"/tasks/{MISSING}", json=body, **options)
             return answer.status_code, answer.json()["code"], answer.json()["message"]
 
-        assert await change({"action": "stop"}) == (200, 0, "")
+        assert await change({"action": "stop"}) == (200, 0, "success")
         assert await change({"action": "pause"}) == (200, 101, "Invalid action 'pause'. Only 'stop' is supported.")
         assert await change({}) == (200, 101, "required argument are missing: action; ")
         assert (await change({"action": "stop"}, headers={"Authorization": "Bearer forged"}))[:2] == (401, 401)

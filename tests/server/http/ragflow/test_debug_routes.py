@@ -35,7 +35,7 @@ async def test_input_forms_are_returned(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         form = (await server.client.get(f"/agents/{agent_id}/components/UserFillUp:0/input-form")).json()
-        assert form == {"code": 0, "message": "", "data": {"size": {"name": "Size", "type": "integer"}}}
+        assert form == {"code": 0, "message": "success", "data": {"size": {"name": "Size", "type": "integer"}}}
         form = (await server.client.get(f"/agents/{agent_id}/components/Message:0/input-form")).json()["data"]
         assert form["UserFillUp:0@size"] == {
             "name": "UserFillUp:0@size",
@@ -112,7 +112,7 @@ async def test_a_trace_is_returned_for_its_agent_and_tenant_only(tmp_path: Path)
         answer = await server.ask(agent_id)
         run_id = answer["data"]["message_id"]
         path = f"/agents/{agent_id}/logs/{run_id}"
-        assert (await server.client.get(path)).json() == {"code": 0, "message": "", "data": {}}
+        assert (await server.client.get(path)).json() == {"code": 0, "message": "success", "data": {}}
         await server.app_state.store.traces.put(RunRecord(run_id, answer["data"]["session_id"]), TRACE)
         assert (await server.client.get(path)).json()["data"] == TRACE
         assert (await server.client.get(f"/agents/{other_id}/logs/{run_id}")).json()["data"] == {}

@@ -26,7 +26,7 @@ async def test_missing_fields_are_named_as_ragflow_does(tmp_path: Path) -> None:
             ("/agents/rerun", {"id": "flow-1"}, "dsl,component_id"),
         ):
             answer = await server.client.post(path, json=body)
-            expected = {"code": 101, "message": f"required argument are missing: {missing}; "}
+            expected = {"code": 101, "message": f"required argument are missing: {missing}; ", "data": None}
             assert (answer.status_code, answer.json()) == (200, expected)
         rerun = await server.client.post("/agents/rerun", json={"id": "x", "dsl": {}, "component_id": "Parser:0"})
         assert rerun.json()["code"] == 102
@@ -67,7 +67,7 @@ async def test_a_real_database_is_reached(
     }
     async with start_app(tmp_path, http=HttpSection(allow=("127.0.0.1",))) as server:
         answer = (await server.client.post(PATH, json=fields)).json()
-        assert answer == {"code": 0, "message": "", "data": "Database Connection Successful!"}
+        assert answer == {"code": 0, "message": "success", "data": "Database Connection Successful!"}
         wrong = (await server.client.post(PATH, json=fields | {"database": "no_such_database"})).json()
         assert wrong["code"] == 100
         assert "no_such_database" in wrong["message"]

@@ -63,6 +63,7 @@ async def test_types_that_may_contain_scripts_are_not_displayed(tmp_path: Path) 
         cases = {
             f"{picture}/preview": ("image/png", "inline"),
             f"{picture}/download": ("image/png", "attachment"),
+            f"{picture}/download?disposition=inline": ("image/png", "inline"),
             f"{page}/preview": ("application/octet-stream", "attachment"),
             f"{page}/preview?mime_type=image/svg%2Bxml": ("application/octet-stream", "attachment"),
             f"{picture}/preview?mime_type=text/html": ("application/octet-stream", "attachment"),

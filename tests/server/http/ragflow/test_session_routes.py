@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.shared.request_parsing import NO_ACCESS
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import Reply
 from tests.server.http.app_server import CITING, ECHO, FORM, canvas, start_app
@@ -32,7 +33,11 @@ async def test_a_session_is_created_listed_and_deleted(tmp_path: Path) -> None:
         assert len(old.json()["data"][0]["messages"]) == 3
         raw = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()["data"]
         assert (raw["dialog_id"], raw["reference"]) == (agent_id, [{"chunks": {}, "doc_aggs": {}}])
-        assert (await server.client.delete(f"/agents/{agent_id}/sessions/{row['id']}")).json()["data"] is True
+        assert (await server.client.delete(f"/agents/{agent_id}/sessions/{row['id']}")).json() == {
+            "code": 0,
+            "message": "success",
+            "data": 1,
+        }
         gone = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()
         assert gone == {"code": 102, "message": "Session not found!"}
 
@@ -109,7 +114,9 @@ async def test_lists_are_filtered_and_limited_to_the_tenant(tmp_path: Path) -> N
         other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for method in ("GET", "POST", "DELETE"):
             answer = (await server.client.request(method, path, headers=other)).json()
-            assert answer == {"code": 102, "message": "Agent not found."}
+            assert answer == {"code": 103, "message": NO_ACCESS, "data": False}
+        old = await server.client.get(path, headers={**other, "X-RAGFlow-Compat": "0.24"})
+        assert old.json() == {"code": 102, "message": "Agent not found."}
         theirs = (await server.client.post("/agents", json={"title": "T", "dsl": ECHO}, headers=other)).json()["data"]
         stolen = await server.client.get(f"/agents/{theirs['id']}/sessions/{id_}", headers=other)
         assert stolen.json()["code"] == 102
@@ -164,3 +171,13 @@ async def test_deleting_a_missing_session_says_what_showing_it_says(tmp_path: Pa
         path = f"/agents/{await server.agent(ECHO)}/sessions/{MISSING}"
         refused = {"code": 102, "message": "Session not found!"}
         assert (await server.client.delete(path)).json() == (await server.client.get(path)).json() == refused
+
+
+async def test_the_list_of_a_user_has_no_pages(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        names = [str(number) for number in range(31)]
+        for name in names:
+            await server.session(agent_id, exp_user_id="eve", name=name)
+        answer = (await server.client.get(f"/agents/{agent_id}/sessions?exp_user_id=eve&page=2&page_size=10")).json()
+        assert ({row["name"] for row in answer["data"]}, answer["total"]) == (set(names), 31)

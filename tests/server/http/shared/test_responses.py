@@ -44,10 +44,10 @@ def test_every_value_is_encoded_as_json(value: Any, text: str) -> None:
 def test_each_envelope_has_its_keys() -> None:
     bodies = [respond([]), respond_plain(), respond_plain({}), respond_page([1], 7)]
     assert [json.loads(bytes(body.body)) for body in bodies] == [
-        {"code": 0, "message": "", "data": []},
+        {"code": 0, "message": "success", "data": []},
         {"code": 0},
         {"code": 0, "data": {}},
-        {"code": 0, "message": "", "data": [1], "total": 7},
+        {"code": 0, "message": "success", "data": [1], "total": 7},
     ]
     assert format_times(0, 1500)["create_date"] == "Thu, 01 Jan 1970 00:00:00 GMT"
 
