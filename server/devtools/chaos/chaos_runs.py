@@ -8,6 +8,7 @@ nodes whose results were stored must not run again.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -223,6 +224,7 @@ def _remaining(point: Point, log: Path) -> Point:
 def _child(
     canvas: _Canvas, where: StoredSession, log: Path, query: str, point: Point | None, intent: str, answer: Path
 ) -> None:
+    gc.freeze()  # a collection would visit, and so copy, all objects of the parent
     try:
         outcome = asyncio.run(asyncio.wait_for(_play(canvas, where, _Log(log, point), query, intent), LIMIT_S))
         answer.write_text(json.dumps(outcome, sort_keys=True))
