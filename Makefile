@@ -4,6 +4,8 @@ SHELL := bash
 PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start Python hundreds of times: without stored bytecode each start compiles again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 WORKERS ?= auto
 EXAMPLES ?= 50
 CASES ?= tests/fixtures/conformance
@@ -26,7 +28,7 @@ run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 
 test: $(VENV)/.ok clients
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
 
 # Tracing every line more than doubles the time of Python code, so only CI and those who ask pay for it.
 coverage:
