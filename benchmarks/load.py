@@ -1,7 +1,8 @@
-"""Start many turns at once on a server: ``python -m benchmarks.load [TURNS]``.
+"""Start many turns at once on a server: ``python -m benchmarks.load [TURNS] [STORE…]``.
 
-The server stores its sessions in Redis. A mock model answers each turn in pieces. The benchmark prints how many turns
-failed, and how long they took until their first event and their end.
+STORE is ``redis`` (sessions and events in Redis, the rest in an SQLite file), ``sqlite`` (everything in SQLite files)
+or ``postgresql`` (sessions and events in Redis, the rest in PostgreSQL). A mock model answers each turn in pieces. The
+benchmark prints how many turns failed, and how long they took until their first event and their end.
 """
 
 from __future__ import annotations
@@ -12,24 +13,26 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
-import redis
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from tests.harness.database_servers import server as database_server
 
 TURNS = 500
+STORES = ("sqlite", "redis", "postgresql")
 RULES = "[[rules]]\nreplies = [{ text = [" + ", ".join(['"word "'] * 20) + "], piece_delay_s = 0.05 }]\n"
 SETTINGS = """
-checkpoints = "{redis}"
+checkpoints = "{sessions}"
 [providers.Mock]
 base_url = "{model}"
 [server]
-database = "sqlite:///{folder}/server.db"
+database = "{database}"
 """
 CANVAS: dict[str, Any] = {
     "components": {
@@ -89,37 +92,44 @@ async def _play(client: httpx.AsyncClient, agent: str) -> tuple[str, float, floa
     return "" if is_well else text[-200:], first_s, time.monotonic() - began
 
 
-async def main(turns: int) -> None:
-    """Run the benchmark and print the results."""
+async def load(turns: int, store: str) -> None:
+    """Start the turns on a new server and print the results."""
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        url = stack.enter_context(redis_server())
+        files = f"sqlite:///{folder}"
+        sessions = f"{files}/sessions.db" if store == "sqlite" else stack.enter_context(redis_server())
+        is_served = store == "postgresql"
+        database = stack.enter_context(database_server(store)) if is_served else f"{files}/server.db"
         rules = _write(folder, "rules.toml", RULES)
         model = await _read_line(await stack.enter_async_context(_command("mock-llm", rules)))
-        settings = _write(folder, "settings.toml", SETTINGS.format(redis=url, model=model, folder=folder))
-        arguments = ("serve", "--port", "0", "--model", "any@Mock", "--settings", settings)
+        text = SETTINGS.format(sessions=sessions, model=model, database=database)
+        arguments = ("serve", "--port", "0", "--model", "any@Mock", "--settings", _write(folder, "settings.toml", text))
         server = await stack.enter_async_context(_command(*arguments))
         base = await _read_line(server)
         key = (await _read_line(server)).rpartition(" ")[2]
         headers = {"Authorization": f"Bearer {key}"}
-        client = httpx.AsyncClient(base_url=base, headers=headers, timeout=300, limits=_LIMITS)
-        async with client:
+        async with httpx.AsyncClient(base_url=base, headers=headers, timeout=600, limits=_LIMITS) as client:
             answer = await client.post("/api/v1/agents", json={"title": "Load", "dsl": CANVAS})
             agent = answer.json()["data"]["id"]
             await _play(client, agent)
             began = time.monotonic()
             results = await asyncio.gather(*(_play(client, agent) for _ in range(turns)))
             total_s = time.monotonic() - began
-            connections: Any = redis.Redis.from_url(url).info("clients")  # pyright: ignore[reportUnknownMemberType] - untyped
     problems = [problem for problem, _, _ in results if problem]
     first = statistics.quantiles([first_s for _, first_s, _ in results], n=100)
-    print(f"{turns} turns at once: {len(problems)} failed, {total_s:.1f} s, {turns / total_s:.1f} turns/s")
-    print(
-        f"first event: median {first[49]:.1f} s, 99 % {first[98]:.1f} s; {connections['connected_clients']} connections"
-    )
-    for problem in problems[:3]:
-        print(problem)
+    end = statistics.quantiles([end_s for _, _, end_s in results], n=100)
+    print(f"{store}: {turns} turns at once: {len(problems)} failed, {total_s:.1f} s, {turns / total_s:.1f} turns/s")
+    print(f"  first event: median {first[49]:.1f} s, 99 % {first[98]:.1f} s")
+    print(f"  end: median {end[49]:.1f} s, 99 % {end[98]:.1f} s")
+    for problem, count in Counter(problems).most_common(3):
+        print(f"  {count} × {problem}")
+
+
+async def main(turns: int, stores: Sequence[str]) -> None:
+    """Run the benchmark for each store."""
+    for store in stores:
+        await load(turns, store)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else TURNS))
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else TURNS, sys.argv[2:] or STORES))

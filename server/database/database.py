@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,6 +104,11 @@ class Database:
         self._engine = engine
         self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
+        # SQLite allows one writer at a time. It lets others try again at intervals, so that with many of them some
+        # never succeed; this lock serves them in order.
+        self._writer: AbstractAsyncContextManager[object] = (
+            asyncio.Lock() if engine.dialect.name == "sqlite" else nullcontext()
+        )
         self._is_sqlite = engine.dialect.name == "sqlite"
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
@@ -128,7 +133,8 @@ class Database:
         """
         try:
             if self._threads is not None:
-                return await self._threads.write(work)
+                async with self._writer:
+                    return await self._threads.write(work)
             async with self._engine.begin() as connection:
                 return await connection.run_sync(work)
         except SQLAlchemyError as error:
@@ -155,7 +161,7 @@ class Database:
             DatabaseError: If the database fails.
         """
         try:
-            async with self._sessions() as session, session.begin():
+            async with self._writer, self._sessions() as session, session.begin():
                 if self._is_sqlite:
                     # A transaction that starts with a read fails as soon as another writer commits.
                     await session.execute(text("BEGIN IMMEDIATE"))

@@ -54,7 +54,7 @@ async def open_journal(
         url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry
     )
     async with client:
-        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s)
+        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, timeout_s=TIMEOUT_S)
         try:
             yield journal
         finally:

@@ -6,20 +6,13 @@ lost, and a returning reader continues after the last number it has seen, so tha
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Any, cast
 
 import msgspec
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.server.streaming.journal import (
     MAX_RUN,
     PAGE,
@@ -35,6 +28,7 @@ from ragflow_lg.server.streaming.journal import (
     gap_error,
     unknown_run,
 )
+from ragflow_lg.server.streaming.redis_commands import RedisCommands
 from ragflow_lg.server.streaming.redis_tail import RedisTail, parse_entry
 
 RECENT = Bounds(512, 256 * 1024)
@@ -47,8 +41,6 @@ PATIENCE_S = 5.0
 """How long new events wait for a Redis server that does not respond."""
 ASK_S = 3.0
 """How long all other commands wait, since a client is waiting for the reply."""
-MAX_CONNECTIONS = 16
-_PASSING = (RedisConnectionError, RedisTimeoutError, OSError)
 _SEND = """
 local head = redis.call('GET', KEYS[2])
 if head and cjson.decode(head).player ~= ARGV[1] then return 0 end
@@ -67,13 +59,12 @@ return 1
 
 _HEAD = msgspec.json.Decoder(RunHead)
 
-logger = logging.getLogger(__name__)
-
 
 class RedisJournal:
     """A journal with one stream per run, ``{prefix}agent:events:{run}``, and keys for its head, player and followers.
 
     While Redis does not respond, new events wait up to ``patience_s`` and other commands up to ``ask_s``, then fail.
+    While it responds, they wait for their turn.
     """
 
     def __init__(
@@ -87,6 +78,7 @@ class RedisJournal:
         patience_s: float = PATIENCE_S,
         ask_s: float = ASK_S,
         quiet_s: float = QUIET_S,
+        timeout_s: float = 0.0,
     ) -> None:
         """Initialize the journal.
 
@@ -99,6 +91,7 @@ class RedisJournal:
             patience_s: How long new events wait for Redis.
             ask_s: How long other commands wait for Redis.
             quiet_s: How long a reader waits before it receives an empty page.
+            timeout_s: The client's timeout for a command.
         """
         self._client = cast("Any", client)
         self._prefix = prefix
@@ -114,7 +107,7 @@ class RedisJournal:
         """The extents of our own runs' streams."""
         self._players: dict[str, str] = {}
         """The run managers executing our own runs, by run."""
-        self._at_once = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._commands = RedisCommands(timeout_s=timeout_s)
         self._tail = RedisTail(client, self._stream_key)
 
     @property
@@ -291,28 +284,7 @@ class RedisJournal:
         await self._tail.aclose()
 
     async def _ask(self, call: Callable[[], Awaitable[Any]], patience_s: float = 0.0) -> Any:
-        """Run a command and retry while Redis does not respond. Only a few commands run concurrently."""
-        until = time.monotonic() + (patience_s or self._ask_s)
-        pause_s = 0.02
-        try:
-            # This timeout applies only to the wait: the client may swallow a cancellation and has its own timeout.
-            async with asyncio.timeout(until - time.monotonic()):
-                await self._at_once.acquire()
-        except TimeoutError as error:
-            raise _failure(error) from error
-        try:
-            while True:
-                try:
-                    return await call()
-                except _PASSING as error:
-                    if time.monotonic() + pause_s > until:
-                        raise _failure(error) from error
-                except RedisError as error:
-                    raise _failure(error) from error
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, 0.5)
-        finally:
-            self._at_once.release()
+        return await self._commands.ask(call, patience_s or self._ask_s)
 
     @property
     def _ttl_ms(self) -> int:
@@ -329,8 +301,3 @@ class RedisJournal:
 
     def _followers_key(self, run_id: str) -> str:
         return f"{self._prefix}agent:events-followed:{run_id}"
-
-
-def _failure(error: Exception) -> StreamError:
-    logger.warning("event journal failed: %s", error)
-    return StreamError(f"The event journal failed: {plain_reason(error)}")

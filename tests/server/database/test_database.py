@@ -65,6 +65,24 @@ async def test_writers_of_a_file_wait_for_each_other(tmp_path: Path) -> None:
             assert (await db.scalars(select(VersionRow))).one().create_ms == 10
 
 
+async def test_many_writers_of_a_process_are_served_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragflow_lg.server.database.database.BUSY_TIMEOUT_MS", 50)
+    one_more = update(VersionRow).values(create_ms=VersionRow.create_ms + 1)
+    async with open_database(f"sqlite:///{tmp_path}/server.db") as database:
+        await database.write(insert_rows(version(create_ms=0, tenant="t")))
+
+        async def write_slowly() -> None:
+            async with database.writing() as db:
+                await db.execute(one_more)
+                await asyncio.sleep(0.03)
+
+        async def write() -> None:
+            await database.write(lambda connection: connection.execute(one_more).rowcount)
+
+        await asyncio.gather(*(way() for way in (write_slowly, write) * 8))
+        assert await database.read(lambda connection: connection.scalar(select(VersionRow.create_ms))) == 16
+
+
 async def test_write_is_atomic_and_visible_at_once(database_url: str) -> None:
     async with open_database(database_url) as database:
 
