@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -68,6 +68,28 @@ class MemorySaver(InMemorySaver):
         for thread, namespace, checkpoint in keys:
             self.storage[thread][namespace].pop(checkpoint, None)
             self.writes.pop((thread, namespace, checkpoint), None)
+        for thread, namespace in {key[:2] for key in keys}:
+            self._drop_values(thread, namespace)
+
+    def _drop_values(self, thread: str, namespace: str) -> None:
+        """Delete the channel values that no checkpoint of a namespace has."""
+        used: set[Any] = set()
+        for stored, _, _ in self.storage[thread][namespace].values():
+            used.update(self.serde.loads_typed(stored)["channel_versions"].items())
+        for place in [place for place in self.blobs if place[:2] == (thread, namespace) and place[2:] not in used]:
+            del self.blobs[place]
+
+    async def stored_bytes(self, keys: Sequence[CheckpointKey]) -> int:
+        """Return the size of checkpoints and their pending writes."""
+        size = 0
+        for thread, namespace, checkpoint in keys:
+            (_, text), (_, metadata), _ = self.storage[thread][namespace][checkpoint]
+            size += len(text) + len(metadata)
+            size += sum(len(value[1]) for _, _, value, _ in self.writes[thread, namespace, checkpoint].values())
+        return size
+
+    async def release_space(self) -> None:
+        """Do nothing: Python releases memory by itself."""
 
 
 class MemoryBlobs:
@@ -84,6 +106,19 @@ class MemoryBlobs:
         """Return those of the requested blobs that exist."""
         blobs = self._threads.get(thread, {})
         return {digest: blobs[digest] for digest in digests if digest in blobs}
+
+    async def names(self, thread: str) -> list[str]:
+        """Return the names of all of a thread's blobs."""
+        return list(self._threads.get(thread, {}))
+
+    async def stored_bytes(self, thread: str, names: Sequence[str]) -> int:
+        """Return the size of blobs."""
+        return sum(map(len, (await self.find(thread, names)).values()))
+
+    async def erase(self, thread: str, names: Sequence[str]) -> None:
+        """Delete blobs."""
+        for name in names:
+            self._threads.get(thread, {}).pop(name, None)
 
     def delete(self, thread: str) -> None:
         """Delete all of a thread's blobs."""
@@ -153,6 +188,11 @@ class MemoryRuns:
             if record.session not in seen:
                 seen.add(record.session)
                 yield record
+
+    async def delete(self, session: str, run_ids: Sequence[str]) -> None:
+        """Delete some of a session's records."""
+        for run_id in run_ids:
+            self._records.pop(run_id, None)
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""

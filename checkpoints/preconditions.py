@@ -69,7 +69,10 @@ class Precondition(Struct, frozen=True):
 
 
 class Blobs(Protocol):
-    """Immutable texts, stored by hash and separately for each thread. They are deleted together with the thread."""
+    """Immutable texts, stored by hash and separately for each thread. They are deleted together with the thread.
+
+    The results of steps are stored in the same way, but under other names.
+    """
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store blobs; existing ones are left unchanged."""
@@ -79,10 +82,22 @@ class Blobs(Protocol):
         """Return those of the requested blobs that exist."""
         ...
 
+    async def names(self, thread: str) -> Sequence[str]:
+        """Return the names of all of a thread's blobs."""
+        ...
+
+    async def stored_bytes(self, thread: str, names: Sequence[str]) -> int:
+        """Return the space that blobs take."""
+        ...
+
+    async def erase(self, thread: str, names: Sequence[str]) -> None:
+        """Delete blobs in the open transaction."""
+        ...
+
 
 OpenTransaction = Callable[[Precondition | None], AbstractAsyncContextManager[None]]
 """Opens a transaction: either everything written inside it is stored or nothing is.
 
 If the precondition does not hold, the transaction fails with an error whose message contains one of the messages
-above. For deletions, pass None.
+above. For deletions without a lease, pass None.
 """

@@ -41,6 +41,14 @@ class InnerSaver(Protocol):
         """Delete checkpoints and their pending writes. The newest remaining checkpoint becomes the newest."""
         ...
 
+    async def stored_bytes(self, keys: Sequence[CheckpointKey]) -> int:
+        """Return the space that checkpoints and their pending writes take."""
+        ...
+
+    async def release_space(self) -> None:
+        """Return the space of deleted data to the operating system, if that does not happen by itself."""
+        ...
+
 
 class PruningSaver(BaseCheckpointSaver[Any]):
     """The part of `CanvasSaver` that copies and prunes."""
@@ -49,7 +57,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         """Return the keys of the checkpoints that the runs have stored."""
         raise NotImplementedError
 
-    async def erase(self, keys: Sequence[CheckpointKey]) -> None:
+    async def erase(self, keys: Sequence[CheckpointKey], token: int | None = None) -> None:
         """Delete checkpoints."""
         raise NotImplementedError
 

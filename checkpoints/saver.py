@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -47,6 +47,8 @@ _PLAIN_METADATA = ("source", "step", "parents", "run_id")
 _CHECKSUM = "__checksum"
 _TRIES = 3
 _MAX_CURRENT = 4096
+_PARTS = 500
+"""Number of parts that are read at once while a session is pruned."""
 _EVERYTHING: RecentEntries = {}
 
 _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
@@ -289,19 +291,85 @@ class CanvasSaver(PruningSaver):
         except self._errors as error:
             raise self._failure("read", error) from error
 
-    async def erase(self, keys: Sequence[CheckpointKey]) -> None:
+    async def erase(self, keys: Sequence[CheckpointKey], token: int | None = None) -> None:
         """Delete checkpoints and their pending writes. Blobs are kept, since other checkpoints may share them.
 
+        If a lease's ``token`` is given, the checkpoints belong to one thread, and the lease must be current.
+
         Raises:
+            SessionBusyError: if the lease has been lost.
             CheckpointError: if the store fails.
         """
         if not keys:
             return
-        try:
-            async with self._transaction(None):
+        with self._failing("deleted"):
+            async with self._transaction(None if token is None else Precondition(keys[0].thread, token)):
                 await self._lister.erase(keys)
-        except self._errors as error:
-            raise self._failure("deleted", error) from error
+
+    # Pruning
+
+    async def source_of(self, key: CheckpointKey) -> str:
+        """Return why a checkpoint was stored: ``input`` at the beginning of a turn."""
+        packed = await self._get_packed(key_config(key))
+        return str((packed.metadata or {}).get("source", "")) if packed is not None else ""
+
+    async def part_names(self, thread: str) -> Sequence[str]:
+        """Return the names of a thread's blobs and steps."""
+        with self._failing("read"):
+            return await self._blobs.names(thread)
+
+    async def used_parts(self, thread: str, keys: Iterable[CheckpointKey]) -> set[str]:
+        """Return the hashes of the blobs that checkpoints use."""
+        digests: set[str] = set()
+        for key in keys:
+            packed = await self._get_packed(key_config(key))
+            if packed is not None:
+                digests.update(digest for text in _texts(packed) for digest in find_digests(text.encode()))
+        return await self._with_inner_parts(thread, digests)
+
+    async def step_parts(self, thread: str, names: Sequence[str]) -> set[str]:
+        """Return those of the names that belong to steps, and the blobs that the steps use."""
+        steps: dict[str, bytes] = {}
+        for start in range(0, len(names), _PARTS):
+            with self._failing("read"):
+                found = await self._blobs.find(thread, names[start : start + _PARTS])
+            steps.update({name: text for name, text in found.items() if blob_digest(text) != name})
+        inner = {digest for text in steps.values() for digest in find_digests(text)}
+        return steps.keys() | await self._with_inner_parts(thread, inner)
+
+    async def _with_inner_parts(self, thread: str, digests: set[str]) -> set[str]:
+        """Return the hashes together with those of all blobs inside these blobs."""
+        known, unread = set(digests), sorted(digests)
+        while unread:
+            batch, unread = unread[:_PARTS], unread[_PARTS:]
+            with self._failing("read"):
+                blobs = await self._blobs.find(thread, batch)
+            inner = {digest for text in blobs.values() for digest in find_digests(text)} - known
+            known |= inner
+            unread += inner
+        return known
+
+    async def stored_bytes(self, thread: str, keys: Sequence[CheckpointKey], parts: Sequence[str]) -> int:
+        """Return the space that checkpoints and parts take in the store."""
+        with self._failing("read"):
+            return await self._lister.stored_bytes(keys) + await self._blobs.stored_bytes(thread, parts)
+
+    async def erase_parts(self, thread: str, names: Sequence[str], token: int) -> None:
+        """Delete parts that nothing uses.
+
+        Raises:
+            SessionBusyError: if the lease with this token has been lost.
+            CheckpointError: if the store fails.
+        """
+        self._codec.forget(thread)
+        with self._failing("deleted"):
+            async with self._transaction(Precondition(thread, token)):
+                await self._blobs.erase(thread, names)
+
+    async def release_space(self) -> None:
+        """Return the space of deleted data to the operating system."""
+        with self._failing("deleted"):
+            await self._lister.release_space()
 
     def steps(self, config: RunnableConfig) -> SavedSteps:
         """Return the storage for steps within a thread's nodes."""
@@ -458,6 +526,14 @@ class CanvasSaver(PruningSaver):
             raise _damage_error(error) from error
         return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 
+    @contextmanager
+    def _failing(self, participle: str) -> Generator[None]:
+        """Raise CheckpointError if the store fails."""
+        try:
+            yield
+        except self._errors as error:
+            raise self._failure(participle, error) from error
+
     def _failure(self, participle: str, error: Exception) -> CheckpointError:
         return describe_violation(error) or store_failure(f"The session cannot be {participle}", error)
 
@@ -506,6 +582,14 @@ class SavedSteps:
     async def find(self, key: str) -> tuple[bool, Any]:
         """Return whether there is a result, and that result."""
         return await self._saver.find_step(self._config, key)
+
+
+def _texts(packed: CheckpointTuple) -> list[str]:
+    """Return everything that the inner saver stores as text."""
+    metadata: Mapping[str, Any] = packed.metadata or {}
+    values = [*packed.checkpoint["channel_values"].values(), metadata.get("more")]
+    values += [value for _, _, value in packed.pending_writes or ()]
+    return [value for value in values if isinstance(value, str)]
 
 
 def _has_metadata(entry: CheckpointTuple, conditions: Mapping[str, Any]) -> bool:

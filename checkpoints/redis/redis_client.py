@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias, cast
@@ -32,7 +32,7 @@ POOL_WAIT_S = 30.0
 
 Command: TypeAlias = "tuple[Any, ...]"
 
-_WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
+_WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET", "HDEL"}
 _collected: ContextVar[list[Command] | None] = ContextVar("collected", default=None)
 
 
@@ -45,6 +45,14 @@ def collecting_writes() -> Generator[list[Command]]:
         yield commands
     finally:
         _collected.reset(mark)
+
+
+def collect(commands: Iterable[Command]) -> bool:
+    """Add commands to those that are being collected. Return False outside `collecting_writes`."""
+    collected = _collected.get()
+    if collected is not None:
+        collected += commands
+    return collected is not None
 
 
 class CollectingPipeline(Pipeline):

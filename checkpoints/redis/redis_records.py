@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -20,6 +20,9 @@ STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled"
 
 _STATUS_BY_NUMBER: dict[str, RunStatus] = {str(number): status for number, status in enumerate(STATUSES)}
 
+
+PAGE = 500
+"""Number of records that are read or deleted at once."""
 
 TRACE_TTL_S = 600
 """The same as in RAGFlow: long enough for a client that watches a running turn."""
@@ -69,6 +72,15 @@ class RedisRuns:
                 await self._drop(self._sessions.index, session)
             else:
                 yield newest
+
+    async def delete(self, session: str, run_ids: Sequence[str]) -> None:
+        """Delete some of a session's records."""
+        index = self._index(hex_session(session))
+        for start in range(0, len(run_ids), PAGE):
+            ids = run_ids[start : start + PAGE]
+            keys = [f"{self._prefix}agent:run:{run_id}" for run_id in ids]
+            with translate_errors(RedisError, OSError):
+                await self._sessions.write(thread_of_session(session), [("DEL", *keys), ("ZREM", index, *ids)])
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""

@@ -25,7 +25,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
-from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collecting_writes
+from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
 
@@ -55,6 +55,24 @@ class RedisBlobs:
         """Return those of the requested blobs that exist."""
         texts: list[bytes | None] = await self._client.hmget(self._sessions.blobs_key(thread), list(digests))
         return {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
+
+    async def names(self, thread: str) -> list[str]:
+        """Return the names of all of a thread's blobs."""
+        return [name.decode() for name in await self._client.hkeys(self._sessions.blobs_key(thread))]
+
+    async def stored_bytes(self, thread: str, names: Sequence[str]) -> int:
+        """Return the size of blobs."""
+        size, key = 0, self._sessions.blobs_key(thread)
+        for start in range(0, len(names), PAGE):
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for name in names[start : start + PAGE]:
+                    pipeline.hstrlen(key, name)
+                size += sum(await pipeline.execute())
+        return size
+
+    async def erase(self, thread: str, names: Sequence[str]) -> None:
+        """Delete blobs in the open transaction."""
+        await self._client.hdel(self._sessions.blobs_key(thread), *names)
 
 
 class RedisSaver(AsyncRedisSaver):
@@ -142,22 +160,51 @@ class RedisSaver(AsyncRedisSaver):
         return keys
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
-        """Delete checkpoints and their pending writes."""
+        """Delete checkpoints and their pending writes in the open transaction, or in one for each thread."""
         await self._ensure_indexes()
-        for key in keys:
-            registry = CheckpointKeyRegistry.make_write_keys_zset_key(*key)
-            writes: list[bytes] = await self._client.zrange(registry, 0, -1)
-            await self._sessions.write(key.thread, [("DEL", self.key_of(key), registry, *writes)])
-        for thread, namespace in {key[:2] for key in keys}:
-            await self._point_at_newest(thread, namespace)
+        stored = await self._stored_keys(keys)
+        for thread in dict.fromkeys(key.thread for key in keys):
+            commands: list[Command] = [("DEL", *stored[key]) for key in keys if key.thread == thread]
+            for namespace in dict.fromkeys(key.namespace for key in keys if key.thread == thread):
+                commands += await self._move_pointer(thread, namespace, set(keys))
+            if not collect(commands):
+                await self._sessions.write(thread, commands)
 
-    async def _point_at_newest(self, thread: str, namespace: str) -> None:
-        """Update the saver's pointer to the newest checkpoint."""
+    async def _stored_keys(self, keys: Sequence[CheckpointKey]) -> dict[CheckpointKey, list[str | bytes]]:
+        """Return the Redis keys of each checkpoint and its pending writes."""
+        registries = [CheckpointKeyRegistry.make_write_keys_zset_key(*key) for key in keys]
+        async with self._client.pipeline(transaction=False) as pipeline:
+            for registry in registries:
+                pipeline.zrange(registry, 0, -1)
+            writes = await pipeline.execute()
+        stored = zip(keys, registries, writes, strict=True)
+        return {key: [self.key_of(key), registry, *of_key] for key, registry, of_key in stored}
+
+    async def _move_pointer(self, thread: str, namespace: str, erased: Collection[CheckpointKey]) -> list[Command]:
+        """Return the commands that update the saver's pointer to the newest checkpoint after some are erased."""
         pointer = redis_pointer_of(self, thread, namespace)
-        command: Command = ("DEL", pointer)
-        async for newest in self.list_keys(thread, namespace, limit=1):
-            command = ("SET", pointer, self.key_of(newest))
-        await self._sessions.write(thread, [command])
+        newest = await self._client.get(pointer)
+        if newest not in {self.key_of(key).encode() for key in erased}:
+            return []
+        async for key in self.list_keys(thread, namespace):
+            if key not in erased:
+                return [("SET", pointer, self.key_of(key))]
+        return [("DEL", pointer)]
+
+    async def stored_bytes(self, keys: Sequence[CheckpointKey]) -> int:
+        """Return the memory that checkpoints and their pending writes take."""
+        size = 0
+        for start in range(0, len(keys), PAGE):
+            stored = await self._stored_keys(keys[start : start + PAGE])
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for names in stored.values():
+                    for name in names:
+                        pipeline.memory_usage(name)
+                size += sum(filter(None, await pipeline.execute()))
+        return size
+
+    async def release_space(self) -> None:
+        """Do nothing: Redis releases memory by itself."""
 
 
 def _is(name: str, value: str) -> Any:

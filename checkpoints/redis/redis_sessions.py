@@ -65,7 +65,7 @@ while at <= #ARGV do
     end
     if command[1] == 'DEL' then
         for i = 2, count do redis.call('SREM', keys, command[i]) end
-    else
+    elseif command[1] ~= 'HDEL' and command[1] ~= 'ZREM' then
         written[command[2]] = true
     end
     at = at + count + 1

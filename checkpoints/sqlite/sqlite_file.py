@@ -19,7 +19,7 @@ BUSY_TIMEOUT_S = 10.0
 TABLES = """
 CREATE TABLE IF NOT EXISTS blobs (
     thread_id TEXT NOT NULL, hash TEXT NOT NULL, text BLOB NOT NULL, PRIMARY KEY (thread_id, hash)
-) WITHOUT ROWID;
+);
 CREATE TABLE IF NOT EXISTS leases (
     thread_id TEXT PRIMARY KEY, token INTEGER NOT NULL, owner TEXT NOT NULL, expires_ms INTEGER NOT NULL,
     expires_uptime_ms INTEGER NOT NULL
@@ -37,7 +37,11 @@ CREATE TABLE IF NOT EXISTS traces (
 CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
 CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-"""Session tables in addition to LangGraph's own."""
+"""Session tables in addition to LangGraph's own.
+
+Blobs are stored in the order in which they are written. Ordered by their hashes, as in files from version 0.1.0, each
+write changes pages all over the file: it takes more time and space the longer the conversation is.
+"""
 
 FILE_GONE = "its file has been deleted or replaced; start again"
 """Message of the error raised if the file is no longer at its path."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from msgspec.structs import asdict, fields
@@ -14,6 +15,7 @@ from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord))
+_DELETE = "DELETE FROM {table} WHERE session = ? AND run_id IN (SELECT value FROM json_each(?))"
 
 
 class SqliteRuns:
@@ -44,6 +46,13 @@ class SqliteRuns:
         of_session = "SELECT run_id FROM runs AS other WHERE other.session = runs.session"
         newest = f"{of_session} ORDER BY started_ms DESC, run_id DESC LIMIT 1"
         return self._select(f"WHERE run_id = ({newest}) ORDER BY started_ms DESC, run_id DESC")
+
+    async def delete(self, session: str, run_ids: Sequence[str]) -> None:
+        """Delete some of a session's records, with their traces."""
+        values = (hex_session(session), json.dumps(list(run_ids)))
+        for table in ("traces", "runs"):
+            with translate_errors(sqlite3.Error):
+                await self._rows(_DELETE.format(table=table), values)
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""

@@ -29,6 +29,10 @@ from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, describe_failu
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
 _FIND_TOKEN = "SELECT token FROM leases WHERE thread_id = ? AND owner <> ''"
 _COUNT_BLOBS = "SELECT count(*) FROM blobs WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))"
+_BLOB_BYTES = (
+    "SELECT ifnull(sum(length(text)), 0) FROM blobs WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))"
+)
+_ERASE_BLOB = "DELETE FROM blobs WHERE thread_id = ? AND hash = ?"
 _FIND_CHECKPOINT = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 PAGE = 1000
@@ -45,6 +49,14 @@ SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE json_valid
 AND json_extract(CAST(metadata AS TEXT), '$.run_id') IN (SELECT value FROM json_each(?))
 """
 _ORDER = ("checkpoint_id", "thread_id", "checkpoint_ns")
+_WITH_KEYS = (
+    "{table}, json_each(?) AS wanted WHERE thread_id = json_extract(wanted.value, '$[0]')"
+    " AND checkpoint_ns = json_extract(wanted.value, '$[1]') AND checkpoint_id = json_extract(wanted.value, '$[2]')"
+)
+_SIZES = (
+    "SELECT ifnull(sum(length(checkpoint) + length(metadata)), 0) FROM " + _WITH_KEYS.format(table="checkpoints"),
+    "SELECT ifnull(sum(ifnull(length(writes.value), 0)), 0) FROM " + _WITH_KEYS.format(table="writes"),
+)
 _ERASE = "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 
@@ -120,6 +132,20 @@ class SqliteBlobs:
             blobs.update(await self._file.rows(query, (thread, *chunk)))
         return blobs
 
+    async def names(self, thread: str) -> list[str]:
+        """Return the names of all of a thread's blobs."""
+        return [row[0] for row in await self._file.rows("SELECT hash FROM blobs WHERE thread_id = ?", (thread,))]
+
+    async def stored_bytes(self, thread: str, names: Sequence[str]) -> int:
+        """Return the size of blobs."""
+        rows = await self._file.rows(_BLOB_BYTES, (thread, json.dumps(list(names))))
+        return int(rows[0][0])
+
+    async def erase(self, thread: str, names: Sequence[str]) -> None:
+        """Delete blobs in the open transaction, or in a new one."""
+        rows = [(thread, name) for name in names]
+        await self._transactions.add(lambda: self._file.connection.executemany(_ERASE_BLOB, rows))
+
 
 class SqliteFileSaver(SqliteSaver):
     """LangGraph's saver, which works on the file's thread and writes in the open transaction."""
@@ -184,14 +210,26 @@ class SqliteFileSaver(SqliteSaver):
             self.conn.execute("DELETE FROM blobs WHERE thread_id = ?", (thread_id,))
 
         await self._transactions.add(delete)
-        # Without effect on files from before auto_vacuum was set. `execute` would free one page only.
-        await self._file.do(lambda: self.conn.executescript("PRAGMA incremental_vacuum"))
+        await self.release_space()
+
+    async def release_space(self) -> None:
+        """Return free pages to the file system. Files from before auto_vacuum was set do not shrink."""
+        # `execute` would free one page only. The file itself shrinks when the log is written to it.
+        await self._file.do(lambda: self.conn.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint"))
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""
         values = (json.dumps(list(runs)),)
         rows = await self._file.do(lambda: self._file.connection.execute(_OF_RUNS, values).fetchall())
         return [CheckpointKey(*row) for row in rows]
+
+    async def stored_bytes(self, keys: Sequence[CheckpointKey]) -> int:
+        """Return the size of checkpoints and their pending writes."""
+        size = 0
+        for start in range(0, len(keys), PAGE):
+            values = (json.dumps([list(key) for key in keys[start : start + PAGE]]),)
+            size += sum([row[0] for query in _SIZES for row in await self._file.rows(query, values)])
+        return size
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
         """Delete checkpoints and their pending writes."""

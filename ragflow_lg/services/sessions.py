@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -123,6 +123,10 @@ class Runs(Protocol):
 
     def sessions(self) -> AsyncIterator[RunRecord]:
         """Iterate over the newest record of every session, newest first."""
+        ...
+
+    async def delete(self, session: str, run_ids: Sequence[str]) -> None:
+        """Delete some of a session's records."""
         ...
 
     async def delete_session(self, session: str) -> None:

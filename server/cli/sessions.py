@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
+from ragflow_lg.server.cli.prune import prune
 from ragflow_lg.server.cli.terminal import format_time, print_line
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 _DAY_MS = 24 * 3600 * 1000
 
 
-def sessions(
+sessions = typer.Typer(rich_markup_mode=None)
+sessions.command(no_args_is_help=True)(prune)
+
+
+@sessions.callback(invoke_without_command=True)
+def list_or_delete(
+    context: typer.Context,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     delete: Annotated[
@@ -32,7 +39,7 @@ def sessions(
         typer.Option("--delete-older-than", help="Delete sessions without a run for this number of days.", min=0),
     ] = None,
 ) -> None:
-    """List or delete sessions.
+    """List, delete or prune sessions.
 
     The list shows each session's status, time of the last run and canvas, newest first.
 
@@ -43,6 +50,8 @@ def sessions(
 
     ragflow-lg sessions --delete-older-than 30
     """
+    if context.invoked_subcommand is not None:
+        return
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
 from ragflow_lg.base.values import to_text
+from ragflow_lg.checkpoints.session_pruning import prune_session
 from ragflow_lg.runs.pauses import match_answers
 from ragflow_lg.runs.run import BUSY_POLL_S
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
@@ -24,6 +25,7 @@ from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, n
 from ragflow_lg.server.runs.turns import NAME_CHARS, question_text
 
 if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.session_pruning import Pruned, PruneLimits
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
@@ -276,6 +278,20 @@ class RunControl:
         await self._refuse_busy(session.id)
         await self._sessions.pin(session.id, version_id)
         audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
+
+    async def prune_session(self, session: SessionRow, limits: PruneLimits, *, is_dry_run: bool) -> Pruned:
+        """Delete the stored steps of a session's old turns. Its messages and runs stay in the database.
+
+        Raises:
+            RequestError: If the session is busy.
+        """
+        try:
+            pruned = await prune_session(self._app_state.store, session.id, limits, is_dry_run=is_dry_run)
+        except ConflictError as error:
+            raise _busy(str(error)) from error
+        if not is_dry_run:
+            audit("session.pruned", agent=self._agent.id, session=session.id, checkpoints=str(pruned.checkpoints))
+        return pruned
 
     async def delete_session(self, session: SessionRow) -> None:
         """Delete a session and everything stored for it.

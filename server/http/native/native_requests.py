@@ -179,6 +179,18 @@ class PinRequest(_Body):
     version: Annotated[Version, Field(min_length=1)]
 
 
+class PruneRequest(_Body):
+    """Which turns of a session keep their stored steps. With both limits, a turn is kept if either keeps it."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"keep_turns": 20, "dry_run": True}]})
+
+    keep_turns: Annotated[int, Field(ge=1, le=1_000_000, description="How many of the last turns are kept.")]
+    keep_days: Annotated[
+        float, Field(ge=0, le=36_500, description="Turns that ran within this number of days are kept; 0 for none.")
+    ] = 0
+    dry_run: Annotated[bool, Field(description="Only report what would be deleted.")] = False
+
+
 class PublishRequest(_Body):
     """A version to publish."""
 

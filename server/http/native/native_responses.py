@@ -108,6 +108,15 @@ class SessionWhole(SessionAnswer):
     is_busy: Annotated[bool, Field(description="Whether a run of the session is in progress.")]
 
 
+class PruneAnswer(BaseModel):
+    """What pruning a session has deleted, or would delete."""
+
+    checkpoints: Annotated[int, Field(description="Stored steps.")]
+    parts: Annotated[int, Field(description="Large values that only these steps used.")]
+    runs: Annotated[int, Field(description="Runs that `fork` no longer finds.")]
+    bytes: Annotated[int, Field(description="Size of the steps and values as they were stored.")]
+
+
 class NodeAnswer(BaseModel):
     """A component in the canvas."""
 

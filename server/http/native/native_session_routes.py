@@ -8,13 +8,15 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ragflow_lg.checkpoints.session_pruning import PruneLimits
 from ragflow_lg.runs.stored_steps import page_checkpoints
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
-from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest
+from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest, PruneRequest
 from ragflow_lg.server.http.native.native_responses import (
     HistoryAnswer,
     PauseAnswer,
+    PruneAnswer,
     SessionAnswer,
     SessionListAnswer,
     SessionWhole,
@@ -29,6 +31,8 @@ from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 
 router = make_agent_router("sessions")
+
+DAY_MS = 24 * 3600 * 1000
 
 _SHOW_PROBLEMS = describe_problems(404)
 
@@ -86,6 +90,25 @@ async def delete_session(session_id: str, control: Control) -> Response:
     """Delete a session and everything stored for it."""
     await control.delete_session(await control.session(session_id))
     return Response(status_code=204)
+
+
+@router.post(
+    "/sessions/{session_id}/prune",
+    response_model=PruneAnswer,
+    responses=describe_problems(404, 409, 422),
+    summary="Prune a session",
+)
+async def prune_session(session_id: str, body: PruneRequest, request: Request, control: Control) -> Response:
+    """Delete the stored steps of a session's old turns. Messages stay, and the conversation goes on as before.
+
+    The last turn is always kept, with its open forms. Deleted steps can no longer be used by `fork` and `rerun`.
+    """
+    since_ms = get_app_state(request).now_ms() - int(body.keep_days * DAY_MS) if body.keep_days else 0
+    limits, session = PruneLimits(body.keep_turns, since_ms), await control.session(session_id)
+    pruned = await control.prune_session(session, limits, is_dry_run=body.dry_run)
+    return respond_model(
+        PruneAnswer(checkpoints=pruned.checkpoints, parts=pruned.parts, runs=pruned.runs, bytes=pruned.bytes)
+    )
 
 
 @router.get(

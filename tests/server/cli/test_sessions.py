@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.checkpoints.session_pruning import PruneLimits
+from ragflow_lg.server.cli.prune import _prune  # pyright: ignore[reportPrivateUsage] - the command without its loop
 from ragflow_lg.server.cli.sessions import (
     _cancel,  # pyright: ignore[reportPrivateUsage] - the command without its event loop
     _list_or_delete,  # pyright: ignore[reportPrivateUsage] - the command without its event loop
@@ -33,6 +35,37 @@ async def test_a_session_without_a_process_is_interrupted(
             assert capsys.readouterr().out.startswith("anna was not deleted: it is running in process ")
         await _list_or_delete(store, [], 0)
         assert capsys.readouterr().out == "deleted anna\n"
+
+
+def test_old_turns_are_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.json").write_text(json.dumps(canvas(out("{sys.query}"))))
+    for session in ("anna", "anna", "anna", "ben"):
+        assert invoke("run", tmp_path / "c.json", "x" * 3000, "--session", session).exit_code == 0
+    steps = len(invoke("history", "anna").stdout.splitlines())
+    planned = invoke("sessions", "prune", "anna", "--keep-turns", "1", "--dry-run").stdout
+    assert planned.startswith(f"anna: would delete {steps * 2 // 3} checkpoints, ")
+    assert len(invoke("history", "anna").stdout.splitlines()) == steps
+    assert invoke("sessions", "prune", "--older-than", "1").stdout.split("\n")[:2] == [
+        "ben: nothing to delete",
+        "anna: nothing to delete",
+    ]
+    done = invoke("sessions", "prune", "--keep-turns", "1").stdout
+    assert done == f"ben: nothing to delete\n{planned.replace('would delete', 'deleted')}"
+    assert len(invoke("history", "anna").stdout.splitlines()) == steps // 3
+    assert invoke("run", tmp_path / "c.json", "again", "--session", "anna").exit_code == 0
+    assert invoke("sessions", "prune", "anna").exit_code == 2
+    assert "no session 'carl'" in str(invoke("sessions", "prune", "carl", "--keep-turns", "1").exception)
+
+
+async def test_a_running_session_is_left_out(reopen: OpenStore, capsys: pytest.CaptureFixture[str]) -> None:
+    async with reopen() as store:
+        await store.runs.put(RunRecord("r", "anna", "anna"))
+        async with hold_lease(store.leases, "anna"):
+            await _prune(store, [], PruneLimits(1), False)
+            assert capsys.readouterr().out.startswith("anna was not changed: it is running in process ")
+            with pytest.raises(SessionBusyError):
+                await _prune(store, ["anna"], PruneLimits(1), False)
 
 
 def test_nodes_are_listed_by_id_and_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from langgraph.types import Command
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.server.assembly.library import load_graph
+from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import fake_services
 from tests.server.http.app_server import ECHO, FORM
 from tests.server.http.native.native_client import native_agent, problem
@@ -49,6 +50,35 @@ async def test_history_has_nodes_times_sizes_and_pages(tmp_path: Path) -> None:
         paged = [(await client.get(f"{path}?offset={n}&limit=1")).json() for n in range(len(whole["moments"]))]
         assert [page["moments"][0] for page in paged] == whole["moments"]
         assert [page["has_more"] for page in paged] == [True] * (len(paged) - 1) + [False]
+
+
+async def test_old_turns_of_a_session_are_pruned(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (server, client):
+        run = (await client.post("/runs", json={"query": "x" * 2000})).json()
+        session = run["session_id"]
+        await client.post("/runs", json={"query": "second", "session_id": session})
+        path = f"/sessions/{session}"
+        planned = await client.post(f"{path}/prune", json={"keep_turns": 1, "dry_run": True})
+        assert (planned.status_code, planned.json()["runs"]) == (200, 1)
+        recent = await client.post(f"{path}/prune", json={"keep_turns": 1, "keep_days": 1})
+        assert recent.json() == {"checkpoints": 0, "parts": 0, "runs": 0, "bytes": 0}
+        async with hold_lease(server.app_state.store.leases, session):
+            busy = await client.post(f"{path}/prune", json={"keep_turns": 1})
+            assert problem(busy) == (409, "session-busy")
+        assert (await client.post(f"{path}/prune", json={"keep_turns": 1})).json() == planned.json()
+        assert planned.json()["checkpoints"] > 0
+        assert planned.json()["bytes"] > 2000
+        third = (await client.post("/runs", json={"query": "third", "session_id": session})).json()
+        assert third["answer"] == "You said third"
+        messages = (await client.get(path)).json()["messages"]
+        assert [message["content"][:6] for message in messages if message["role"] == "user"] == [
+            "x" * 6,
+            "second",
+            "third",
+        ]
+        assert problem(await client.post(f"{path}/prune", json={})) == (422, "invalid")
+        assert problem(await client.post(f"{path}/prune", json={"keep_turns": 0})) == (422, "invalid")
+        assert problem(await client.post(f"/sessions/{MISSING}/prune", json={"keep_turns": 1})) == (404, "not-found")
 
 
 async def test_a_session_keeps_to_its_version_until_another_is_pinned(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""``ragflow-lg sessions prune``: delete the old turns of sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.terminal import count_of, print_line
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.checkpoints.session_pruning import Pruned, PruneLimits
+
+_DAY_MS = 24 * 3600 * 1000
+
+
+def prune(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of sessions. Default: all sessions.", metavar="SESSION")
+    ] = None,
+    keep_turns: Annotated[
+        int | None, typer.Option(help="Keep this number of turns of each session.", metavar="NUMBER", min=1)
+    ] = None,
+    older_than_days: Annotated[
+        float | None,
+        typer.Option("--older-than", help="Delete turns that ended before this number of days.", metavar="DAYS", min=0),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    settings: SettingsFile = None,
+    checkpoint: Checkpoint = "",
+) -> None:
+    """Delete the stored steps of old turns. The conversation goes on as before.
+
+    Deleted turns can no longer be used by `history`, `fork` and `rerun`. The last turn is always kept, with its open
+    forms. With both options, a turn is deleted only if both allow it. A session that is running is not changed.
+
+    Examples:
+    ragflow-lg sessions prune anna --keep-turns 20
+
+    ragflow-lg sessions prune --older-than 30 --dry-run
+    """
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.checkpoints.session_pruning import PruneLimits
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
+
+    if keep_turns is None and older_than_days is None:
+        raise typer.BadParameter("Say which turns to keep: --keep-turns NUMBER, --older-than DAYS, or both.")
+    since_ms = 0 if older_than_days is None else int(SystemClock().now() * 1000 - older_than_days * _DAY_MS)
+    limits = PruneLimits(keep_turns or 1, since_ms)
+    with_store(load_settings(settings), checkpoint, lambda store: _prune(store, names or [], limits, dry_run))
+
+
+async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run: bool) -> None:
+    from ragflow_lg.base.errors import SessionBusyError
+    from ragflow_lg.checkpoints.session_pruning import prune_session
+    from ragflow_lg.server.cli.play import no_session
+    from ragflow_lg.server.runs.stored_sessions import has_session
+
+    for name in names:
+        if not await has_session(store, name):
+            raise no_session(name)
+    for name in names:
+        print_line(_describe(name, await prune_session(store, name, limits, is_dry_run=is_dry_run), is_dry_run))
+    if names:
+        return
+    for record in [record async for record in store.runs.sessions()]:
+        name = record.name or record.session
+        try:
+            pruned = await prune_session(store, record.session, limits, is_dry_run=is_dry_run)
+        except SessionBusyError as error:
+            print_line(f"{name} was not changed: it is running in {error.holder}")
+        else:
+            print_line(_describe(name, pruned, is_dry_run))
+
+
+def _describe(name: str, pruned: Pruned, is_dry_run: bool) -> str:
+    if not (pruned.checkpoints or pruned.parts or pruned.runs):
+        return f"{name}: nothing to delete"
+    what = f"{count_of(pruned.checkpoints, 'checkpoint')}, {count_of(pruned.parts, 'part')} and"
+    size = f"{pruned.bytes / 1e6:,.1f} MB" if pruned.bytes >= 1e6 else f"{pruned.bytes / 1e3:,.1f} kB"
+    return f"{name}: {'would delete' if is_dry_run else 'deleted'} {what} {count_of(pruned.runs, 'run')} ({size})"
