@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -166,10 +167,15 @@ class MemoryRuns:
 
     def __init__(self) -> None:
         self._records: dict[str, RunRecord] = {}
+        self._order: dict[str, list[tuple[int, str]]] = {}
+        """The start and the id of each run, oldest first, by session."""
 
     async def put(self, record: RunRecord) -> None:
         """Store a record."""
-        self._records[record.run_id] = normalize_record(record)
+        record = normalize_record(record)
+        self._drop(record.run_id)
+        self._records[record.run_id] = record
+        insort(self._order.setdefault(record.session, []), (record.started_ms, record.run_id))
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""
@@ -177,54 +183,59 @@ class MemoryRuns:
 
     async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
         """Yield a session's records, newest first."""
-        for record in self._sorted():
-            if record.session == hex_session(session):
-                yield record
+        for _, run_id in reversed(self._order.get(hex_session(session), [])):
+            yield self._records[run_id]
 
     async def sessions(self) -> AsyncIterator[RunRecord]:
         """Yield the newest record of every session, newest first."""
-        seen: set[str] = set()
-        for record in self._sorted():
-            if record.session not in seen:
-                seen.add(record.session)
-                yield record
+        for _, run_id in sorted((runs[-1] for runs in self._order.values()), reverse=True):
+            yield self._records[run_id]
 
     async def delete(self, session: str, run_ids: Sequence[str]) -> None:
         """Delete some of a session's records."""
         for run_id in run_ids:
-            self._records.pop(run_id, None)
+            self._drop(run_id)
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
-        self._records = {k: record for k, record in self._records.items() if record.session != hex_session(session)}
+        for _, run_id in self._order.pop(hex_session(session), []):
+            del self._records[run_id]
 
-    def _sorted(self) -> list[RunRecord]:
-        return sorted(self._records.values(), key=lambda record: (record.started_ms, record.run_id), reverse=True)
+    def _drop(self, run_id: str) -> None:
+        if (record := self._records.pop(run_id, None)) is None:
+            return
+        runs = self._order[record.session]
+        runs.remove((record.started_ms, run_id))
+        if not runs:
+            del self._order[record.session]
 
 
 class MemoryTraces:
     """Agent traces, kept in process memory."""
 
     def __init__(self) -> None:
-        self._traces: dict[str, tuple[str, int, str]] = {}
+        self._traces: dict[str, str] = {}
+        self._order: dict[str, list[tuple[int, str]]] = {}
+        """The start and the id of each run with a trace, oldest first, by session."""
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
         """Store a run's trace and delete the traces of the session's oldest runs."""
-        session = hex_session(record.session)
-        self._traces[record.run_id] = (session, record.started_ms, write_trace(trace))
-        of_session = [(started, run) for run, (other, started, _) in self._traces.items() if other == session]
-        for _, run_id in sorted(of_session)[:-MAX_TRACES]:
+        runs, place = self._order.setdefault(hex_session(record.session), []), (record.started_ms, record.run_id)
+        if record.run_id not in self._traces:
+            insort(runs, place)
+        self._traces[record.run_id] = write_trace(trace)
+        for _, run_id in runs[:-MAX_TRACES]:
             del self._traces[run_id]
+        del runs[:-MAX_TRACES]
 
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""
-        entry = self._traces.get(run_id)
-        return parse_trace(entry[2]) if entry else None
+        return parse_trace(self._traces.get(run_id))
 
     async def delete_session(self, session: str) -> None:
         """Delete a session's traces."""
-        name = hex_session(session)
-        self._traces = {run_id: entry for run_id, entry in self._traces.items() if entry[0] != name}
+        for _, run_id in self._order.pop(hex_session(session), []):
+            del self._traces[run_id]
 
 
 class MemoryCancels:

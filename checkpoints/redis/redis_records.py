@@ -57,7 +57,7 @@ class RedisRuns:
     async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
         """Yield a session's records, newest first."""
         index = self._index(hex_session(session))
-        for run_id in await self._members(index):
+        async for run_id in self._members(index):
             record = await self.get(run_id)
             if record is None:
                 await self._drop(index, run_id)  # it has expired
@@ -66,7 +66,7 @@ class RedisRuns:
 
     async def sessions(self) -> AsyncIterator[RunRecord]:
         """Yield the newest record of every session, newest first."""
-        for session in await self._members(self._sessions.index):
+        async for session in self._members(self._sessions.index):
             newest = await anext(aiter(self.of_session(session)), None)
             if newest is None:
                 await self._drop(self._sessions.index, session)
@@ -85,15 +85,29 @@ class RedisRuns:
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
         index = self._index(hex_session(session))
-        runs = [f"{self._prefix}agent:run:{run_id}" for run_id in await self._members(index)]
+        await self.delete(session, [run_id async for run_id in self._members(index)])
         with translate_errors(RedisError, OSError):
-            await self._sessions.write(thread_of_session(session), [("DEL", index, *runs)])
+            await self._sessions.write(thread_of_session(session), [("DEL", index)])
         await self._drop(self._sessions.index, hex_session(session))
 
-    async def _members(self, index: str) -> list[str]:
-        """Return the members of an index, newest first."""
-        with translate_errors(RedisError, OSError):
-            return [_text(member) for member in await self._client.zrevrange(index, 0, -1)]
+    async def _members(self, index: str) -> AsyncIterator[str]:
+        """Yield the members of an index, newest first. They are read in pages that grow: most callers need only one."""
+        last, size = "+inf", 1
+        seen: set[str] = set()
+        while True:
+            with translate_errors(RedisError, OSError):
+                page: list[tuple[bytes, float]] = await self._client.zrange(
+                    index, last, "-inf", desc=True, byscore=True, offset=0, num=size + len(seen), withscores=True
+                )
+            new = [_text(member) for member, _ in page if _text(member) not in seen]
+            for member in new:
+                yield member
+            if len(page) < size + len(seen):
+                return
+            # Members can share a score, and the next page begins with the score at which this one ends.
+            last = repr(page[-1][1])
+            seen = {_text(member) for member, score in page if score == page[-1][1]}
+            size = min(size * 8, PAGE)
 
     async def _drop(self, index: str, member: str) -> None:
         with translate_errors(RedisError, OSError):

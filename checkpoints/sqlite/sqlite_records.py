@@ -15,6 +15,8 @@ from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord))
+_PAGE = "WHERE session = ? AND (started_ms, run_id) < (?, ?) ORDER BY started_ms DESC, run_id DESC LIMIT ?"
+MAX_PAGE = 512
 _DELETE = "DELETE FROM {table} WHERE session = ? AND run_id IN (SELECT value FROM json_each(?))"
 
 
@@ -37,9 +39,17 @@ class SqliteRuns:
             return record
         return None
 
-    def of_session(self, session: str) -> AsyncIterator[RunRecord]:
-        """Yield a session's records, newest first."""
-        return self._select("WHERE session = ? ORDER BY started_ms DESC, run_id DESC", hex_session(session))
+    async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Yield a session's records, newest first. They are read in pages that grow: most callers need only one."""
+        place, size = (1 << 62, ""), 1
+        while True:
+            count = 0
+            async for record in self._select(_PAGE, hex_session(session), *place, size):
+                yield record
+                place, count = (record.started_ms, record.run_id), count + 1
+            if count < size:
+                return
+            size = min(size * 8, MAX_PAGE)
 
     def sessions(self) -> AsyncIterator[RunRecord]:
         """Yield the newest record of every session, newest first."""

@@ -106,3 +106,46 @@ async def test_only_the_traces_of_the_newest_runs_are_kept(tmp_path: Path) -> No
 @pytest.mark.parametrize("text", [None, "", "{}", "[", "[" * 100_000, '["x", {"trace": 1}]', b"\xff"])
 def test_other_data_is_not_a_trace(text: Any) -> None:
     assert not parse_trace(text)
+
+
+async def test_records_of_a_long_session_are_listed_in_order(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        records = [RunRecord(f"r{number:03}", "anna", started_ms=number // 90) for number in range(700)]
+        for record in reversed(records):
+            await store.runs.put(record)
+        await store.runs.put(RunRecord("other", "ben", started_ms=100))
+        listed = [record.run_id async for record in store.runs.of_session("anna")]
+        assert listed == [record.run_id for record in reversed(records)]
+        await store.runs.delete("anna", listed[:600])
+        assert [record.run_id async for record in store.runs.of_session("anna")] == listed[600:]
+        assert [record.run_id async for record in store.runs.sessions()] == ["other", "r099"]
+        await store.runs.delete_session("anna")
+        assert [record.run_id async for record in store.runs.sessions()] == ["other"]
+
+
+async def test_the_newest_record_is_found_without_reading_the_others(
+    reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with reopen_shared() as store:
+        for number in range(30):
+            await store.runs.put(RunRecord(f"r{number}", "anna", started_ms=number))
+        runs: Any = store.runs
+        read: list[int] = []
+
+        def count_results(method: Any) -> Any:
+            async def call(*arguments: Any, **options: Any) -> Any:
+                result = await method(*arguments, **options)
+                read.append(len(result))
+                return result
+
+            return call
+
+        if hasattr(runs, "_rows"):
+            monkeypatch.setattr(runs, "_rows", count_results(runs._rows))
+        else:
+            for name in ("zrange", "zrevrange"):
+                monkeypatch.setattr(runs._client, name, count_results(getattr(runs._client, name)))
+        async for record in store.runs.of_session("anna"):
+            assert record.run_id == "r29"
+            break
+        assert read == [1]
