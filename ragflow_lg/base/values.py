@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,9 @@ MAX_NAME_PARTS = 64
 
 MAX_TEXT_CHARS = 8 * 1024 * 1024
 """Maximum length of a text in a stored value, in characters."""
+
+MAX_CHARS = 4 * MAX_TEXT_CHARS
+"""Maximum total length of all texts and keys in one node's outputs."""
 
 MAX_ITEMS = 200_000
 """Maximum total number of list entries and map keys in one node's outputs."""
@@ -65,10 +69,7 @@ def read_path(value: Any, path: Sequence[str]) -> JsonValue:
     """
     for segment in path:
         if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                return None
+            value = _parse_json(value)
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(segment)
         elif isinstance(value, list):
@@ -76,6 +77,15 @@ def read_path(value: Any, path: Sequence[str]) -> JsonValue:
         else:
             return None
     return value
+
+
+@functools.lru_cache(maxsize=8)
+def _parse_json(text: str) -> JsonValue:
+    """Parse text as JSON, or return None. The cache serves a node that reads many parts of one text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _item(values: list[Any], segment: str) -> JsonValue:
@@ -139,6 +149,17 @@ def to_json(value: Any) -> JsonValue:
     return _Normaliser().walk(value, 0)
 
 
+def to_json_with_cost(value: Any) -> tuple[JsonValue, int]:
+    """Convert a value as `to_json` does. Return it with the cost of copying it: its entries, and 1 per 256 characters.
+
+    Raises:
+        ComponentError: if the value exceeds the maximum depth or size of a stored value.
+    """
+    normaliser = _Normaliser()
+    result = normaliser.walk(value, 0)
+    return result, normaliser.items + normaliser.chars // 256
+
+
 def _text(value: str) -> str:
     if len(value) > MAX_TEXT_CHARS:
         raise ComponentError(f"A text of {len(value):,} characters exceeds the limit of {MAX_TEXT_CHARS:,}.")
@@ -163,28 +184,31 @@ _MAPS = (dict, Mapping)
 
 
 class _Normaliser:
-    """One traversal of a value, limited to a number of items."""
+    """One traversal of a value, limited to a number of items and characters."""
 
-    __slots__ = ("items",)
+    __slots__ = ("chars", "items")
 
     def __init__(self) -> None:
         self.items = 0
+        self.chars = 0
 
     def walk(self, value: Any, depth: int) -> JsonValue:
         kind = cast("Any", type(value))
         if value is None or kind is bool:
             return value
         if kind is str:
-            return _text(value)
+            return self._text(value)
         if kind is dict:  # check the most frequent type first
             self._count(len(value), depth)
-            return {_text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()}
+            return {
+                self._text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()
+            }
         if kind is float:
             return value if math.isfinite(value) else None
         if isinstance(value, str):
-            return _text(str(value))
+            return self._text(str(value))
         if isinstance(value, int):
-            return int(value) if -(2**63) <= value < 2**63 else _text(_big(value))
+            return int(value) if -(2**63) <= value < 2**63 else self._text(_big(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else None
         if isinstance(value, _MAPS):
@@ -196,8 +220,14 @@ class _Normaliser:
             self._count(len(entries), depth)
             return [self.walk(v, depth + 1) for v in entries]
         if isinstance(value, bytes | bytearray):
-            return bytes(value).decode("utf-8", "replace")
-        return _text(str(value))
+            return self._text(bytes(value).decode("utf-8", "replace"))
+        return self._text(str(value))
+
+    def _text(self, value: str) -> str:
+        self.chars += len(value)
+        if self.chars > MAX_CHARS:
+            raise ComponentError(f"A value has more than {MAX_CHARS:,} characters.")
+        return _text(value)
 
     def _count(self, n: int, depth: int) -> None:
         self.items += n
@@ -207,4 +237,4 @@ class _Normaliser:
             raise ComponentError(f"A value has more than {MAX_ITEMS:,} entries.")
 
     def _key(self, key: Any) -> str:
-        return _text(key) if isinstance(key, str) else to_text(self.walk(key, 0))
+        return self._text(key) if isinstance(key, str) else to_text(self.walk(key, 0))

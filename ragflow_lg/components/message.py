@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import Field
 
 from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import split_thinking
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, MessageAlternative, OneOrMany
 from ragflow_lg.dsl.downloads import drop_duplicates, find_downloads, message_text
@@ -117,6 +118,8 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
             downloads += find_downloads(value)
             text = message_text(value)
             ctx.record(segment, text)
+        if len(content) + len(text) > MAX_TEXT_CHARS:
+            raise ComponentError(f"The text would exceed {MAX_TEXT_CHARS:,} characters.", node=ctx.node.id)
         await ctx.piece(index, text, model)
         content += _strip_tags(text)
         ctx.partial["content"] = content

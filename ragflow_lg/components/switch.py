@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
@@ -17,6 +18,7 @@ from ragflow_lg.component.spec import (
     TemplateOrValue,
 )
 from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
+from ragflow_lg.services.workers import SMALL_SIZE, measure
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -109,17 +111,29 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
 )
 async def switch(ctx: RunContext, params: Params) -> Outputs:
     """Return the targets of the first case that is met."""
-    targets = next((case.to for case in params.conditions if _holds(ctx, case)), params.end_cpn_ids)
+    targets = await _choose(ctx, params)
     return Outputs.model_validate({"_next": targets, "next": [ctx.title_of(target) for target in targets]})
 
 
-def _holds(ctx: RunContext, case: Condition) -> bool:
+async def _choose(ctx: RunContext, params: Params) -> Sequence[str]:
+    for case in params.conditions:
+        if await _holds(ctx, case):
+            return case.to
+    return params.end_cpn_ids
+
+
+async def _holds(ctx: RunContext, case: Condition) -> bool:
     items = [item for item in case.items if item.cpn_id is not None]
-    if (case.logical_operator or "and").lower() != "and":
-        return any(_is_true(ctx, item) for item in items)
-    return bool(items) and all(_is_true(ctx, item) for item in items)
+    is_and = (case.logical_operator or "and").lower() == "and"
+    for item in items:
+        if await _is_true(ctx, item) != is_and:
+            return not is_and
+    return is_and and bool(items)
 
 
-def _is_true(ctx: RunContext, item: Item) -> bool:
+async def _is_true(ctx: RunContext, item: Item) -> bool:
     value = "" if item.cpn_id is None else ctx.value(item.cpn_id)
-    return OPERATORS[item.operator](value, ctx.resolve(item.value))
+    literal = ctx.resolve(item.value)
+    if measure((value, literal), SMALL_SIZE) > SMALL_SIZE:
+        await asyncio.sleep(0)  # so that others run, and the time limit can end the node
+    return OPERATORS[item.operator](value, literal)

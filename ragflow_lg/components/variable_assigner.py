@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.values import JsonValue, empty_like, to_json
+from ragflow_lg.base.values import JsonValue, empty_like, to_json_with_cost
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference
@@ -25,6 +26,11 @@ Operator: TypeAlias = Literal[
 
 WITHOUT_PARAMETER = ("clear", "remove_first", "remove_last")
 BY_REFERENCE = ("overwrite", "append", "extend")
+
+MAX_COPIED = 2_000_000
+"""Maximum number of entries that the changes of one node may copy, which takes about a second."""
+
+LARGE_COPY = 10_000
 
 # RAGFlow's error codes.
 VARIABLE_NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
@@ -109,6 +115,7 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
     """Apply the changes in order. RAGFlow writes error codes into the variable; here they go to ``errors``."""
     ctx.report_inputs({})
     errors: list[str] = []
+    copied = 0
     for change in params.variables:
         if change.variable is None or change.operator is None:
             raise ComponentError("Variable is not complete.", node=ctx.node.id)
@@ -121,7 +128,13 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
             errors.append(f"{change.variable.text}: {error}")
             continue
         # Bounded at every step, because each change may double the result of the previous one.
-        ctx.assign(change.variable, to_json(value))
+        value, cost = to_json_with_cost(value)
+        copied += cost
+        if copied > MAX_COPIED:
+            raise ComponentError(f"The changes copy more than {MAX_COPIED:,} entries.", node=ctx.node.id)
+        ctx.assign(change.variable, value)
+        if cost > LARGE_COPY:
+            await asyncio.sleep(0)  # let others run
     return Outputs.model_validate({"errors": errors}) if errors else _NO_ERRORS
 
 

@@ -46,7 +46,8 @@ def _is_equal(left: JsonValue, right: JsonValue) -> bool:
 def _contains(whole: JsonValue, part: JsonValue) -> bool:
     """Return whether ``whole`` contains ``part`` as text or, for a list, as an item."""
     items = cast("list[Any]", whole) if isinstance(whole, list) else []
-    return any(_folded(item) == _folded(part) for item in items) or _folded(part) in _folded(whole)
+    folded = _folded(part)
+    return any(_folded(item) == folded for item in items) or folded in _folded(whole)
 
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[JsonValue, JsonValue], bool]:
@@ -74,6 +75,7 @@ OPERATORS: Mapping[str, Callable[[JsonValue, JsonValue], bool]] = {
     "≤": _ordered(operator.le),
 }
 """Switch's operators by RAGFlow's name. Each compares a value with a literal and never raises an exception."""
+
 
 FILTERS: Mapping[str, Callable[[str, str], bool]] = {
     "=": operator.eq,

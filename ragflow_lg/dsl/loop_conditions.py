@@ -59,7 +59,8 @@ def holds(left: JsonValue, name: str, right: JsonValue) -> bool:
         return left == _like(left, right) if not isinstance(left, str) else left == to_text(right)
     if name == "contains" and isinstance(left, list | dict):
         entries = cast("list[Any]", left)
-        return any(right == entry for entry in entries) or any(to_text(right) == to_text(entry) for entry in entries)
+        text = to_text(right)
+        return any(right == entry for entry in entries) or any(text == to_text(entry) for entry in entries)
     text, part = to_text(left), to_text(right)
     if name == "start with":
         return text.startswith(part)

@@ -1,5 +1,6 @@
 import datetime
 import decimal
+import json
 from typing import Any
 
 import pytest
@@ -102,3 +103,26 @@ def test_texts_and_empty_values() -> None:
     assert [to_text(v) for v in (None, "a", 1.0, {"ü": None})] == ["", "a", "1.0", '{"ü": null}']
     assert [empty_like(v) for v in ("a", 3, 1.5, True, [1], {"a": 1}, None)] == ["", 0, 0.0, False, [], {}, None]
     assert [empty_of_type(t) for t in ("number", "Boolean", "object", "array<x>", "?")] == [0, False, {}, [], ""]
+
+
+def test_the_texts_of_a_value_are_limited_together() -> None:
+    text = "x" * MAX_TEXT_CHARS
+    assert to_json([text] * 4) == [text] * 4
+    with pytest.raises(ComponentError, match="more than 33,554,432 characters"):
+        to_json([text] * 4 + ["x"])
+    with pytest.raises(ComponentError, match="characters"):
+        to_json({text + str(number)[-1]: text[1:] for number in range(4)})
+
+
+def test_a_text_is_parsed_once_for_many_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = json.loads
+
+    def count(text: str) -> Any:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(json, "loads", count)
+    text = '{"a": [1, 2], "once": 1}'
+    assert [read_path(text, ["a", str(index % 2)]) for index in range(100)] == [1, 2] * 50
+    assert parsed == [text]

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import MessagePiece
 from ragflow_lg.components.message import message
 from tests.fakes.canvas import canvas, node, plan_of
@@ -65,3 +66,11 @@ def test_the_former_name_of_the_content_is_accepted() -> None:
     plan = plan_of(canvas({"m": node("Message", {"messages": ["x"]})}))
     params: Any = plan.nodes[NodeId("m")].params
     assert [str(text) for text in params.content] == ["x"]
+
+
+async def test_the_text_of_all_references_is_limited() -> None:
+    outputs = {"a": {"x": "x" * (MAX_TEXT_CHARS // 2)}}
+    assert (await run_component(message, {"content": "{a@x}{a@x}"}, outputs=outputs)).error is None
+    result = await run_component(message, {"content": "{a@x}{a@x}!{a@x}"}, outputs=outputs)
+    assert result.error == "The text would exceed 8,388,608 characters."
+    assert len(pieces(result)) == 2

@@ -158,3 +158,11 @@ def test_a_bare_reference_is_parsed_before_a_run() -> None:
 def test_certain_failures_are_reported(change: dict[str, Any]) -> None:
     document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
     assert [d.severity for d in diagnostics_of(document, "params-invalid")] == ["warning"]
+
+
+async def test_the_changes_of_a_node_copy_a_limited_amount() -> None:
+    numbers = [1] * 100_000
+    few = await assign(*[("env.n", "append", "a@n")] * 10, n=numbers)
+    assert len(few.globals["env.n"]) == 100_010
+    many = await assign(*[("env.n", "append", "a@n")] * 1000, n=numbers)
+    assert many.error == "The changes copy more than 2,000,000 entries."
