@@ -81,14 +81,13 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
 def server_settings(settings: Settings) -> KnowledgeServer:
     """Return a server's settings, taken from ``[knowledge]`` and ``[datasets]``."""
     section = settings.knowledge
-    key = section.key()
     datasets = [
         Dataset(id_, dataset.name or id_, dataset.embedding_model, dataset.tenant)
         for id_, dataset in settings.datasets.items()
     ]
     return KnowledgeServer(
         url=section.url,
-        api_key=key.get_secret_value() if key is not None else "",
+        api_key=section.key_text(),
         timeout_s=section.timeout_s,
         tokenizer=section.tokenizer,
         dictionaries=section.dictionaries,
@@ -102,21 +101,7 @@ def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
     """Return the settings for the rerank models, by id."""
     from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
 
-    rerankers: dict[str, RerankerSettings] = {}
-    for id_, section in settings.rerankers.items():
-        key = section.key()
-        rerankers[id_] = RerankerSettings(
-            base_url=section.base_url,
-            model=section.model or (id_.rpartition("@")[0] or id_),
-            api_key=key.get_secret_value() if key is not None else "",
-            key_variable=section.api_key_env if section.api_key is None else "",
-            style=section.style,
-            batch=section.batch,
-            max_chars=section.max_chars,
-            max_retries=section.max_retries,
-            timeout_s=section.timeout_s,
-        )
-    return rerankers
+    return {id_: RerankerSettings(**section.endpoint(id_)) for id_, section in settings.rerankers.items()}
 
 
 def open_knowledge_server(

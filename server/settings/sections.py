@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
@@ -28,6 +28,16 @@ class KeySection(Section):
             return self.api_key
         value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
         return SecretStr(value) if value else None
+
+    def key_text(self) -> str:
+        """Return the key as plain text, or ``""``."""
+        key = self.key()
+        return key.get_secret_value() if key is not None else ""
+
+    @property
+    def key_variable(self) -> str:
+        """The variable that should contain the key, or ``""`` if the key is set directly."""
+        return self.api_key_env if self.api_key is None else ""
 
 
 def web_address(value: str) -> str:
@@ -79,12 +89,28 @@ class ModelSection(Section):
     output_price: Annotated[float, Field(ge=0)] = 0.0
 
 
-class EmbeddingSection(KeySection):
-    """``[embeddings."ID"]``: an embedding model at an OpenAI-compatible endpoint, by the id that datasets use."""
+class EndpointSection(KeySection):
+    """A model at an endpoint, by its id."""
 
     base_url: str
     model: str = ""
     """The model's name at the endpoint. Default: ID without the last ``@`` and everything after it."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return web_address(value)
+
+    def endpoint(self, id_: str) -> dict[str, Any]:
+        """Return the fields of `EndpointSettings`, whose names are those of this section, and of its subclass."""
+        fields = self.model_dump(exclude={"api_key", "api_key_env", "model"})
+        model = self.model or id_.rpartition("@")[0] or id_
+        return {**fields, "model": model, "api_key": self.key_text(), "key_variable": self.key_variable}
+
+
+class EmbeddingSection(EndpointSection):
+    """``[embeddings."ID"]``: an embedding model at an OpenAI-compatible endpoint, by the id that datasets use."""
+
     dims: Annotated[int, Field(ge=0, le=65_536)] = 0
     """Length of its vectors. Vectors with a different length are refused; 0 accepts any length."""
     batch: Annotated[int, Field(gt=0, le=2048)] = 64
@@ -92,21 +118,13 @@ class EmbeddingSection(KeySection):
     max_retries: Annotated[int, Field(ge=0, le=20)] = 3
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
 
-    @field_validator("base_url")
-    @classmethod
-    def _is_address(cls, value: str) -> str:
-        return web_address(value)
 
-
-class RerankerSection(KeySection):
+class RerankerSection(EndpointSection):
     """``[rerankers."ID"]``: a rerank model, by the ``rerank_id`` that canvases use.
 
     ``/rerank`` is appended to ``base_url``.
     """
 
-    base_url: str
-    model: str = ""
-    """The model's name at the endpoint. Default: ID without the last ``@`` and everything after it."""
     style: Literal["cohere", "jina", "tei"] = "jina"
     batch: Annotated[int, Field(gt=0, le=1000)] = 64
     """Maximum number of texts per request."""
@@ -114,11 +132,6 @@ class RerankerSection(KeySection):
     """Longer texts are cut."""
     max_retries: Annotated[int, Field(ge=0, le=20)] = 2
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_address(cls, value: str) -> str:
-        return web_address(value)
 
 
 class KnowledgeSection(KeySection):

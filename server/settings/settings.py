@@ -93,10 +93,10 @@ class Settings(BaseSettings):
     @property
     def tool_settings(self) -> ToolSettings:
         """The settings for the tools."""
-        keys = {name.lower(): section.key() for name, section in self.tools.items()}
+        keys = {name.lower(): section.key_text() for name, section in self.tools.items()}
         return ToolSettings(
             {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
-            {name: key.get_secret_value() for name, key in keys.items() if key is not None},
+            {name: key for name, key in keys.items() if key},
         )
 
     @property
@@ -108,8 +108,7 @@ class Settings(BaseSettings):
     def secrets(self) -> tuple[str, ...]:
         """All keys and passwords, which are redacted from all output."""
         models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
-        keys = (section.key() for section in (*models, *self.tools.values(), self.knowledge))
-        secrets = [key.get_secret_value() for key in keys if key is not None]
+        secrets = [section.key_text() for section in (*models, *self.tools.values(), self.knowledge)]
         secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
         secrets += [user.secret() for user in self.server.users.values()]
@@ -125,20 +124,7 @@ class Settings(BaseSettings):
 
     def embedding_settings(self) -> dict[str, EmbeddingSettings]:
         """Return the settings for the embedding models, by id."""
-        settings: dict[str, EmbeddingSettings] = {}
-        for id_, section in self.embeddings.items():
-            key = section.key()
-            settings[id_] = EmbeddingSettings(
-                base_url=section.base_url,
-                model=section.model or (id_.rpartition("@")[0] or id_),
-                api_key=key.get_secret_value() if key is not None else "",
-                key_variable=section.api_key_env if section.api_key is None else "",
-                dims=section.dims,
-                batch=section.batch,
-                max_retries=section.max_retries,
-                timeout_s=section.timeout_s,
-            )
-        return settings
+        return {id_: EmbeddingSettings(**section.endpoint(id_)) for id_, section in self.embeddings.items()}
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:
         """Return the settings for the MCP servers, by id."""
@@ -187,13 +173,13 @@ def _known_providers() -> dict[str, ProviderSettings]:
 
 
 def _provider(name: str, section: ProviderSection) -> ProviderSettings:
-    key = section.key()
+    key = section.key_text()
     known = {name.lower(): provider for name, provider in _known_providers().items()}.get(name.lower())
     if known is not None and not (key or section.api_key_env or section.base_url):
-        key = SecretStr(known.api_key)
+        key = known.api_key
     return ProviderSettings(
         base_url=section.base_url,
-        api_key=key.get_secret_value() if key is not None else "",
+        api_key=key,
         models=section.models,
         timeout_s=section.timeout_s,
         idle_timeout_s=section.idle_timeout_s,
@@ -201,5 +187,5 @@ def _provider(name: str, section: ProviderSection) -> ProviderSettings:
         concurrency=section.concurrency,
         counts_streams=section.counts_streams,
         client=section.client,
-        key_variable=section.api_key_env if section.api_key is None else "",
+        key_variable=section.key_variable,
     )

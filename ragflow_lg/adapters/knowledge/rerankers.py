@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import to_text
-from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
+from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetSearch,
@@ -27,9 +26,7 @@ from ragflow_lg.services.knowledge import (
 
 RerankStyle: TypeAlias = Literal["cohere", "jina", "tei"]
 
-_FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-_MAX_DETAIL_CHARS = 300
 
 _MIN_SPREAD = 0.001
 _WINDOW = 64
@@ -64,25 +61,14 @@ def normalize_scores(scores: Sequence[float]) -> list[float]:
     return [(score - lowest) / spread for score in scores]
 
 
-class RerankerSettings(Struct, frozen=True):
-    """The settings for one rerank model; ``/rerank`` is appended to ``base_url``."""
+class RerankerSettings(EndpointSettings, frozen=True):
+    """The settings for one rerank model."""
 
-    base_url: str
-    model: str = ""
-    api_key: str = ""
-    key_variable: str = ""
-    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
     style: RerankStyle = "jina"
-    batch: int = 64
-    """Maximum number of texts in one request; the default of Text Embeddings Inference is 32."""
     max_chars: int = 8_000
     """Each text is truncated to this length."""
     max_retries: int = 2
     timeout_s: float = 30.0
-
-    def __repr__(self) -> str:
-        """Return the settings without the key."""
-        return f"RerankerSettings({self.base_url!r}, {self.model!r})"
 
 
 class ConfiguredRerankers:
@@ -108,13 +94,11 @@ def find_reranker(rerank_id: str, known: Collection[str]) -> str:
     Raises:
         SettingsError: if the settings do not contain it.
     """
-    for id_ in (rerank_id, rerank_id.partition("#")[0], rerank_id.rpartition("@")[0]):
-        if id_ in known:
-            return id_
-    names = f" Known models: {', '.join(map(repr, known))}." if known else ""
+    if id_ := find_model_id(rerank_id, known):
+        return id_
     raise SettingsError(
         f'There is no rerank model {rerank_id!r} in the settings: add [rerankers."{rerank_id}"] with base_url, '
-        f"model and api_key_env, or remove rerank_id from the Retrieval node.{names}"
+        f"model and api_key_env, or remove rerank_id from the Retrieval node.{list_models(known)}"
     )
 
 
@@ -122,9 +106,10 @@ class EndpointReranker:
     """A `ragflow_lg.services.knowledge.Reranker` for ``[rerankers."ID"]``."""
 
     def __init__(self, id_: str, settings: RerankerSettings, http: HttpClient) -> None:
-        self.name = id_
+        self._id = id_
         self._settings = settings
-        self._http = http
+        name = f'rerank model [rerankers."{id_}"]'
+        self._endpoint = ModelEndpoint(name, settings, http, longest_pause_s=_LONGEST_PAUSE_S)
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the model's score for each text, in order.
@@ -134,11 +119,6 @@ class EndpointReranker:
             ServiceError: if the endpoint fails, or does not score each text exactly once.
         """
         settings = self._settings
-        if settings.key_variable and not settings.api_key:
-            raise SettingsError(
-                f"The rerank model {self.name!r} cannot be used: the environment variable {settings.key_variable!r} "
-                f'of [rerankers."{self.name}"] api_key_env is not set.'
-            )
         truncated = [text[: settings.max_chars] or " " for text in texts]
         scores: list[float] = []
         for start in range(0, len(truncated), settings.batch):
@@ -146,77 +126,30 @@ class EndpointReranker:
         return scores
 
     async def _score(self, question: str, texts: Sequence[str]) -> list[float]:
-        pause_s = _FIRST_PAUSE_S
-        for is_last in (*[False] * self._settings.max_retries, True):
-            try:
-                return self._parse(await self._send(question, texts), len(texts))
-            except ServiceError as error:
-                if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
-                    raise
-                await asyncio.sleep(max(error.retry_after_s, pause_s))
-                pause_s *= 2
-        raise AssertionError
-
-    async def _send(self, question: str, texts: Sequence[str]) -> HttpResponse:
         settings = self._settings
         body: dict[str, Any] = {"query": question}
         if settings.style == "tei":
             body |= {"texts": list(texts), "raw_scores": False, "truncate": True}
         else:
-            body |= {"model": settings.model or self.name, "documents": list(texts), "top_n": len(texts)}
+            body |= {"model": settings.model or self._id, "documents": list(texts), "top_n": len(texts)}
         if settings.style == "jina":
             body["return_documents"] = False
-        request = HttpRequest(
-            "POST",
-            settings.base_url.rstrip("/") + "/rerank",
-            headers={"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {},
-            json=body,
-            timeout_s=settings.timeout_s,
-        )
-        try:
-            response = await self._http.send(request)
-        except ServiceError as error:
-            raise self._failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
-        if response.status != 200:
-            is_busy = response.status in (408, 409, 425, 429) or response.status >= 500
-            what = f"answered with status {response.status}: {self._excerpt(response.text)}"
-            pause_s = _seconds(response.headers.get("retry-after", ""))
-            raise self._failure(what, is_retryable=is_busy, retry_after_s=pause_s)
-        return response
+        return await self._endpoint.fetch("/rerank", body, lambda answer: self._parse(answer, len(texts)))
 
-    def _parse(self, response: HttpResponse, count: int) -> list[float]:
+    def _parse(self, text: str, count: int) -> list[float]:
         """Parse ``{"results": [{"index", "relevance_score"}]}``, or a plain list with ``score``."""
         try:
-            answer: Any = json.loads(response.text)
+            answer: Any = json.loads(text)
             rows = cast("list[dict[str, Any]]", answer["results"] if isinstance(answer, dict) else answer)
             pairs = [
                 (row["index"], float(row["relevance_score" if "relevance_score" in row else "score"])) for row in rows
             ]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise self._failure(f"answered without scores: {self._excerpt(response.text)}") from None
+            raise self._endpoint.failure(f"answered without scores: {self._endpoint.excerpt(text)}") from None
         scores = {index: score for index, score in pairs if isinstance(index, int) and math.isfinite(score)}
         if len(pairs) != count or sorted(scores) != list(range(count)):
-            raise self._failure(f"returned {len(scores)} valid scores for {count} texts")
+            raise self._endpoint.failure(f"returned {len(scores)} valid scores for {count} texts")
         return [scores[index] for index in range(count)]
-
-    def _excerpt(self, text: str) -> str:
-        excerpt = " ".join(text[: 10 * _MAX_DETAIL_CHARS].split()) or "nothing"
-        if self._settings.api_key:
-            excerpt = excerpt.replace(self._settings.api_key, "***")
-        return excerpt[:_MAX_DETAIL_CHARS]
-
-    def _failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
-        text = f'The rerank model [rerankers."{self.name}"] {what.rstrip(".")}.'
-        return ServiceError(text, is_retryable=is_retryable, retry_after_s=retry_after_s)
-
-
-def _seconds(text: str) -> float:
-    """Parse a Retry-After header; return 0 for a date."""
-    try:
-        number = float(text)
-    except ValueError:
-        return 0.0
-    return number if math.isfinite(number) and number > 0 else 0.0
 
 
 class RerankedKnowledge:

@@ -73,7 +73,7 @@ async def test_an_unreachable_model_is_an_error_instead_of_an_empty_result(tmp_p
     fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m")
     knowledge = SettingsKnowledge(load_settings(file))
     (dataset,) = (await knowledge.datasets(["d"])).values()
-    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\]\) is not available: Cannot connect"):
+    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\] is not available: Cannot connect"):
         await knowledge.search(DatasetSearch("cats", (dataset,)))
     await knowledge.aclose()
 

@@ -1,0 +1,123 @@
+"""Endpoints of embedding and rerank models: ids, requests, retries, and errors that name the setting."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
+
+T = TypeVar("T")
+
+_FIRST_PAUSE_S = 0.5
+_MAX_DETAIL_CHARS = 300
+
+
+class EndpointSettings(Struct, frozen=True):
+    """The settings for one model at an endpoint; paths are appended to ``base_url``."""
+
+    base_url: str
+    model: str = ""
+    api_key: str = ""
+    key_variable: str = ""
+    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
+    batch: int = 64
+    """Maximum number of texts in one request."""
+    max_retries: int = 3
+    timeout_s: float = 60.0
+
+    def __repr__(self) -> str:
+        """Return the settings without the key."""
+        return f"{type(self).__name__}({self.base_url!r}, {self.model!r})"
+
+
+def find_model_id(id_: str, known: Collection[str]) -> str | None:
+    """Return the id in the settings for the id in a canvas, to which RAGFlow appends the provider."""
+    return next((key for key in (id_, id_.partition("#")[0], id_.rpartition("@")[0]) if key in known), None)
+
+
+def list_models(known: Collection[str]) -> str:
+    """Return a sentence that lists the known models, for error messages."""
+    return f" Known models: {', '.join(map(repr, known))}." if known else ""
+
+
+class ModelEndpoint:
+    """The endpoint of one model. ``name`` is its kind and setting, such as ``rerank model [rerankers."m"]``."""
+
+    def __init__(self, name: str, settings: EndpointSettings, http: HttpClient, *, longest_pause_s: float) -> None:
+        """Initialize it. If it asks for a pause longer than ``longest_pause_s``, a call fails without a retry."""
+        self._name = name
+        self._settings = settings
+        self._http = http
+        self._longest_pause_s = longest_pause_s
+
+    async def fetch(self, path: str, body: Mapping[str, Any], parse: Callable[[str], T]) -> T:
+        """Send a request and return the parsed response. Temporary failures are retried.
+
+        Raises:
+            SettingsError: if the key is missing.
+            ServiceError: if the endpoint fails. ``parse`` raises it for invalid responses.
+        """
+        settings = self._settings
+        if settings.key_variable and not settings.api_key:
+            raise SettingsError(
+                f"The {self._name} cannot be used: the environment variable {settings.key_variable!r} "
+                "of its api_key_env is not set."
+            )
+        pause_s = _FIRST_PAUSE_S
+        for is_last in (*[False] * settings.max_retries, True):
+            try:
+                response = await self._send(path, body)
+                return await asyncio.to_thread(parse, response.text)
+            except ServiceError as error:
+                if is_last or not error.is_retryable or error.retry_after_s > self._longest_pause_s:
+                    raise
+                await asyncio.sleep(max(error.retry_after_s, pause_s))
+                pause_s *= 2
+        raise AssertionError
+
+    async def _send(self, path: str, body: Mapping[str, Any]) -> HttpResponse:
+        settings = self._settings
+        request = HttpRequest(
+            "POST",
+            settings.base_url.rstrip("/") + path,
+            headers={"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {},
+            json=dict(body),
+            timeout_s=settings.timeout_s,
+        )
+        try:
+            response = await self._http.send(request)
+        except ServiceError as error:
+            raise self.failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
+        if response.status != 200:
+            is_busy = response.status in (408, 409, 425, 429) or response.status >= 500
+            pause_s = _seconds(response.headers.get("retry-after", ""))
+            what = f"answered with status {response.status}: {self.excerpt(response.text)}"
+            raise self.failure(what, is_retryable=is_busy, retry_after_s=pause_s)
+        return response
+
+    def excerpt(self, text: str) -> str:
+        """Return the beginning of a response in one line, without the key."""
+        excerpt = " ".join(text[: 10 * _MAX_DETAIL_CHARS].split()) or "nothing"
+        if self._settings.api_key:
+            excerpt = excerpt.replace(self._settings.api_key, "***")
+        return excerpt[:_MAX_DETAIL_CHARS]
+
+    def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
+        """Return an error that begins with the name of the model."""
+        text = f"The {self._name} {what.rstrip('.')}."
+        return ServiceError(text, is_retryable=is_retryable, retry_after_s=retry_after_s)
+
+
+def _seconds(text: str) -> float:
+    """Parse a Retry-After header; return 0 for a date."""
+    try:
+        number = float(text)
+    except ValueError:
+        return 0.0
+    return number if math.isfinite(number) and number > 0 else 0.0
