@@ -130,6 +130,20 @@ def empty_of_type(type_name: str) -> JsonValue:
     return empty.get(name, "")
 
 
+def to_number(value: object) -> int | float | None:
+    """Return a number, or the number that a text represents; None for other values. Integers remain exact."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if not isinstance(value, str):
+        return value
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return None
+
+
 def to_json(value: Any) -> JsonValue:
     """Convert a value to plain JSON that every checkpointer stores unchanged.
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.values import JsonValue, empty_like, to_json_with_cost
+from ragflow_lg.base.values import JsonValue, empty_like, to_json_with_cost, to_number
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference
@@ -198,14 +198,8 @@ def _compute(compute: Callable[[Any, Any], float]) -> Callable[[JsonValue, JsonV
 
 def _as_number(value: JsonValue) -> JsonValue:
     """Return the number in a string, or any other value unchanged."""
-    if not isinstance(value, str):
-        return value
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value
+    number = to_number(value) if isinstance(value, str) else None
+    return value if number is None else number
 
 
 OPERATIONS: Mapping[Operator, Callable[[JsonValue, JsonValue], JsonValue]] = {

@@ -12,25 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import JsonValue, to_number, to_text
 
 
 def _folded(value: JsonValue) -> str:
     return to_text(value).lower()
-
-
-def _number(value: JsonValue) -> int | float | None:
-    """Return a number, or the number that a text represents. Integers remain exact."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    if not isinstance(value, str):
-        return value
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return None
 
 
 def _is_equal(left: JsonValue, right: JsonValue) -> bool:
@@ -39,7 +25,7 @@ def _is_equal(left: JsonValue, right: JsonValue) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return _folded(left) == _folded(right)
     if isinstance(left, int | float):
-        return left == _number(right)
+        return left == to_number(right)
     return left == right
 
 
@@ -52,7 +38,7 @@ def _contains(whole: JsonValue, part: JsonValue) -> bool:
 
 def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[JsonValue, JsonValue], bool]:
     def holds(left: JsonValue, right: JsonValue) -> bool:
-        a, b = _number(left), _number(right)
+        a, b = to_number(left), to_number(right)
         if a is not None and b is not None:
             return test(a, b)
         return isinstance(left, str) and isinstance(right, str) and test(left, right)

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, cast
 
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import JsonValue, to_number, to_text
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
@@ -69,9 +69,9 @@ def holds(left: JsonValue, name: str, right: JsonValue) -> bool:
 
 def _ordered(test: Callable[[Any, Any], bool], left: JsonValue, right: JsonValue) -> bool:
     if isinstance(left, str) and isinstance(right, str):
-        a, b = _number(left), _number(right)
+        a, b = to_number(left), to_number(right)
         return test(a, b) if a is not None and b is not None else test(left, right)
-    a, b = _number(left), _number(right)
+    a, b = to_number(left), to_number(right)
     return a is not None and b is not None and test(a, b)
 
 
@@ -82,21 +82,8 @@ def _like(left: JsonValue, right: JsonValue) -> JsonValue:
     if isinstance(left, bool):
         return {"true": True, "false": False}.get(right.strip().lower())
     if isinstance(left, int | float):
-        return _number(right)
+        return to_number(right)
     try:
         return json.loads(right)
     except (ValueError, RecursionError):
         return None
-
-
-def _number(value: JsonValue) -> int | float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if not isinstance(value, str):
-        return value
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return None

@@ -18,6 +18,7 @@ from ragflow_lg.base.values import (
     join_texts,
     read_path,
     to_json,
+    to_number,
     to_text,
     write_path,
 )
@@ -31,6 +32,24 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (2, 2),
+        (1.5, 1.5),
+        ("9007199254740993", 2**53 + 1),
+        (" 1e3 ", 1000.0),
+        ("x", None),
+        ("", None),
+        (True, None),
+        ([1], None),
+    ],
+)
+def test_a_number_is_read_from_a_text(value: Any, number: float | None) -> None:
+    assert to_number(value) == number
+    assert type(to_number(value)) is type(number)
 
 
 @given(JSON)
