@@ -124,11 +124,13 @@ async def _choose(ctx: RunContext, params: Params) -> Sequence[str]:
 
 async def _holds(ctx: RunContext, case: Condition) -> bool:
     items = [item for item in case.items if item.cpn_id is not None]
-    is_and = (case.logical_operator or "and").lower() == "and"
-    for item in items:
-        if await _is_true(ctx, item) != is_and:
-            return not is_and
-    return is_and and bool(items)
+    if (case.logical_operator or "and").lower() != "and":
+        for item in items:
+            if await _is_true(ctx, item):
+                return True
+        return False
+    results = [await _is_true(ctx, item) for item in items]  # all, so that all their values are inputs of the node
+    return bool(results) and all(results)
 
 
 async def _is_true(ctx: RunContext, item: Item) -> bool:

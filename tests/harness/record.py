@@ -47,7 +47,7 @@ def record_expectation(expect: Mapping[str, Any], components: Mapping[str, Any])
         ran = {node[1:] for node in record.get("nodes", ()) if node[0] in "-!"} if frames else expect["final_outputs"]
         # While a region waits, the outputs of its body are not part of the state around it.
         is_waiting = bool(frames) and frames[-1]["event"] == "user_inputs"
-        inside = {id_ for id_, c in components.items() if c.get("parent_id")} if is_waiting else set[str]()
+        inside = _nodes_in_open_regions(record["nodes"], components) if is_waiting else set[str]()
         record["outputs"] = {id_: expect["final_outputs"][id_] for id_ in ran if id_ not in inside}
     if "llm_calls" in expect:
         record["llm_calls"] = [_normalize_llm_call(call) for call in expect["llm_calls"]]
@@ -63,6 +63,18 @@ def record_expectation(expect: Mapping[str, Any], components: Mapping[str, Any])
         record["trace"] = [_normalize_trace(block) for block in expect.get("trace", [])]
     errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
     return _normalize(record, errors)
+
+
+def _nodes_in_open_regions(nodes: Sequence[str], components: Mapping[str, Any]) -> set[str]:
+    """Return the nodes inside regions whose end is not the last event of the region in this turn."""
+    last_marks = {node[1:]: node[0] for node in nodes}
+    inside = set[str]()
+    for id_, component in components.items():
+        while owner := component.get("parent_id"):
+            if last_marks.get(owner) not in ("-", "!"):
+                inside.add(id_)
+            component = components[owner]
+    return inside
 
 
 def record_result(result: TurnResult) -> Record:
