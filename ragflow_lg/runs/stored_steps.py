@@ -22,7 +22,7 @@ from ragflow_lg.services.sessions import NO_ENTRIES, with_recent_entries
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-_ROUND = "__round__"
+ROUND_NODE = "__round__"
 """The graph name of a concurrent round; all other names, except START, are names of components."""
 
 
@@ -162,7 +162,7 @@ class StoredSteps:
         """Return the next nodes. Concurrent rounds are represented by their region."""
         regions = self._canvas.plan.regions
         entry = regions[region].entry if region else self._canvas.plan.entry
-        replacements = {START: entry, _ROUND: region}
+        replacements = {START: entry, ROUND_NODE: region}
         nodes = (self._ids.get(name) or replacements.get(name) for name in snapshot.next)
         return tuple(dict.fromkeys(node for node in nodes if node is not None))
 

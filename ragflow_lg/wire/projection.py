@@ -161,7 +161,7 @@ class Projection:
             return
         if event.node in self._plan.messages:
             self._shows.append(_Show(visit, is_running=True))
-        yield self._node_started(event.node, event.created_at)
+        yield self._node_started(visit, event.created_at)
 
     def _on_finished(self, event: NodeFinished) -> Iterator[wire.WireEvent]:
         visit = (event.place, event.node)
@@ -189,8 +189,9 @@ class Projection:
         if show is not None and show.shown_deltas:
             show.text, show.shown_deltas = show.text[: show.kept_chars], 0
             if next((delta.mark for delta in reversed(answer.deltas) if delta.mark), "") == "start":
-                yield wire.Message("", end_to_think=True)  # for clients that ignore the reset
-            yield wire.MessageReset(show.kept)
+                # for clients that ignore the reset
+                yield wire.Message("", end_to_think=True, visit=wire.name_visit(*show.visit))
+            yield wire.MessageReset(show.kept, wire.name_visit(*show.visit))
         answer.deltas.clear()
 
     def _on_turn_finished(self, event: TurnFinished) -> Iterator[wire.WireEvent]:
@@ -214,7 +215,7 @@ class Projection:
         while show := self._open or self._next_show():
             if not show.is_running and show not in self._shows:
                 self._shows.append(show)
-                yield self._node_started(show.visit[1], self._created_at)
+                yield self._node_started(show.visit, self._created_at)
             self._open = show
             yield from self._show(show)
             if show.finished is None:
@@ -289,14 +290,16 @@ class Projection:
         return answer
 
     def _send(self, show: _Show, frames: Iterable[wire.Message]) -> Iterator[wire.Message]:
+        visit = wire.name_visit(*show.visit)
         for frame in frames:
             show.text += frame.content
+            frame.visit = visit
             yield frame
 
     def _close(self, show: _Show, finished: NodeFinished) -> Iterator[wire.WireEvent]:
         self._open = None
         self._shows.remove(show)
-        yield wire.MessageEnd(finished.end or {})
+        yield wire.MessageEnd(finished.end or {}, wire.name_visit(*show.visit))
         models = self._plan.messages[finished.node].models if finished.node in self._plan.messages else ()
         for model in sorted(models, key=self._rank):
             yield from self._end_model((finished.place, model))
@@ -306,9 +309,11 @@ class Projection:
         """End a Message that will not run. Text that was already shown remains."""
         self._open = None
         self._shows.remove(show)
-        yield wire.MessageEnd({})
+        yield wire.MessageEnd({}, wire.name_visit(*show.visit))
         outputs: dict[str, JsonValue] = {STREAMED_OUTPUT: show.text, "downloads": None, ERROR: error}
-        yield self._node_finished(NodeFinished(show.visit[1], self._created_at, 0.0, {}, outputs, error))
+        yield self._node_finished(
+            NodeFinished(show.visit[1], self._created_at, 0.0, {}, outputs, error, place=show.visit[0])
+        )
 
     def _end_model(self, visit: Visit) -> Iterator[wire.WireEvent]:
         """Report the end of a model that has finished."""
@@ -333,9 +338,10 @@ class Projection:
                 tokens = self._tokens.setdefault((event.place, join), {})
                 tokens[event.node] = list(event.targets) if node.chooses else None
 
-    def _node_started(self, id_: NodeId, created_at: float) -> wire.WireNodeStarted:
+    def _node_started(self, visit: Visit, created_at: float) -> wire.WireNodeStarted:
+        place, id_ = visit
         node = self._plan.nodes[id_]
-        return wire.WireNodeStarted(id_, node.title, node.spec.name, int(created_at))
+        return wire.WireNodeStarted(id_, node.title, node.spec.name, int(created_at), place)
 
     def _node_finished(self, event: NodeFinished) -> wire.WireNodeFinished:
         node = self._plan.nodes[event.node]
@@ -348,6 +354,7 @@ class Projection:
             event.error,
             event.elapsed_s,
             event.created_at,
+            event.place,
         )
 
 

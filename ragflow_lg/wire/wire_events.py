@@ -14,6 +14,11 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.chat import NO_USAGE, Usage
 
 
+def name_visit(place: str, node: str) -> str:
+    """Return the name of an execution of a node at a place."""
+    return f"{place} {node}"
+
+
 class WorkflowStarted(Struct):
     """A new turn has started; not sent when a paused turn continues."""
 
@@ -25,7 +30,7 @@ class WorkflowStarted(Struct):
         return {"inputs": self.inputs}
 
 
-class WireNodeStarted(Struct):
+class WireNodeStarted(Struct, omit_defaults=True):
     """A node has started."""
 
     event: ClassVar[str] = "node_started"
@@ -33,6 +38,8 @@ class WireNodeStarted(Struct):
     component_name: str
     component_type: str
     created_at: int
+    place: str = ""
+    """The numbers of the enclosing rounds. Clients do not receive it."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
@@ -46,7 +53,7 @@ class WireNodeStarted(Struct):
         }
 
 
-class WireNodeFinished(Struct):
+class WireNodeFinished(Struct, omit_defaults=True):
     """A node has finished; ``error`` is the reason if it failed."""
 
     event: ClassVar[str] = "node_finished"
@@ -58,6 +65,8 @@ class WireNodeFinished(Struct):
     error: str | None
     elapsed_time: float
     created_at: float
+    place: str = ""
+    """The numbers of the enclosing rounds. Clients do not receive it."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
@@ -73,13 +82,15 @@ class WireNodeFinished(Struct):
         }
 
 
-class Message(Struct):
+class Message(Struct, omit_defaults=True):
     """A piece of the answer. At the start or end of a thinking section ``content`` is empty and a flag is set."""
 
     event: ClassVar[str] = "message"
     content: str
     start_to_think: bool = False
     end_to_think: bool = False
+    visit: str = ""
+    """The execution that shows the text, as named by `name_visit`. Clients do not receive it."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
@@ -91,18 +102,20 @@ class Message(Struct):
         return data
 
 
-class MessageEnd(Struct):
+class MessageEnd(Struct, omit_defaults=True):
     """The end of one Message. ``extras`` may contain ``status``, ``attachment``, ``downloads`` and ``reference``."""
 
     event: ClassVar[str] = "message_end"
     extras: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    visit: str = ""
+    """The execution that has shown the text. Clients do not receive it."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
         return self.extras
 
 
-class MessageReset(Struct):
+class MessageReset(Struct, omit_defaults=True):
     """The text of the current Message is replaced by ``content``, because a model starts its answer again.
 
     ``content`` is the part before that answer, with ``<think>`` tags. RAGFlow has no such event; its clients ignore it.
@@ -110,6 +123,8 @@ class MessageReset(Struct):
 
     event: ClassVar[str] = "message_reset"
     content: str
+    visit: str = ""
+    """The execution that has shown the text. Clients do not receive it."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""

@@ -88,9 +88,9 @@ class Failover:
             await app_state.store.leases.expire(session.id, head.process)
         if not await self._is_free(session.id):
             return False
-        replay_filter = ReplayFilter(await self._read_events(run_id))
         runner = await self._turns.runner(agent, session)
         progress = await runner.progress(session.id)
+        replay_filter = ReplayFilter(await self._read_events(run_id), progress.plan)
         if await runner.pauses(session.id):
             run = runner.start(session.id, {}, head.envelope)  # sends the form again
         else:

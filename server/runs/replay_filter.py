@@ -7,21 +7,26 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.wire.answer_text import message_frames
 from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
     MessageReset,
+    UserInputs,
     WireNodeFinished,
     WireNodeStarted,
+    WorkflowFinished,
     WorkflowStarted,
+    name_visit,
 )
 
 if TYPE_CHECKING:
     from ragflow_lg.component.events import EngineEvent
-    from ragflow_lg.runs.progress import Progress
+    from ragflow_lg.component.plan import Plan
+    from ragflow_lg.runs.progress import Progress, Visit
     from ragflow_lg.server.streaming import StreamEvent
+
+_TEXT = (Message, MessageEnd, MessageReset)
 
 _THINK, _ANSWER = "\U000f0001", "\U000f0002"
 """Stand for the start and the end of a thinking section in the text that followers have."""
@@ -31,21 +36,21 @@ class ReplayFilter:
     """Passes on only those events in a continuation that followers have not received yet.
 
     A continuation first repeats the events of stored node executions that followers do not know completely (see
-    `missing_events`), and then runs unfinished nodes again. What followers have received is dropped. If a Message turns
-    out differently, because the model answered differently, the first one is ended where it stopped and the new one is
-    sent in full.
+    `missing_events`), and then runs unfinished nodes again. What followers have received is dropped, execution by
+    execution. If a Message turns out differently, because the model answered differently, the first one is ended where
+    it stopped and the new one is sent in full.
     """
 
-    def __init__(self, events: Sequence[StreamEvent]) -> None:
+    def __init__(self, events: Sequence[StreamEvent], plan: Plan) -> None:
         """Initialize the filter with the events that followers have received, from the beginning of the run."""
-        self._started: Counter[str] = Counter()
-        self._finished: Counter[str] = Counter()
-        self._open: Counter[str] = Counter()
-        """Nodes reported as started but not yet as finished."""
-        self._repeated: Counter[str] = Counter()
-        """Nodes that run again although they have been reported as finished."""
-        self._is_muted = False
-        """Whether the text of the next or current Message is dropped, because followers have all of it."""
+        self._plan = plan
+        self._started: Counter[Visit] = Counter()
+        """What followers have received of each execution. In a cycle, a node is executed repeatedly at one place."""
+        self._finished: Counter[Visit] = Counter()
+        self._ended: Counter[str] = Counter()
+        """The Messages that have ended."""
+        self._open = ""
+        """The Message that has not ended."""
         self.has_begun = False
         """Whether any node had started."""
         self._is_whole = False
@@ -57,48 +62,54 @@ class ReplayFilter:
         self._repeated_text = ""
         """The part that it has repeated."""
         self._skips_thought = False
-        self._ended = 0
+        self._ended_chars = 0
         """The length of the part in Messages that have ended."""
+        self._held: list[StreamEvent] = []
+        """Events that wait for the end of the open Message, since the text of another one has come first."""
         for event in events:
             self._record(event)
             self._note_sent(event)
+        self._forget_cycles()
 
     def _record(self, event: StreamEvent) -> None:
         if isinstance(event, WorkflowStarted):
             self._is_whole = True
         elif isinstance(event, WireNodeStarted):
             self.has_begun = True
-            self._started[event.component_id] += 1
-            self._open[event.component_id] += 1
+            self._started[_visit_of(event)] += 1
         elif isinstance(event, WireNodeFinished):
-            self._finished[event.component_id] += 1
-            self._open[event.component_id] -= 1
-            self._is_muted = self._is_muted and event.component_type != "Message"
+            self._finished[_visit_of(event)] += 1
         elif isinstance(event, Message):
+            self._open = event.visit
             self._unrepeated += _marked_text(event)
         elif isinstance(event, MessageReset):
+            self._open = event.visit
             self._unrepeated = _reset_text(event)
         elif isinstance(event, MessageEnd):
-            self._unrepeated = ""
-            self._is_muted = True  # until its node has finished
+            self._unrepeated, self._open = "", ""
+            self._ended[event.visit] += 1
+
+    def _forget_cycles(self) -> None:
+        """Keep only the unfinished execution of a node in a cycle: finished ones are not repeated."""
+        for place, node in [visit for visit in self._started if visit[1] in self._plan.cyclic]:
+            finished = self._finished.pop((place, node), 0)
+            self._started[place, node] -= finished
+            self._ended[name_visit(place, node)] -= finished
 
     def missing_events(self, progress: Progress) -> list[EngineEvent]:
         """Return the engine events of stored executions whose end followers have not received, in order of rank.
 
         This must be called before `feed`.
         """
-        running = Counter(
-            visit.node for visit in progress.open if visit.earlier is None or self._started[visit.node] > visit.earlier
-        )
-        for visit in progress.open:
-            if visit.earlier is not None and not self._open[visit.node]:
-                self._repeated[visit.node] = max(self._finished[visit.node] - visit.earlier, 0)
-        missing: list[NodeId] = []
-        for node in sorted(progress.finished, key=lambda node: progress.plan.nodes[node].rank):
-            is_unknown = self._is_whole and not self._started[node] and progress.plan.nodes[node].parent is None
-            if self._open[node] > running[node] or is_unknown:
-                missing.append(node)
-        return [event for node in missing for event in progress.events_of(node)]
+        plan = progress.plan
+        missing: list[Visit] = []
+        for visit in sorted(progress.finished, key=lambda visit: plan.nodes[visit[1]].rank):
+            place, node = visit
+            is_outside = not place and plan.nodes[node].parent is None
+            is_unknown = self._is_whole and is_outside and node not in plan.cyclic
+            if not self._finished[visit] and (self._started[visit] > 0 or is_unknown):
+                missing.append(visit)
+        return [event for visit in missing for event in progress.events_of(visit)]
 
     @property
     def answer(self) -> str:
@@ -107,47 +118,57 @@ class ReplayFilter:
 
     def feed(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Return the events to send for an event from the continuation."""
-        events = self._filter(event)
+        events = [sent for due in self._order(event) for sent in self._filter(due)]
         for sent in events:
             self._note_sent(sent)
         return events
+
+    def _order(self, event: StreamEvent) -> Sequence[StreamEvent]:
+        """Return the events whose turn it is: text of another Message waits until the open one has finished."""
+        if not self._open:
+            return (event,)
+        own = self._own_visits()
+        name = event.visit if isinstance(event, _TEXT) else ""
+        is_end = isinstance(event, WorkflowFinished | UserInputs)
+        if (isinstance(event, WireNodeFinished) and name_visit(*_visit_of(event)) == self._open) or is_end:
+            self._open, held, self._held = "", self._held, []
+            return (*held, event) if is_end else (event, *held)
+        if isinstance(event, WireNodeStarted | WireNodeFinished):
+            name = name_visit(*_visit_of(event))
+        if name not in own and (self._held or isinstance(event, _TEXT)):
+            self._held.append(event)
+            return ()
+        return (event,)
+
+    def _own_visits(self) -> set[str]:
+        """Return the names of the executions that the open Message consists of: its own and those of its models."""
+        place, _, node = self._open.partition(" ")
+        message = self._plan.messages.get(NodeId(node))
+        return {self._open, *(name_visit(place, model) for model in (message.models if message else ()))}
 
     def _note_sent(self, event: StreamEvent) -> None:
         if isinstance(event, Message):
             self._sent += _marked_text(event)
         elif isinstance(event, MessageReset):
-            self._sent = self._sent[: self._ended] + _reset_text(event)
+            self._sent = self._sent[: self._ended_chars] + _reset_text(event)
         elif isinstance(event, MessageEnd):
-            self._ended = len(self._sent)
+            self._ended_chars = len(self._sent)
 
     def _filter(self, event: StreamEvent) -> Sequence[StreamEvent]:
         if isinstance(event, WorkflowStarted):
             return () if self._is_whole or self.has_begun else (event,)
-        if isinstance(event, WireNodeStarted):
-            return self._feed_start(event)
-        if isinstance(event, WireNodeFinished) and self._repeated[event.component_id] > 0:
-            self._repeated[event.component_id] -= 1
-            return ()
-        if isinstance(event, AgentRecord):
+        if isinstance(event, WireNodeStarted | WireNodeFinished):
+            known = self._started if isinstance(event, WireNodeStarted) else self._finished
+            known[_visit_of(event)] -= 1
+            return (event,) if known[_visit_of(event)] < 0 else ()
+        if not isinstance(event, _TEXT):
             return (event,)
-        if self._is_muted and isinstance(event, Message | MessageEnd | MessageReset):
-            return self._mute(event)
-        return self._skip_repetition(event) if self._unrepeated or self._skips_thought else (event,)
-
-    def _feed_start(self, event: WireNodeStarted) -> Sequence[StreamEvent]:
-        node = event.component_id
-        if self._open[node] > 0:
-            self._open[node] -= 1
+        if event.visit == self._open:
+            return self._skip_repetition(event) if self._unrepeated or self._skips_thought else (event,)
+        if self._ended[event.visit] > 0:
+            self._ended[event.visit] -= isinstance(event, MessageEnd)
             return ()
-        if not self._repeated[node]:
-            return (event,)
-        self._is_muted = self._is_muted or event.component_type == "Message"
-        return ()
-
-    def _mute(self, event: Message | MessageEnd | MessageReset) -> Sequence[StreamEvent]:
-        """Drop the text of a Message that followers have received completely."""
-        self._is_muted = not isinstance(event, MessageEnd)
-        return ()
+        return (event,)
 
     def _skip_repetition(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Drop the part of a Message's text that has already been sent."""
@@ -166,14 +187,18 @@ class ReplayFilter:
             return ()
         sent, self._unrepeated = self._unrepeated, ""
         if text.startswith(sent):
-            return tuple(_frames(text[len(sent) :]))
+            return tuple(_frames(text[len(sent) :], self._open))
         if _is_thinking(self._repeated_text):
             # The model thinks something else: only the answer counts.
             _, mark, rest = sent.partition(_ANSWER)
             self._unrepeated, self._skips_thought = rest, _ANSWER not in text
-            return () if mark else (Message("", end_to_think=True),)
+            return () if mark else (Message("", end_to_think=True, visit=self._open),)
         self._sent = self._sent.removesuffix(self._repeated_text + sent)  # the answer is the new text
-        return (MessageEnd(), *_frames(self._repeated_text + text))
+        return (MessageEnd(visit=self._open), *_frames(self._repeated_text + text, self._open))
+
+
+def _visit_of(event: WireNodeStarted | WireNodeFinished) -> Visit:
+    return event.place, NodeId(event.component_id)
 
 
 def _marked_text(event: Message) -> str:
@@ -194,16 +219,16 @@ def _visible_text(text: str) -> str:
     return first + "".join(section.partition(_ANSWER)[2] for section in sections)
 
 
-def _frames(text: str) -> Iterator[Message]:
-    """Yield the frames of a text with marks."""
+def _frames(text: str, visit: str) -> Iterator[Message]:
+    """Yield the frames of a text with marks, shown by one execution."""
     piece = ""
     for char in text:
         if char not in (_THINK, _ANSWER):
             piece += char
             continue
         if piece:
-            yield Message(piece)
+            yield Message(piece, visit=visit)
         piece = ""
-        yield Message("", start_to_think=char == _THINK, end_to_think=char == _ANSWER)
+        yield Message("", start_to_think=char == _THINK, end_to_think=char == _ANSWER, visit=visit)
     if piece:
-        yield Message(piece)
+        yield Message(piece, visit=visit)

@@ -36,7 +36,7 @@ async def test_a_continued_run_counts_the_usage_of_all_processes(reopen: OpenSto
             canvas, services=fake_services(models=OneModel(ScriptedModel([Reply("b", usage=USED)]))), store=store
         )
         progress = await runner.progress("s")
-        assert ([visit.node for visit in progress.open], progress.run_usage) == (["b"], USED)
+        assert (progress.running, progress.run_usage) == ({("", "b")}, USED)
         run = runner.continue_("s")
         *_, end = [event async for event in run]
         assert isinstance(end, WorkflowFinished)
@@ -51,7 +51,7 @@ async def test_usage_from_before_a_pause_and_in_open_rounds_is_told_apart(reopen
         run = runner.resume("s", {"w": "1"})
         await play_run(run)
         progress = await runner.progress("s")
-        assert (run.usage, progress.usage, [visit.earlier for visit in progress.open]) == (USED, USED, [0, 1, 2])
+        assert (run.usage, progress.usage, progress.running) == (USED, USED, {("", "lp"), ("1", "ask")})
         run = runner.resume("s", {"w": "2"})
         await play_run(run)
         assert (run.usage, run.status) == (USED, "succeeded")

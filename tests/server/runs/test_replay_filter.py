@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.wire.wire_events import (
@@ -10,7 +11,9 @@ from ragflow_lg.wire.wire_events import (
     WireNodeFinished,
     WireNodeStarted,
     WorkflowStarted,
+    name_visit,
 )
+from tests.fakes.canvas import canvas, node, plan_of
 
 
 def node_started(node: str, kind: str = "Message") -> WireNodeStarted:
@@ -21,11 +24,22 @@ def node_finished(node: str, kind: str = "Message") -> WireNodeFinished:
     return WireNodeFinished({}, {}, node, node, kind, None, 0.0, 0.0)
 
 
+VISIT = name_visit("", "Message:0")
+THINK, ANSWER = Message("", start_to_think=True, visit=VISIT), Message("", end_to_think=True, visit=VISIT)
+
+
 def pieces(*texts: str) -> list[Any]:
-    return [Message(text) for text in texts]
+    return [Message(text, visit=VISIT) for text in texts]
+
+
+def end() -> MessageEnd:
+    return MessageEnd(visit=VISIT)
 
 
 LLM = "LLM:0"
+PLAN = plan_of(
+    canvas({LLM: node("LLM", {}, ["Message:0"]), "Message:0": node("Message", {"content": [f"{{{LLM}@content}}"]})})
+)
 FIRST_EVENTS: list[Any] = [
     WorkflowStarted({}),
     node_started("begin", "Begin"),
@@ -35,7 +49,7 @@ FIRST_EVENTS: list[Any] = [
 
 
 def filter_events(sent: list[Any], more: list[Any]) -> list[Any]:
-    replay_filter = ReplayFilter(sent)
+    replay_filter = ReplayFilter(sent, PLAN)
     return [new for event in more for new in replay_filter.feed(event)]
 
 
@@ -50,61 +64,72 @@ def filter_events(sent: list[Any], more: list[Any]) -> list[Any]:
 )
 def test_the_sent_part_of_a_message_is_not_sent_again(before: list[str], after: list[str], expected: list[str]) -> None:
     sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces(*before)]
-    end: list[Any] = [MessageEnd(), node_finished(LLM, "LLM"), node_finished("Message:0")]
-    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces(*after), *end]
-    assert filter_events(sent, more) == [*pieces(*expected), *end]
+    last: list[Any] = [end(), node_finished(LLM, "LLM"), node_finished("Message:0")]
+    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces(*after), *last]
+    assert filter_events(sent, more) == [*pieces(*expected), *last]
 
 
 def test_a_message_that_turns_out_differently_is_ended_and_sent_in_full() -> None:
     sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Goodbye")]
-    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces("Good", "ness", " me"), MessageEnd()]
-    assert filter_events(sent, more) == [MessageEnd(), *pieces("Goodness", " me"), MessageEnd()]
+    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces("Good", "ness", " me"), end()]
+    assert filter_events(sent, more) == [end(), *pieces("Goodness", " me"), end()]
 
 
 def test_a_message_that_was_withdrawn_is_repeated_from_what_remains() -> None:
-    sent = [node_started("m"), *pieces("A", "par"), MessageReset("A"), *pieces("B")]
-    assert filter_events(sent, [node_started("m"), *pieces("A", "B", "C")]) == pieces("C")
+    sent = [node_started("Message:0"), *pieces("A", "par"), MessageReset("A", VISIT), *pieces("B")]
+    assert filter_events(sent, [node_started("Message:0"), *pieces("A", "B", "C")]) == pieces("C")
     # The model fails again in the continuation: what it has sent since is withdrawn.
-    again = [node_started("m"), *pieces("A"), MessageReset("A"), *pieces("D")]
-    assert filter_events(sent, again) == [MessageReset("A"), *pieces("D")]
+    again = [node_started("Message:0"), *pieces("A"), MessageReset("A", VISIT), *pieces("D")]
+    assert filter_events(sent, again) == [MessageReset("A", VISIT), *pieces("D")]
 
 
 def test_thinking_is_not_sent_again() -> None:
-    thought = [Message("", start_to_think=True), Message("Hm"), Message("", end_to_think=True)]
-    sent = [*FIRST_EVENTS, node_started("Message:0"), *thought, Message("Good")]
-    assert filter_events(sent, [node_started(LLM, "LLM"), node_started("Message:0"), *thought, Message("Goodbye")]) == [
-        Message("bye")
-    ]
+    thought = [THINK, *pieces("Hm"), ANSWER]
+    sent = [*FIRST_EVENTS, node_started("Message:0"), *thought, *pieces("Good")]
+    more = [node_started(LLM, "LLM"), node_started("Message:0"), *thought, *pieces("Goodbye")]
+    assert filter_events(sent, more) == pieces("bye")
 
 
 def test_other_thoughts_are_not_sent_either() -> None:
-    think, answer = Message("", start_to_think=True), Message("", end_to_think=True)
-    sent = [*FIRST_EVENTS, node_started("Message:0"), think, Message("Hm"), answer, Message("Good")]
-    more = [node_started("Message:0"), think, Message("Well"), answer, Message("Goodbye")]
-    assert filter_events(sent, more) == [Message("bye")]
-    assert filter_events(sent[:-2], more) == [answer, Message("Goodbye")]
+    sent = [*FIRST_EVENTS, node_started("Message:0"), THINK, *pieces("Hm"), ANSWER, *pieces("Good")]
+    more = [node_started("Message:0"), THINK, *pieces("Well"), ANSWER, *pieces("Goodbye")]
+    assert filter_events(sent, more) == pieces("bye")
+    assert filter_events(sent[:-2], more) == [ANSWER, *pieces("Goodbye")]
 
 
 def test_the_answer_is_the_text_that_followers_have() -> None:
     sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Good")]
-    replay_filter = ReplayFilter(sent)
-    for event in (node_started("Message:0"), Message("Goodbye"), MessageEnd(), Message("!")):
+    replay_filter = ReplayFilter(sent, PLAN)
+    for event in (node_started("Message:0"), *pieces("Goodbye"), end(), *pieces("!")):
         replay_filter.feed(event)
     assert replay_filter.answer == "Goodbye!"
-    other = ReplayFilter(sent)
+    other = ReplayFilter(sent, PLAN)
     for event in pieces("Bad"):
         other.feed(event)
     assert other.answer == "Bad"
 
 
+def place(events: list[Any], number: int) -> list[Any]:
+    """Return the events of another round."""
+    name = name_visit(str(number), "Message:0")
+    return [replace(e, visit=name) if hasattr(e, "visit") else replace(e, place=str(number)) for e in events]
+
+
 def test_another_round_of_a_node_is_sent() -> None:
-    sent = [
-        *FIRST_EVENTS,
-        node_finished(LLM, "LLM"),
+    events = [
+        node_started(LLM, "LLM"),
         node_started("Message:0"),
         *pieces("a"),
-        MessageEnd(),
+        end(),
+        node_finished(LLM, "LLM"),
         node_finished("Message:0"),
     ]
-    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces("a"), MessageEnd()]
-    assert filter_events(sent, more) == more
+    sent, more = place(events, 0), place(events, 1)
+    assert filter_events(sent, [*sent, *more]) == more
+
+
+def test_the_text_of_another_round_waits_for_the_open_message() -> None:
+    """Clients cannot tell Messages apart: the continuation must not show another one first."""
+    events = [node_started("Message:0"), *pieces("a", "b"), end(), node_finished("Message:0")]
+    one, other = place(events, 0), place(events, 1)
+    assert filter_events(one[:2], [*other, *one]) == [other[0], *one[2:], *other[1:]]
