@@ -29,7 +29,11 @@ from ragflow_lg.runs.stored_steps import page_checkpoints
 
 TURNS = 2000
 WINDOW = 100
-"""Number of turns over which costs are averaged."""
+"""Number of turns over which the processor time is averaged.
+
+The space is averaged over all turns since the previous row: hash tables and files grow in steps, which a short window
+may contain or not.
+"""
 CHECKS = (500, 1000, 2000, 5000, 10_000)
 """Turns before which a row is printed, in addition to the last one."""
 
@@ -83,14 +87,16 @@ async def converse(kind: str, turns: int, show: Callable[[str], None]) -> None:
     async with open_stores(kind) as (store, size):
         runner = Runner(canvas, services_of(), store=store)
         first: tuple[float, float, float] | None = None
+        stored = await size()
         checks = sorted({2 * WINDOW, *(check for check in CHECKS if check < turns), turns})
         done = 0
         for check in checks:
             await _play(runner, done, check - WINDOW)
-            cpu, stored = time.process_time(), await size()
+            cpu = time.process_time()
             await _play(runner, check - WINDOW, check)
+            cpu_ms, before, stored = (time.process_time() - cpu) / WINDOW * 1000, stored, await size()
+            row = cpu_ms, (stored - before) / (check - done) / 1000, memory_mb()
             done = check
-            row = (time.process_time() - cpu) / WINDOW * 1000, (await size() - stored) / WINDOW / 1000, memory_mb()
             first = first or row
             ratios = " ".join(f"{now / then:>6.2f}" for now, then in zip(row, first, strict=True))
             show(f"{kind:<7} {check:>6} {row[0]:>8.1f} {row[1]:>8.1f} {row[2]:>8.0f}   {ratios}")
