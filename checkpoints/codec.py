@@ -15,6 +15,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any, cast
 
 import orjson
@@ -123,8 +124,12 @@ class Codec:
         self._count -= len(known)
         known.update(_expanded_sizes(blobs, known))
         self._count += len(known)
-        while self._count > REMEMBERED_BLOBS:
+        while self._count > REMEMBERED_BLOBS and len(self._known) > 1:
             self._count -= len(self._known.popitem(last=False)[1])
+        if self._count > REMEMBERED_BLOBS:  # a single thread: forget what it has not used for the longest time
+            for digest in list(islice(known, len(known) // 2)):
+                del known[digest]
+            self._count = len(known)
 
     def remember_stored(self, thread: str, digests: Iterable[str]) -> None:
         """Remember that the thread has these blobs, which have not been read."""
@@ -133,6 +138,12 @@ class Codec:
         for digest in digests:
             known.setdefault(digest, 0)
         self._count += len(known)
+
+    def touch(self, thread: str, digest: str) -> None:
+        """Note that a blob is in use."""
+        known = self._known.get(thread, {})
+        if digest in known:
+            known[digest] = known.pop(digest)
 
     def forget(self, thread: str) -> None:
         """Forget a thread's blobs."""
@@ -214,6 +225,7 @@ class _Encoding:
 
     def __init__(self, codec: Codec, thread: str, blobs: dict[str, bytes]) -> None:
         self._codec = codec
+        self._thread = thread
         self._known = codec.blob_sizes(thread)
         self._blobs = blobs
         self._own: dict[str, int] = {}
@@ -293,6 +305,7 @@ class _Encoding:
     def _block(self, block: Block) -> str:
         """Store a block that is not stored yet, and return its hash."""
         if block.digest and self._has(block.digest):
+            self._codec.touch(self._thread, block.digest)
             return block.digest
         if block.content is None:
             raise LookupError(block.digest)

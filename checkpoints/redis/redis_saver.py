@@ -150,6 +150,8 @@ class RedisSaver(AsyncRedisSaver):
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread."""
         await self._sessions.delete_thread(thread_id)
+        # Those that were stored before the set of the thread's keys existed, or after the server had lost it.
+        await self.erase([key async for key in self.list_keys(thread_id)])
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""

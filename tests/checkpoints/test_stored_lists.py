@@ -1,3 +1,4 @@
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -6,7 +7,13 @@ from langgraph.checkpoint.base import CheckpointTuple
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.long_list import BLOCK, LongList, extend_list
 from ragflow_lg.checkpoints import Store
+from ragflow_lg.checkpoints.memory import memory_saver
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import with_recent_entries
+from tests.fakes.canvas import CATALOG, canvas
+from tests.fakes.regions import out
+from tests.fakes.services import fake_services
 from tests.stores import OpenStore, checkpoint_config, put_checkpoint
 
 LENGTHS = [0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 1, BLOCK**2, BLOCK**3 + 5]
@@ -120,3 +127,22 @@ async def test_lists_in_updates_and_in_other_places_are_kept(reopen: OpenStore) 
         assert isinstance(globals_["sys.history"], LongList)
         assert (len(globals_["sys.history"]), globals_["x"]) == (BLOCK + 1, {"sys.history": None})
         assert history == _lines(BLOCK)
+
+
+async def test_a_conversation_that_outgrows_the_memory_does_not_read_its_blocks_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ragflow_lg.checkpoints.codec.REMEMBERED_BLOBS", 150)
+    saver = memory_saver()
+    find, read = saver._blobs.find, list[int]()  # pyright: ignore[reportPrivateUsage] - counts what is read
+
+    async def count(thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
+        read.append(len(digests))
+        return await find(thread, digests)
+
+    monkeypatch.setattr(saver._blobs, "find", count)  # pyright: ignore[reportPrivateUsage] - see above
+    runner = Runner(compile_canvas(canvas(out("{sys.query}")), CATALOG), fake_services(), saver=saver)
+    for number in range(160):
+        async for _ in runner.start("s", {"query": f"question {number}"}):
+            pass
+    assert max(read) < 20

@@ -8,11 +8,11 @@ from redis.exceptions import ResponseError
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
-from ragflow_lg.base.ids import session_of_thread
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, collecting_writes, open_redis
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns
-from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
+from ragflow_lg.checkpoints.redis.redis_saver import RedisBlobs, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.runs.stored_steps import CheckpointInfo
@@ -248,3 +248,22 @@ async def test_a_killed_process_leaves_no_key_without_a_time_to_live(redis_url: 
             keys = await redis_keys(client, f"{prefix}*") + await redis_keys(client, "write_keys_zset:*")
             assert len(keys) > 20
             assert [key for key in keys if await client.ttl(key) == -1] == []
+
+
+async def test_a_session_from_before_its_set_of_keys_is_read_continued_and_deleted(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    session = uuid.uuid4().hex
+    async with open_store(redis_url, SystemClock(), prefix=prefix) as store, redis_client(redis_url) as client:
+        runner = runner_of(out("{sys.query}"), store=store)
+        await play_run(runner.start(session, {"query": "x" * 3000}))
+        (keys,) = [key for key in await redis_keys(client, f"{prefix}*") if "checkpoint_keys" in key]
+        await client.delete(keys)
+        (blobs,) = [key for key in await redis_keys(client, f"{prefix}*") if "checkpoint_blobs" in key]
+        await RedisBlobs(client, RedisSessions(client, prefix, 60)).erase(blobs.rpartition(":")[2], ["has_keys"])
+        registries = f"write_keys_zset:{thread_of_session(session)}:*"
+        assert await redis_keys(client, registries)
+        assert (await runner.state(session))["globals"]["sys.query"] == "x" * 3000
+        await play_run(runner.start(session, {"query": "y" * 3000}))
+        await store.delete_session(session)
+        assert await redis_keys(client, f"{prefix}*") == []
+        assert await redis_keys(client, registries) == []
