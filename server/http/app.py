@@ -36,9 +36,13 @@ from ragflow_lg.server.http.ragflow import (
     agent_routes,
     canvas_routes,
     completion_routes,
+    dataset_routes,
     debug_routes,
     editor_routes,
+    empty_list_routes,
     file_routes,
+    mcp_routes,
+    model_routes,
     session_routes,
     version_routes,
 )
@@ -46,7 +50,6 @@ from ragflow_lg.server.http.ragflow_ui import (
     account_routes,
     list_routes,
     missing_routes,
-    model_routes,
     sign_in_routes,
 )
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
@@ -78,6 +81,10 @@ _ROUTERS = (
     completion_routes.embedded_router,
     webhook_routes.router,
     canvas_routes.router,
+    model_routes.router,
+    dataset_routes.router,
+    mcp_routes.router,
+    empty_list_routes.router,
     native_run_routes.router,
     native_session_routes.router,
     native_canvas_routes.version_router,
@@ -88,7 +95,6 @@ _ROUTERS = (
 _UI_ROUTERS = (
     sign_in_routes.router,
     account_routes.router,
-    model_routes.router,
     list_routes.router,
     # It matches every path below those of the others.
     missing_routes.router,

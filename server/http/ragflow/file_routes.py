@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -13,8 +14,9 @@ from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, safe_file_name
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
+from ragflow_lg.server.http.shared.auth import Authenticated as ApiKey
 from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, load_agent, read_parts
-from ragflow_lg.server.http.shared.responses import respond
+from ragflow_lg.server.http.shared.responses import respond, respond_plain
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 
@@ -33,16 +35,21 @@ _TEXTS = ("text/plain", "text/markdown", "text/csv")
 @router.post("/api/v1/agents/{agent_id}/upload")
 async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
-    app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
-    url = request.query_params.get("url", "")
+    agent, url = await load_agent(request, caller, agent_id), request.query_params.get("url", "")
     uploads = [await _fetch_page(request, url)] if url else await _read_uploads(request)
-    store = file_store(app_state, caller.tenant)
-    stored: list[dict[str, Any]] = []
-    for file in uploads:
-        now = app_state.now_ms()
-        row = await store.save(app_state.new_id(), file.name, file.mime_type, file.content, now, agent.id)
-        stored.append(_describe_file(row, caller))
-    return respond(stored[0] if len(stored) == 1 else stored)
+    return respond(await _store_files(request, caller, uploads, agent.id))
+
+
+@router.post("/api/v1/documents/upload")
+async def upload_without_agent(request: Request, caller: ApiKey) -> Response:
+    """Store files for a turn of any agent. With ``url``, store the page at that address instead."""
+    url = request.query_params.get("url", "")
+    if url and is_multipart(request):
+        raise RequestError("Provide either multipart file(s) or ?url=..., not both.", 101, has_data=True)
+    if not url and not is_multipart(request):
+        raise RequestError("Missing input: provide multipart file(s) or url", 101, has_data=True)
+    uploads = [await _fetch_page(request, url)] if url else await _read_uploads(request)
+    return respond_plain(await _store_files(request, caller, uploads))
 
 
 @router.get("/api/v1/agents/download")
@@ -91,6 +98,18 @@ async def _read_uploads(request: Request) -> list[Upload]:
     if not files:
         raise RequestError("The field `file` contains no file.", 101)
     return files
+
+
+async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Upload], agent_id: str = "") -> Any:
+    """Store files, and describe them: one as an object, several as a list."""
+    app_state = get_app_state(request)
+    store = file_store(app_state, caller.tenant)
+    stored: list[dict[str, Any]] = []
+    for file in uploads:
+        now = app_state.now_ms()
+        row = await store.save(app_state.new_id(), file.name, file.mime_type, file.content, now, agent_id)
+        stored.append(_describe_file(row, caller))
+    return stored[0] if len(stored) == 1 else stored
 
 
 async def _fetch_page(request: Request, url: str) -> Upload:

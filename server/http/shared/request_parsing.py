@@ -120,6 +120,18 @@ def read_page(request: Request, caller: ApiCaller, default_size: int = PAGE_SIZE
     return min(_parse_number(request.query_params.get("page"), 1), MAX_PAGE), size
 
 
+def read_ids(request: Request, name: str) -> list[str]:
+    """Return the ids in a query parameter, which may be repeated or contain several ids separated by commas.
+
+    Raises:
+        RequestError: if there are more than `MAX_PAGE_SIZE`.
+    """
+    ids = [id_.strip() for part in request.query_params.getlist(name) for id_ in part.split(",") if id_.strip()]
+    if len(ids) > MAX_PAGE_SIZE:
+        raise RequestError(f"{name} must contain at most {MAX_PAGE_SIZE} IDs", 101)
+    return ids
+
+
 def _parse_number(value: str | None, default: int) -> int:
     if not value or not value.isascii() or not value.isdigit():
         return default

@@ -15,6 +15,7 @@ READS = canvas(
     ("begin", "Begin", {"mode": "task", "inputs": {"file": {"name": "File", "type": "file"}}}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{sys.files} {begin@file}"]}, []),
 )
+SHOWS = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["{sys.files}"]}, []))
 
 
 async def upload(server: AppServer, agent_id: str, *files: tuple[str, bytes, str], **values: Any) -> Any:
@@ -192,3 +193,23 @@ async def test_an_imported_page_is_named_after_its_address(tmp_path: Path, url: 
             assert (moved["code"], "302" in moved["message"]) == (102, True)
         answer = await server.ask(agent_id, files=[file])
         assert answer["data"]["data"]["content"] == '["Hi"] ["hello"]'
+
+
+async def test_files_are_stored_without_an_agent(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        path, files = "/documents/upload", {"file": ("a.txt", b"words", "text/plain")}
+        answer = (await server.client.post(path, files=files)).json()
+        assert (answer["code"], answer["data"]["name"], "message" in answer) == (0, "a.txt", False)
+        agent_id = await server.agent(SHOWS)
+        turn = await server.ask(agent_id, files=[answer["data"]])
+        assert turn["data"]["data"]["content"] == '["words"]', turn
+        several = await server.client.post(path, files=[("file", ("a.txt", b"a")), ("file", ("b.txt", b"b"))])
+        assert [file["name"] for file in several.json()["data"]] == ["a.txt", "b.txt"]
+        for sent, message in (
+            (await server.client.post(f"{path}?url=https://example.org", files=files), "not both"),
+            (await server.client.post(path), "Missing input"),
+            (await server.client.post(path, files={"other": ("a.txt", b"a")}), "contains no file"),
+            (await server.client.post(f"{path}?url=http://127.0.0.1/"), "cannot be imported"),
+        ):
+            assert sent.json()["code"] in (101, 102)
+            assert message in sent.json()["message"]

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings import UserSection
@@ -55,3 +56,16 @@ async def test_every_route_needs_a_key(tmp_path: Path) -> None:
         for path in ("users/me", "tenants", "system/tokens", "models", "providers", "datasets", "mcp/servers", "files"):
             answer = await server.client.get(f"/{path}", headers={"Authorization": "Bearer ragflow-wrong"})
             assert answer.status_code == 401, path
+
+
+async def test_the_default_models_of_the_settings_are_those_of_the_tenant(tmp_path: Path) -> None:
+    url = "https://models.example/v1"
+    sections: dict[str, Any] = {
+        "default_model": "gpt-4.1@OpenAI",
+        "providers": {"OpenAI": {"api_key": "sk-hidden", "base_url": url}},
+        "embeddings": {"bge-m3@SILICONFLOW": {"base_url": url}},
+    }
+    async with start_ui(tmp_path, sections=sections) as server:
+        models = (await server.client.get("/users/me/models")).json()["data"]
+        ids = (models["llm_id"], models["embd_id"], models["rerank_id"])
+        assert ids == ("gpt-4.1@OpenAI", "bge-m3@SILICONFLOW", "")

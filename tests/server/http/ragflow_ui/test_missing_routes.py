@@ -19,6 +19,10 @@ from tests.server.http.ragflow_ui.ui_server import start_ui
         ("POST", "/system/tokens", "`ragflow-lg keys create`"),
         ("POST", "/mcp/servers", "[mcp]"),
         ("POST", "/memories", "memories"),
+        ("PUT", "/providers", "[providers]"),
+        ("PATCH", "/models/default", "[providers]"),
+        ("DELETE", "/providers/OpenAI", "[providers]"),
+        ("GET", "/pipelines/general", "ingestion pipelines"),
     ],
 )
 async def test_a_reason_is_given_for_what_the_server_does_not_have(

@@ -11,26 +11,30 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.assembly.listed_models import ListedModel, list_models
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
-from ragflow_lg.server.http.shared.responses import respond
+from ragflow_lg.server.http.shared.responses import respond_plain
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: models"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: models"])
 
 _ACTIVE = "active"
+RANK = 500
+"""RAGFlow's rank of a model that its catalog does not rank."""
 
 
 @router.get("/models")
 async def list_all(request: Request, caller: Authenticated) -> Response:
     """List the models, by default of every type."""
     kind = request.query_params.get("type", "").lower()
+    if request.query_params.get("owner_tenant_id", caller.tenant) not in ("", caller.tenant):
+        raise RequestError("Permission denied")
     owner = {"tenant_id": caller.tenant, "tenant_name": caller.tenant}
     models = [model for model in _list(request) if not kind or kind in model.kinds]
-    return respond([{**_describe(model), **owner} for model in models])
+    return respond_plain([{**_describe(model), **owner} for model in models])
 
 
 @router.get("/models/default")
 async def list_defaults(request: Request, caller: Authenticated) -> Response:
     """List the default models, one for each type that has one."""
-    return respond(
+    return respond_plain(
         {
             "models": [
                 {
@@ -54,7 +58,7 @@ async def list_providers(request: Request, caller: Authenticated) -> Response:
     kinds: dict[str, set[str]] = {}
     for model in _list(request):
         kinds.setdefault(model.provider, set()).update(model.kinds)
-    return respond(
+    return respond_plain(
         [
             {"name": name, "model_types": sorted(types), "url": {"default": ""}, "has_instance": True}
             for name, types in kinds.items()
@@ -65,14 +69,14 @@ async def list_providers(request: Request, caller: Authenticated) -> Response:
 @router.get("/providers/{provider}/models")
 async def list_provider_models(provider: str, request: Request, caller: Authenticated) -> Response:
     """List the models of a provider."""
-    return respond([_describe_entry(model) for model in _list_of(request, provider)])
+    return respond_plain([_describe_entry(model) for model in _list_of(request, provider)])
 
 
 @router.get("/providers/{provider}/instances")
 async def list_instances(provider: str, request: Request, caller: Authenticated) -> Response:
     """List the instances of a provider, without keys and addresses."""
     names = dict.fromkeys(model.instance for model in _list_of(request, provider))
-    return respond([_describe_instance(provider, name) for name in names])
+    return respond_plain([_describe_instance(provider, name) for name in names])
 
 
 @router.get("/providers/{provider}/instances/{instance}")
@@ -80,13 +84,15 @@ async def get_instance(provider: str, instance: str, request: Request, caller: A
     """Describe an instance, without its key and address."""
     if all(model.instance != instance for model in _list_of(request, provider)):
         raise RequestError(f"No instance {instance!r} found for provider {provider!r}.")
-    return respond({**_describe_instance(provider, instance), "api_key": "", "base_url": ""})
+    return respond_plain({**_describe_instance(provider, instance), "api_key": "", "base_url": ""})
 
 
 @router.get("/providers/{provider}/instances/{instance}/models")
 async def list_instance_models(provider: str, instance: str, request: Request, caller: Authenticated) -> Response:
     """List the models of an instance."""
-    return respond([_describe_entry(model) for model in _list_of(request, provider) if model.instance == instance])
+    return respond_plain(
+        [_describe_entry(model) for model in _list_of(request, provider) if model.instance == instance]
+    )
 
 
 def _list(request: Request) -> list[ListedModel]:
@@ -114,6 +120,7 @@ def _describe(model: ListedModel) -> dict[str, Any]:
         "provider_name": model.provider,
         "instance_id": model.instance,
         "instance_name": model.instance,
+        "rank": RANK,
     }
 
 

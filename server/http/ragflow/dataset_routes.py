@@ -1,0 +1,108 @@
+"""RAGFlow's routes for the datasets that Retrieval can search, and for their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
+from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page
+from ragflow_lg.server.http.shared.responses import encode_json, respond_plain
+from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"])
+
+MAX_SHOWN_CHARS = 100
+"""Maximum number of characters of a wrong id or name in a refusal."""
+
+
+@router.get("/datasets")
+async def list_datasets(request: Request, caller: Authenticated) -> Response:
+    """List the datasets that Retrieval can search, page by page, sorted by name."""
+    query, entries = request.query_params, await _find_datasets(request)
+    if query.get("type") == "filter":
+        owners = [{"id": caller.tenant, "label": caller.tenant, "count": len(entries)}] if entries else []
+        return respond_plain({"filter": {"owner": owners}, "total": len(entries)})
+    page, size = read_page(request, caller)
+    chosen = _choose(query, read_ids(request, "ids"), entries, caller)
+    rows = [_describe_dataset(entry, caller) for entry in chosen[(page - 1) * size : page * size]]
+    body = {"code": 0, "data": rows, "total_datasets": len(chosen)}
+    return Response(encode_json(body), media_type="application/json")
+
+
+@router.get("/datasets/metadata/flattened")
+async def get_metadata(request: Request, caller: Authenticated) -> Response:
+    """Return the metadata of the documents in some datasets: values by key, and ids of documents by value."""
+    ids = read_ids(request, "dataset_ids")
+    if not ids:
+        raise RequestError("Lack of dataset_ids in query parameters")
+    datasets = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request)}
+    if missing := [id_ for id_ in ids if id_ not in datasets]:
+        raise RequestError(f"No authorization for dataset {missing[0][:MAX_SHOWN_CHARS]!r}")
+    return respond_plain(await _read_metadata(request, [datasets[id_] for id_ in dict.fromkeys(ids)]))
+
+
+def _choose(
+    query: Mapping[str, str], ids: Sequence[str], entries: Sequence[DatasetEntry], caller: ApiCaller
+) -> list[DatasetEntry]:
+    """Return the datasets that a request asks for.
+
+    Raises:
+        RequestError: if there is none with the wanted id or name.
+    """
+    chosen = sorted(entries, key=lambda entry: entry.dataset.name.casefold())
+    id_, name, keywords = query.get("id", ""), query.get("name", ""), query.get("ext[keywords]", "").casefold()
+    if id_ and ids:
+        raise RequestError("Send either `id` or `ids`, not both.")
+    for value, field in ((id_, "id"), (name, "name")):
+        if value:
+            chosen = [entry for entry in chosen if getattr(entry.dataset, field) == value]
+            if not chosen:
+                raise RequestError(f"User '{caller.tenant}' lacks permission for dataset '{value[:MAX_SHOWN_CHARS]}'")
+    return [
+        entry for entry in chosen if keywords in entry.dataset.name.casefold() and (not ids or entry.dataset.id in ids)
+    ]
+
+
+async def _find_datasets(request: Request) -> Sequence[DatasetEntry]:
+    knowledge = get_app_state(request).services.knowledge
+    if not isinstance(knowledge, DatasetDirectory):
+        return ()
+    try:
+        return await knowledge.list_datasets()
+    except (ServiceError, SettingsError) as error:
+        raise RequestError(f"The datasets cannot be listed: {error}") from error
+
+
+async def _read_metadata(request: Request, datasets: Sequence[Dataset]) -> Metadata:
+    knowledge = get_app_state(request).services.knowledge
+    if knowledge is None or not datasets:
+        return {}
+    try:
+        return await knowledge.metadata(datasets)
+    except (ServiceError, SettingsError) as error:
+        raise RequestError(f"The metadata cannot be read: {error}") from error
+
+
+def _describe_dataset(entry: DatasetEntry, caller: ApiCaller) -> dict[str, Any]:
+    dataset = entry.dataset
+    return {
+        "id": dataset.id,
+        "name": dataset.name,
+        "avatar": "",
+        "description": "",
+        "chunk_count": entry.chunks,
+        "document_count": entry.documents,
+        "chunk_method": "naive",
+        "embedding_model": dataset.embedding_model,
+        "embedding_model_name": dataset.embedding_model,
+        "permission": "me",
+        "tenant_id": caller.tenant,
+        "nickname": caller.tenant,
+        "status": "1",
+    }
