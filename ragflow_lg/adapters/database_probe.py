@@ -51,7 +51,7 @@ async def probe_database(address: DatabaseAddress, guard: AddressGuard) -> None:
             await select(address, ip, port)
     except TimeoutError:
         raise ServiceError(f"The database at {address.host!r} did not respond within {CONNECT_S:g} s.") from None
-    except Exception as error:  # drivers raise their own errors, and others for odd answers of a server
+    except Exception as error:  # for odd answers asyncmy raises anything, even UnboundLocalError
         reason = " ".join(str(error).split())[:MAX_ERROR_CHARS] or type(error).__name__
         raise ServiceError(f"The database at {address.host!r} refused the connection: {reason}") from error
 
