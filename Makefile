@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests start Python hundreds of times: without stored bytecode each start compiles again.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
-WORKERS ?= auto
+# One process more than cores: many tests wait for a server or a lease.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 EXAMPLES ?= 50
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas

@@ -130,20 +130,20 @@ HOSTILE = [
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
-    text = (unit * (1_000_000 // len(unit)))[:1_000_000]
+    text = unit * (300_000 // len(unit))
 
     def seconds(length: int) -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         read(text[:length], range(0, length, 1000))
-        return time.perf_counter() - start
+        return time.process_time() - start
 
-    short = min(seconds(100_000) for _ in range(2))
-    assert seconds(1_000_000) < 1 + 40 * short
+    short = min(seconds(30_000) for _ in range(2))
+    assert seconds(300_000) < 0.3 + 40 * short
 
 
 @pytest.mark.parametrize("begin", ["Action: ", "Action: a\nAction Input: ", "Final Answer:", "**Final Answer:"])
 @pytest.mark.parametrize("rest", ["{", '"', " ", "[", "*"])
 def test_very_long_sections_are_parsed(begin: str, rest: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     read(begin + rest * 1_000_000)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
