@@ -118,21 +118,16 @@ def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
         if node.id not in flows[region.owner].position and node.spec.kind != "region_item"
     }
     for node in draft.nodes.values() if draft.entry else ():
-        if node.id in round_starts and node.rank != UNREACHED:
+        if node.rank != UNREACHED:
+            origin = f"{round_starts[node.id]!r}, where rounds start," if node.id in round_starts else ""
+        else:
+            origin = repr(draft.entry) if node.spec.kind != "entry" else ""
+        if origin:
             reporter.report(
                 "node-unreachable",
                 "warning",
                 node.pointer,
-                f"There is no path from {round_starts[node.id]!r}, where rounds start, to {node.id!r}; it never runs.",
-                hint="Connect it or remove it.",
-                component=draft.components[node.id],
-            )
-        if node.rank == UNREACHED and node.spec.kind != "entry":
-            reporter.report(
-                "node-unreachable",
-                "warning",
-                node.pointer,
-                f"There is no path from {draft.entry!r} to {node.id!r}; it never runs.",
+                f"There is no path from {origin} to {node.id!r}; it never runs.",
                 hint="Connect it or remove it.",
                 component=draft.components[node.id],
             )
