@@ -17,8 +17,8 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import PREFIX, list_known_names
-from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.request_parsing import check_depth
+from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.request_parsing import MAX_VALUE_BYTES, check_shape
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
 
@@ -28,29 +28,33 @@ _BEARER = HTTPBearer(
 
 
 class _StrictRequest(Request):
-    """A request whose JSON is parsed as in the other APIs: no lone surrogates, no NaN, limited nesting."""
+    """A request whose JSON is parsed as in the other APIs: no lone surrogates, no NaN, limited entries and nesting."""
 
     async def json(self) -> Any:
         value: Any = orjson.loads(await self.body())
         try:
-            check_depth(value)
+            check_shape(value)
         except RequestError as error:
             raise orjson.JSONDecodeError(str(error), "", 0) from None  # which FastAPI reports as invalid JSON
         return value
 
 
 class NativeRoute(APIRoute):
-    """A route with strict JSON bodies that refuses unknown query parameters."""
+    """A route with strict JSON bodies that refuses unknown query parameters. It reads no body without a valid key."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the request handler."""
         handle, names = super().get_route_handler(), frozenset(list_known_names(self, "query"))
 
         async def handle_strictly(request: Request) -> Response:
+            await authenticate(request)
             if unknown := [name for name in request.query_params if name not in names]:
                 faults = [{"type": "extra_forbidden", "loc": ("query", name), "msg": ""} for name in unknown]
                 raise RequestValidationError(faults)
-            return await handle(_StrictRequest(request.scope, request.receive))
+            strict = _StrictRequest(request.scope, request.receive)
+            if self.body_field is not None and len(await strict.body()) > MAX_VALUE_BYTES:
+                raise RequestError(f"The body is larger than {MAX_VALUE_BYTES:,} bytes.", 413, status=413)
+            return await handle(strict)
 
         return handle_strictly
 

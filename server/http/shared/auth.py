@@ -68,11 +68,18 @@ def get_turns(request: Request) -> Turns:
 
 
 async def authenticate(request: Request) -> ApiCaller:
-    """Authenticate a request by its API key.
+    """Authenticate a request by its API key. The caller is looked up once for each request.
 
     Raises:
         RequestError: if the key is missing or invalid, or the header `X-RAGFlow-Compat` has an unknown value.
     """
+    caller = getattr(request.state, "caller", None)
+    if not isinstance(caller, ApiCaller):
+        caller = request.state.caller = await _authenticate(request)
+    return caller
+
+
+async def _authenticate(request: Request) -> ApiCaller:
     app_state = get_app_state(request)
     key = _read_key(request)
     owner = await _find_owner(app_state, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
@@ -30,6 +31,12 @@ MAX_LONG_PAGE_SIZE = 10_000
 PAGE_SIZE = 30
 MAX_PAGE = 1_000_000
 MAX_FIELDS = 1000
+MAX_VALUE_BYTES = 4 * 1024 * 1024
+"""Maximum size of a JSON body that is neither a canvas nor an upload."""
+
+MAX_ENTRIES = 200_000
+"""Maximum number of list entries and object fields in such a body."""
+
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
 NO_ACCESS = "Make sure you have permission to access the agent."
@@ -64,15 +71,28 @@ async def read_body(request: Request) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def check_depth(value: Any) -> None:
+def check_shape(value: Any) -> None:
+    """Check the nesting and the number of entries of a value read from JSON.
+
+    Raises:
+        RequestError: if it exceeds `MAX_DEPTH` levels or `MAX_ENTRIES` entries.
+    """
+    check_depth(value, MAX_ENTRIES)
+
+
+def check_depth(value: Any, max_entries: float = math.inf) -> None:
     """Check the nesting of a value read from JSON.
 
     Raises:
-        RequestError: if its lists and objects are nested more than `MAX_DEPTH` levels deep.
+        RequestError: if its lists and objects are nested more than `MAX_DEPTH` levels deep, or contain more than
+            ``max_entries`` entries.
     """
-    level = [value]
+    level, entries = [value], 0
     for _ in range(MAX_DEPTH + 1):
         level = [child for parent in level for child in _list_children(parent)]
+        entries += len(level)
+        if entries > max_entries:
+            raise RequestError(f"The body has more than {max_entries:,} entries.", 101, status=422)
         if not level:
             return
     raise RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.", 101, status=422)

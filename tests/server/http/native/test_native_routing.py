@@ -7,8 +7,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES, MAX_VALUE_BYTES
 from tests.server.http.app_server import FORM, start_app
-from tests.server.http.native.native_client import native_agent
+from tests.server.http.native.native_client import native_agent, problem
 
 STREAMS = {"native_stream_new_run", "native_follow_run"}
 PICTURES = {"native_draw"}
@@ -31,7 +32,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]
 async def test_the_document_is_valid_and_complete(tmp_path: Path) -> None:
     api = await document(tmp_path)
     OpenAPIV31SpecValidator(api).validate()
-    assert len(operations(api)) == 23
+    assert len(operations(api)) == 24
     names = [operation["operationId"] for _, _, operation in operations(api)]
     assert len(set(names)) == len(names)
     for method, path, operation in operations(api):
@@ -86,3 +87,20 @@ async def test_every_native_path_answers_with_problems(tmp_path: Path, path: str
     async with start_app(tmp_path) as server:
         answer = await server.client.get(server.url + path, headers={"Authorization": "nothing"})
         assert answer.json()["error"]["status"] == answer.status_code in (401, 404, 405)
+
+
+@pytest.mark.parametrize("body", ['{"query": 1', '{"unknown": []}', '{"inputs": {"a": [' + "1," * 2_000_000 + "1]}}"])
+async def test_the_key_is_checked_before_the_body_is_read(tmp_path: Path, body: str) -> None:
+    async with native_agent(tmp_path, FORM) as (_, client):
+        headers = {"Authorization": "Bearer ragflow-wrong", "Content-Type": "application/json"}
+        assert problem(await client.post("/runs?unknown=1", content=body, headers=headers)) == (401, "unauthorized")
+
+
+async def test_a_body_with_too_many_entries_or_bytes_is_refused(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, FORM) as (_, client):
+        many = await client.post("/runs", json={"inputs": {"a": [1] * MAX_ENTRIES}})
+        assert problem(many) == (400, "bad-request")
+        assert f"more than {MAX_ENTRIES:,} entries" in many.text
+        large = await client.post("/runs", json={"query": "x" * MAX_VALUE_BYTES})
+        assert problem(large) == (413, "too-large")
+        assert (await client.get("/runs")).json()["runs"] == []
