@@ -137,7 +137,7 @@ def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, rep
             _report(component, problem, reporter)
         return placeholder_node(component, spec, scope)
     _lint(component, spec, params, reporter)
-    declared = as_map(params.outputs)
+    declared = as_map(params.outputs) or dict.fromkeys(spec.outputs.declared_by_default)
     return PlanNode(
         NodeId(component.id),
         spec,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from posixpath import normpath
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
@@ -121,6 +121,9 @@ class ComponentOutputs(BaseModel):
     """The outputs of a component. Fields with defaults are always present; others may be added."""
 
     model_config = ConfigDict(extra="allow", defer_build=True, arbitrary_types_allowed=True)
+
+    declared_by_default: ClassVar[frozenset[str]] = frozenset()
+    """The outputs that are null until the node has run if the canvas declares none, as in RAGFlow's component."""
 
 
 C = TypeVar("C")

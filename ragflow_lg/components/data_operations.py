@@ -85,6 +85,8 @@ class Params(ComponentParams):
 class Outputs(ComponentOutputs):
     """``result``: a list of maps, or one map after ``combine``."""
 
+    declared_by_default = frozenset({"result"})
+
     result: Any = None
 
 

@@ -77,6 +77,8 @@ class Params(ComponentParams):
 class Outputs(ComponentOutputs):
     """The new list, and its first and last items (null if it is empty)."""
 
+    declared_by_default = frozenset({"result", "first", "last"})
+
     result: list[Any] | None = None
     first: Any = None
     last: Any = None

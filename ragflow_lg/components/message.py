@@ -38,6 +38,8 @@ class Params(ComponentParams):
 class Outputs(ComponentOutputs):
     """The text and the files that were shown."""
 
+    declared_by_default = frozenset({"content", "downloads"})
+
     content: str = ""
     downloads: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
 

@@ -35,6 +35,8 @@ class Params(ComponentParams):
 class Outputs(ComponentOutputs):
     """``result``: a list of pieces after ``split``, text after ``merge``."""
 
+    declared_by_default = frozenset({"result"})
+
     result: Any = None
 
 

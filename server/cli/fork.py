@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 def fork(
     session: Session,
     at: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--at",
             help="Checkpoint id from history, or its first characters. Default: the newest.",
             metavar="CHECKPOINT",
         ),
-    ] = "",
+    ] = None,
     new: NewSession = None,
     canvas: CanvasFile = None,
     settings: SettingsFile = None,
@@ -52,10 +52,12 @@ def fork(
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
+    if at is not None and not at.strip():
+        raise typer.BadParameter("it is empty; leave it out to fork the newest checkpoint.", param_hint="--at")
     file = canvas.resolve() if canvas else None
 
     def work(store: Store) -> Awaitable[tuple[str, RunStatus]]:
-        return _fork(store, session, new or "", at, file)
+        return _fork(store, session, new or "", at or "", file)
 
     target, status = with_store(load_settings(settings), checkpoint, work)
     print_line(target)

@@ -144,7 +144,8 @@ def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
     variable = variable_name(place)
     name = ".".join(str(part) for part in place) + (f" ({variable})" if variable else "")
     if kind != "extra_forbidden":
-        return f"  {name}: {message}."
+        text = message.removeprefix("Value error, ")  # Pydantic's prefix
+        return f"  {name}: {text.rstrip('.')}."
     near = get_close_matches(str(place[-1]), _valid_names(place[:-1]), n=1)
     return f"  {name}: unknown setting." + (f" Did you mean {near[0]!r}?" if near else "")
 

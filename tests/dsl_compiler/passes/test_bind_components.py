@@ -85,6 +85,15 @@ def test_null_means_not_set() -> None:
     assert message.stream is True
 
 
+def test_outputs_of_some_components_are_null_at_first_if_none_are_declared() -> None:
+    merge = {"method": "merge", "script": "x"}
+    declared = node("StringTransform", {**merge, "outputs": {"other": {"type": "string"}}}, ["m"])
+    nodes = plan_of(
+        canvas({"a": node("StringTransform", merge, ["b"]), "b": declared, "m": node("Message", {"content": ["y"]})})
+    ).nodes
+    assert [set(nodes[NodeId(id_)].declared) for id_ in "abm"] == [{"result"}, {"other"}, {"content", "downloads"}]
+
+
 def test_unknown_parameters_are_reported_except_those_of_editors() -> None:
     document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "llm_filter": "x"})})
     assert [d.pointer for d in diagnostics_of(document, "params-unknown")] == ["/components/a/obj/params/contnt"]

@@ -30,6 +30,14 @@ def test_a_fork_at_a_checkpoint_gets_a_free_name(cli: Cli) -> None:
     assert forks[0].stderr == "Its turn is unfinished: ragflow-lg continue anna-fork\n"
 
 
+def test_an_empty_checkpoint_is_refused(cli: Cli) -> None:
+    cli("run", "words.json", "go", "--session", "anna")
+    refused = cli("fork", "anna", "--at", "")
+    assert refused.returncode == 2
+    assert "leave it out to fork the newest checkpoint" in one_line(refused.stderr)
+    assert [line.split()[0] for line in cli("sessions").stdout.splitlines()] == ["anna"]
+
+
 def test_a_turn_is_run_again_from_a_node_with_another_value(cli: Cli) -> None:
     cli("run", "words.json", "go", "--session", "anna")
     for word in "xy":

@@ -31,7 +31,7 @@ def test_a_byte_order_mark_is_not_part_of_a_prompt(home: Path) -> None:
         ('categorise = "x"', "categorise: there is no prompt with this name. Did you mean 'categorize'?"),
         ('categorize = "Choose."', "categorize: the text must contain {categories}."),
         ('reflection = ""', "reflection: the text is empty."),
-        ('reflection = { path = "x" }', 'prompts.reflection: Value error, should be a text or { file = "PATH" }.'),
+        ('reflection = { path = "x" }', 'prompts.reflection: should be a text or { file = "PATH" }.'),
         ('reflection = { file = "missing.txt" }', "missing.txt cannot be read: No such file or directory."),
         ('reflection = { file = "bytes.txt" }', "bytes.txt is not UTF-8 text."),
         ('reflection = { file = "long.txt" }', "long.txt has more than 256 KiB."),

@@ -27,6 +27,18 @@ def test_the_order_of_the_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert load_settings(write(home / "a.toml", with_model("argument"))).default_model == "argument"
 
 
+@pytest.mark.parametrize("value", ['"yes"', '"on"', "1", "2.5"])
+def test_compatibility_is_true_or_false(home: Path, value: str) -> None:
+    with pytest.raises(SettingsError, match=r"compat\.ragflow.*: should be true or false\.$"):
+        load_settings(write(home / "s.toml", f"[compat]\nragflow = {value}"))
+
+
+def test_errors_of_settings_have_no_prefix(home: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(write(home / "s.toml", '[prompts]\ncategorize = "x"'))
+    assert "prompts: categorize: the text must contain {categories}." in str(refused.value)
+
+
 def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(home / "s.toml", FULL)
     monkeypatch.setenv("RAGFLOW_LG_DEFAULT_MODEL", "small")
@@ -53,8 +65,8 @@ def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.Monk
         ("[providers.A]\napi_key = ['geheim']", "providers.A.api_key: "),
         ("http = 'geheim'", "http: "),
         ("[mcp.a]\nurls = 'geheim'", "mcp.a.urls: unknown setting. Did you mean 'url'?"),
-        ("[mcp.a]", "mcp.a: Value error, set either url or command."),
-        ("[mcp.a]\nurl = 'http://geheim/'\ncommand = 'c'", "mcp.a: Value error, set either url or command."),
+        ("[mcp.a]", "mcp.a: set either url or command."),
+        ("[mcp.a]\nurl = 'http://geheim/'\ncommand = 'c'", "mcp.a: set either url or command."),
         ("[mcp.a]\nurl = 'http://geheim/'\ntype = 'stdio'", "type stdio requires command"),
         ("[mcp.a]\ncommand = 'c'\ntype = 'sse'", "sse and streamable-http require url"),
         ("[mcp.a]\ncommand = 'c'\ntype = 'geheim'", "mcp.a.type: "),
