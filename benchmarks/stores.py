@@ -6,6 +6,8 @@ import asyncio
 import gc
 import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -90,6 +92,26 @@ async def _sqlite_bytes(services: Services, folder: str, name: str, document: An
     return path.stat().st_size
 
 
+_ENCODE = """
+import resource, time
+from ragflow_lg.checkpoints.codec import Codec
+
+Codec().encode({"a": [1]}, "t", {})
+value = {"a": [1] * 1_000_000}
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+began = time.process_time()
+Codec().encode(value, "t", {})
+print((time.process_time() - began) * 1000, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) / 1024)
+"""
+
+
+def _large_list() -> tuple[float, float]:
+    """Return the milliseconds and the peak of memory in MiB for encoding a list whose JSON has 2 MB."""
+    result = subprocess.run([sys.executable, "-c", _ENCODE], capture_output=True, check=True, text=True)
+    milliseconds, mebibytes = result.stdout.split()
+    return float(milliseconds), float(mebibytes)
+
+
 async def print_stores(services: Services, show: Callable[[str], None]) -> None:
     """Print all measurements."""
     with tempfile.TemporaryDirectory() as folder, redis_server() as url:
@@ -108,6 +130,8 @@ async def print_stores(services: Services, show: Callable[[str], None]) -> None:
             query = " ".join(str(i) for i in range(items))
             size = await _sqlite_bytes(services, folder, f"i{items}", regions.iteration(), query)
             show(f"{f'Iteration over {items:,} items in SQLite, kB':<40} {size / 1000:>9.0f}")
+    milliseconds, mebibytes = _large_list()
+    show(f"{'a list of 2 MB: encoding, ms; peak, MiB':<40} {milliseconds:>9.1f} {mebibytes:>12.1f}")
     show(f"{'1,000 waiting sessions, KiB each':<40} {await _waiting_kib(services, 1000):>9.1f}")
 
 

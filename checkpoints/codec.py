@@ -56,6 +56,7 @@ _SEAL = b"\x04"
 """Separates a text from its checksum."""
 _NULL, _NULL_MARK = rb"\u0000", b"\x02"
 """LangGraph's Redis saver removes this escape wherever it occurs."""
+_SCALARS = frozenset({int, float, bool, type(None)})
 _OPTIONS = (
     orjson.OPT_PASSTHROUGH_SUBCLASS
     | orjson.OPT_PASSTHROUGH_DATETIME
@@ -252,7 +253,10 @@ class _Encoding:
             pairs = [self._dump(str(key)) + b":" + self._part(part, depth + 1) for key, part in entries.items()]
             return b"{" + self._join_groups(pairs) + b"}"
         if type(value) is list:
-            return b"[" + self._join_groups([self._part(entry, depth + 1) for entry in cast("list[Any]", value)]) + b"]"
+            entries = cast("list[Any]", value)
+            if len(entries) >= 2 * GROUP and _SCALARS.issuperset(map(type, entries)):
+                return b"[" + self._join_groups(self._join_scalars(entries)) + b"]"
+            return b"[" + self._join_groups([self._part(entry, depth + 1) for entry in entries]) + b"]"
         return self._part(value, depth + 1)
 
     def size(self, text: bytes) -> int:
@@ -322,8 +326,17 @@ class _Encoding:
         while len(parts) >= 2 * GROUP:
             whole = len(parts) - len(parts) % GROUP
             groups = [b",".join(parts[start : start + GROUP]) for start in range(0, whole, GROUP)]
-            parts = [*(self._blob(g) if len(g) >= BLOB_BYTES else g for g in groups), *parts[whole:]]
+            parts = [*map(self._group, groups), *parts[whole:]]
         return b",".join(parts)
+
+    def _join_scalars(self, entries: list[Any]) -> list[bytes]:
+        """Encode a list of numbers and constants. Return its full groups and the rest, as `_join_groups` does."""
+        whole = len(entries) - len(entries) % GROUP
+        groups = [self._dump(entries[start : start + GROUP])[1:-1] for start in range(0, whole, GROUP)]
+        return [*map(self._group, groups), *map(self._dump, entries[whole:])]
+
+    def _group(self, text: bytes) -> bytes:
+        return self._blob(text) if len(text) >= BLOB_BYTES else text
 
     def _has(self, digest: str) -> bool:
         return digest in self._known or digest in self._own
@@ -347,7 +360,8 @@ class _Encoding:
             return orjson.Fragment(b"\x01" + part.digest.encode() + b"\x01")
 
         try:
-            return orjson.dumps(value, default=encode_frozen, option=_OPTIONS)
+            text = orjson.dumps(value, default=encode_frozen, option=_OPTIONS)
+            return bytes(memoryview(text)) if len(text) < BLOB_BYTES else text  # orjson's own occupies kilobytes
         except (TypeError, ValueError, RecursionError) as error:
             if isinstance(error.__cause__, UnreadBlockError):
                 raise error.__cause__ from None

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.codec import GROUP, Codec
+from tests.fakes.python_process import python_process
 
 
 class Blobs(dict[str, bytes]):
@@ -23,6 +25,25 @@ def encode(codec: Codec, value: dict[str, Any], thread: str = "t") -> tuple[str,
     text = codec.encode(value, thread, blobs)
     codec.remember_blobs(thread, blobs)
     return text, blobs
+
+
+MEASURE = """
+import resource, sys
+from ragflow_lg.checkpoints.codec import Codec
+
+Codec().encode({"a": [1]}, "t", {})
+value = {"a": eval(sys.argv[1])}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+Codec().encode(value, "t", {})
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not report the peak of memory")
+@pytest.mark.parametrize(("value", "mebibytes"), [("[1] * 1_000_000", 30), ("[{}, 'ab'] * 100_000", 40)])
+def test_encoding_needs_memory_in_proportion_to_the_value(value: str, mebibytes: int) -> None:
+    with python_process(MEASURE, value) as process:
+        assert int(process.read_line()) < mebibytes * 1024
 
 
 async def test_a_value_without_large_parts_is_plain_json_with_a_checksum() -> None:
