@@ -10,10 +10,16 @@ from pathlib import Path
 from typing import Any
 
 TYPES = {
+    "Agent": "agentNode",
     "Begin": "beginNode",
     "Categorize": "categorizeNode",
     "DataOperations": "dataOperationsNode",
+    "ExitLoop": "exitLoopNode",
+    "Iteration": "iterationNode",
+    "IterationItem": "iterationStartNode",
     "ListOperations": "listOperationsNode",
+    "Loop": "loopNode",
+    "LoopItem": "loopStartNode",
     "Message": "messageNode",
     "Retrieval": "retrievalNode",
     "Switch": "switchNode",
@@ -73,7 +79,7 @@ def save_params(node: dict[str, Any], edges: list[dict[str, Any]]) -> dict[str, 
 
 
 def build_graph(dsl: dict[str, Any]) -> dict[str, Any]:
-    """Return the graph for the components; positions and names are those of the present graph."""
+    """Return the graph for the components; positions, sizes and names are those of the present graph."""
     present = {node["id"]: node for node in dsl["graph"]["nodes"]}
     nodes: list[dict[str, Any]] = []
     edges: list[dict[str, Any]] = []
@@ -81,6 +87,8 @@ def build_graph(dsl: dict[str, Any]) -> dict[str, Any]:
         name, params = component["obj"]["component_name"], component["obj"]["params"]
         form = build_form(id_, name, params)
         data = {"label": name, "name": present[id_]["data"]["name"], "form": form}
+        size = {key: present[id_][key] for key in ("width", "height") if key in present[id_]}
+        parent = {"parentId": component["parent_id"], "extent": "parent"} if component.get("parent_id") else {}
         nodes.append(
             {
                 "id": id_,
@@ -89,6 +97,8 @@ def build_graph(dsl: dict[str, Any]) -> dict[str, Any]:
                 "sourcePosition": "left" if name == "Begin" else "right",
                 "targetPosition": "right" if name == "Begin" else "left",
                 "data": data,
+                **size,
+                **parent,
             }
         )
         for handle, target in _list_exits(name, component, form):
