@@ -12,7 +12,7 @@ import orjson
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, file_text
-from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
+from ragflow_lg.server.http.shared.request_parsing import Upload, check_shape, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers
 
@@ -222,6 +222,10 @@ async def _read_body(
         if content_type == _JSON:
             raise RequestError("The body must be a JSON object.", 400)
         return {}
+    try:
+        check_shape(cast("Any", value))
+    except RequestError as error:
+        raise RequestError(str(error), 400) from None
     return cast("dict[str, Any]", value)
 
 

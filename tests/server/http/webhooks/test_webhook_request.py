@@ -4,6 +4,7 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.webhooks.webhook_request import MAX_FIELDS, read_payload, select_declared_fields
 from ragflow_lg.services.workers import NoWorkers
@@ -170,3 +171,10 @@ def test_header_names_are_case_insensitive() -> None:
 
 def test_items_of_an_array_may_have_their_own_declaration() -> None:
     assert select({"x": ["1"]}, {"x": {"type": "array", "items": {"type": "number"}}}) == {"x": [1]}
+
+
+async def test_a_body_has_a_limited_number_of_entries() -> None:
+    body = b'{"a": "x", "undeclared": [' + b"1," * MAX_ENTRIES + b"1]}"
+    with pytest.raises(RequestError, match="more than 200,000 entries") as caught:
+        await read_payload(request(body, "application/json"), configuration(), NoWorkers())
+    assert caught.value.number == 400
