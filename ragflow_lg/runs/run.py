@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import (
     CANCELLED_TEXT,
-    CanvasChangedError,
     CheckpointError,
     ConflictError,
     InputRefusedError,
@@ -21,17 +20,17 @@ from ragflow_lg.base.errors import (
     SessionBusyError,
 )
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
-from ragflow_lg.base.langgraph_internals import ENTRY_CHANNEL_PREFIX, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import AgentRecord, EngineEvent, EventSink, NodeFinished, TurnFinished
 from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
-from ragflow_lg.component.state import TurnRecord, TurnRequest
+from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn
 from ragflow_lg.runs.callbacks import CallbackSet, RunObserver, RunSummary
 from ragflow_lg.runs.pauses import match_answers, open_pauses, stored_answers
 from ragflow_lg.runs.progress import read_progress
+from ragflow_lg.runs.stored_turn import check_canvas, thread_config
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import (
@@ -53,24 +52,6 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 Intent: TypeAlias = Literal["start", "resume", "continue"]
-
-
-def session_status(snapshot: Any) -> RunStatus:
-    """Return the status of a session's last turn: ``running`` if there are unfinished tasks."""
-    if open_pauses(snapshot):
-        return "waiting"
-    if snapshot.tasks:
-        return "running"
-    statuses: dict[str, RunStatus] = {"failed": "failed", "running": "cancelled"}  # abandoned, see `abandon`
-    return statuses.get(snapshot.values.get("turn", {}).get("status"), "succeeded")
-
-
-def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
-    """Return the LangGraph config for a session."""
-    return {
-        "configurable": {"thread_id": thread_of_session(session)},
-        "recursion_limit": canvas.recursion_limit,
-    }
 
 
 class Run:
@@ -391,7 +372,7 @@ class Run:
         if self.continued_run or self._intent == "continue":
             await self._recall(projection)
         if self._intent != "start" or self._request.get("inputs"):
-            await self._check_canvas(snapshot)
+            await check_canvas(self._canvas, self._config, snapshot)
         if self._intent == "start" and not pauses:
             return new_turn
         if self._intent == "resume" and not pauses:
@@ -426,40 +407,6 @@ class Run:
             "usage_before": list(progress.usage),
         }
         return _command({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
-
-    async def _check_canvas(self, snapshot: Any) -> None:
-        """Refuse to continue if the canvas no longer contains the next nodes or repeats an open region differently."""
-        record: TurnRecord = snapshot.values.get("turn", {})
-        if record.get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
-            return
-        if problems := await self._find_incompatible(self._canvas.graph, "", record.get("regions", {})):
-            raise CanvasChangedError(
-                f"The canvas has changed since the turn started: {', '.join(dict.fromkeys(problems))}. "
-                "Continue with the original canvas, or start a new turn."
-            )
-
-    async def _find_incompatible(self, graph: Any, namespace: str, shapes: Mapping[str, str]) -> list[str]:
-        """Return triggered nodes that are missing from the graph, and regions that differ, including inner graphs."""
-        root: Any = self._canvas.graph
-        config: Any = self._config
-        place: Any = {"configurable": {**config["configurable"], "checkpoint_ns": namespace}}
-        stored = await root.checkpointer.aget_tuple(place)
-        channels: Mapping[str, Any] = stored.checkpoint["channel_values"] if stored else {}
-        triggered = [
-            name.removeprefix(ENTRY_CHANNEL_PREFIX) for name in channels if name.startswith(ENTRY_CHANNEL_PREFIX)
-        ]
-        problems = [f"{name} is gone" for name in triggered if name not in graph.nodes]
-        ids = {name: id_ for id_, name in self._canvas.names.items()}
-        for task in (await root.aget_state(place)).tasks:
-            owner = ids.get(task.name)
-            before, after = (shapes.get(owner), self._canvas.plan.region_shapes.get(owner)) if owner else (None, None)
-            if before and before != after:
-                problems.append(f"{owner} was {before} and is now {after or 'not a region'}")
-            elif inner := graph.nodes[task.name].subgraphs:
-                inner_namespace = f"{namespace}{NAMESPACE_SEPARATOR}" if namespace else ""
-                inner_namespace += f"{task.name}{TASK_SEPARATOR}{task.id}"
-                problems += await self._find_incompatible(inner[0], inner_namespace, shapes)
-        return problems
 
     # Running
 

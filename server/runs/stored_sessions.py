@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
-from ragflow_lg.runs.run import session_status, thread_config
 from ragflow_lg.runs.runner import abandon
+from ragflow_lg.runs.stored_turn import session_status, thread_config
 from ragflow_lg.services.sessions import RunRecord
 
 if TYPE_CHECKING:

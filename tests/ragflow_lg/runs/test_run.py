@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError
+from ragflow_lg.base.errors import AnswerError, CheckpointError, ConflictError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.lease_owner import this_process
@@ -19,12 +18,12 @@ from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.runs.run import Run, session_status, thread_config
+from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.sessions import hold_lease
-from ragflow_lg.wire.wire_events import WireEvent, WireNodeFinished
+from ragflow_lg.wire.wire_events import WireEvent
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import assign, form, iteration, loop, node, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, ScriptedModel, fake_services
@@ -208,38 +207,6 @@ async def test_an_interrupted_run_ends_calls_to_services_first(reopen: OpenStore
         assert (await runner.state("s"))["outputs"]["b"]["result"] == "called"
 
 
-async def test_a_turn_cannot_continue_with_a_canvas_without_its_node() -> None:
-    saver = InMemorySaver()
-    await play_run(runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")}, saver=saver).start("s", {}))
-    other = {"other": form("w", downstream=["out"]), **out("{other@w}")}
-    with pytest.raises(CanvasChangedError, match="ask is gone"):
-        await play_run(runner_of(other, saver=saver).resume("s", {"w": "x"}))
-    rewritten = {"ask": form("w", downstream=["out"]), **out("now: {ask@w}")}
-    assert (await play_run(runner_of(rewritten, saver=saver).resume("s", {"w": "x"})))[0] == "now: x"
-
-
-ITEMS = {"items": {"name": "items", "type": "array<string>", "value": ["a", "b", "c"]}}
-
-
-def iterate(concurrency: int) -> dict[str, Any]:
-    body = {"t": text(["u"], "{ii@item}!"), "u": text(script="{t@result}?")}
-    return {**iteration(body, {"r": "u@result"}, items="env.items", max_concurrency=concurrency), **out("{it@r}")}
-
-
-@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
-async def test_a_turn_cannot_continue_in_a_region_with_another_concurrency(before: int, after: int) -> None:
-    async with open_store("memory://", SystemClock()) as store:
-        runner = runner_of(iterate(before), variables=ITEMS, store=store)
-        run = runner.start("s", {"query": "q"})
-        async for event in run:
-            if isinstance(event, WireNodeFinished) and event.component_id == "t":
-                run.drain()
-        assert run.status == "drained"
-        with pytest.raises(CanvasChangedError, match=r"it was Iteration with .* and is now Iteration with"):
-            await play_run(runner_of(iterate(after), variables=ITEMS, store=store).continue_("s"))
-        assert (await play_run(runner.continue_("s")))[0] == '["a!?", "b!?", "c!?"]'
-
-
 async def test_the_state_is_stored_before_the_last_event(reopen: OpenStore) -> None:
     async with reopen() as store:
         runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
@@ -397,26 +364,6 @@ async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None
     assert "+a" not in node_events
 
 
-@pytest.mark.parametrize("stop", ["pause", "drain"])
-async def test_a_canvas_with_another_body_of_a_region_is_rejected(stop: str) -> None:
-    def components(name: str) -> dict[str, Any]:
-        waiting = form("a", downstream=["m"]) if stop == "pause" else text(["m"], "z")
-        message = node("Message", {"content": [f"got {{{name}@{'a' if stop == 'pause' else 'result'}}}"]})
-        return {**loop({"t": text([name], "r"), name: waiting, "m": message}), **out("end")}
-
-    saver = InMemorySaver()
-    runner = runner_of(components("f"), saver=saver)
-    run = runner.start("s", {"query": "q"})
-    async for event in run:
-        if isinstance(event, WireNodeFinished) and event.component_id == "t":
-            runner.drain() if stop == "drain" else None
-    other = runner_of(components("g"), saver=saver)
-    with pytest.raises(CanvasChangedError, match="f is gone"):
-        await play_run(other.resume("s", {"a": "1"}) if stop == "pause" else other.continue_("s"))
-    rest, _ = await play_run(runner.resume("s", {"a": "1"}) if stop == "pause" else runner.continue_("s"))
-    assert rest.startswith("got ")
-
-
 async def test_an_invalid_answer_leaves_the_pause_open() -> None:
     runner = runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")})
     await play_run(runner.start("s", {"query": "q"}))
@@ -471,19 +418,3 @@ async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
             sizes["iteration"].append(await bytes_of(store))
     for name, (small, middle, large) in sizes.items():
         assert large - middle < 2.6 * (middle - small), (name, small, middle, large)
-
-
-async def test_the_state_has_the_status_of_the_session() -> None:
-    components = {"ask": form("w", downstream=["out"]), **out("{ask@w}")}
-    runner = runner_of(components)
-    canvas: Any = runner._canvas  # pyright: ignore[reportPrivateUsage] - its graph has the saver
-
-    async def status() -> str:
-        return session_status(await canvas.graph.aget_state(thread_config(canvas, "s")))
-
-    await play_run(runner.start("s", {"query": "q"}))
-    assert await status() == "waiting"
-    await play_run(runner.resume("s", {"w": "x"}))
-    assert await status() == "succeeded"
-    await runner.rerun("s", "s2", "out")
-    assert session_status(await canvas.graph.aget_state(thread_config(canvas, "s2"))) == "running"

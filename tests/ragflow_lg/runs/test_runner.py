@@ -8,8 +8,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ragflow_lg.base.errors import ConflictError, RunError
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine import compiled_canvas
-from ragflow_lg.runs.run import session_status, thread_config
 from ragflow_lg.runs.runner import Runner, abandon
+from ragflow_lg.runs.stored_turn import session_status, thread_config
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
