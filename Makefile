@@ -21,7 +21,7 @@ endif
 endif
 
 .PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance shown corpus
-.PHONY: crash schema studio clean
+.PHONY: crash failover schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -107,6 +107,11 @@ shown: $(VENV)/.ok
 crash: $(VENV)/.ok
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	@$(BIN)/python -m tests.harness.crash tests/fixtures/crash examples
+
+ROUNDS ?= 20
+failover: databases
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.failover $(ROUNDS) $(SEED)
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)

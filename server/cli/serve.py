@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import ServerSection, Settings
 
 logger = logging.getLogger(__name__)
+
+FIRST_TURN_MODULES = ("ragflow_lg.dsl_compiler.lower", "ragflow_lg.adapters.chat.openai_client")
+"""The modules that only turns need. They take a second or more to load, so a takeover must not wait for them."""
 
 DEFAULT_TENANT = "default"
 """Tenant of the first API key."""
@@ -61,6 +65,8 @@ async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.observability.logs import open_logs
 
+    for name in FIRST_TURN_MODULES:
+        import_module(name)
     section = settings.server
     secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
     with (

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import StreamEvent
 
 _TEXT = (Message, MessageEnd, MessageReset)
+_LAST = (WorkflowFinished, UserInputs)
 
 _THINK, _ANSWER = "\U000f0001", "\U000f0002"
 """Stand for the start and the end of a thinking section in the text that followers have."""
@@ -53,6 +54,8 @@ class ReplayFilter:
         """The Message that has not ended."""
         self.has_begun = False
         """Whether any node had started."""
+        self._has_finished = False
+        """Whether followers have the last event, and only the end of the run is missing."""
         self._is_whole = False
         """Whether the events begin with the turn."""
         self._sent = ""
@@ -74,6 +77,8 @@ class ReplayFilter:
     def _record(self, event: StreamEvent) -> None:
         if isinstance(event, WorkflowStarted):
             self._is_whole = True
+        elif isinstance(event, _LAST):
+            self._has_finished = True
         elif isinstance(event, WireNodeStarted):
             self.has_begun = True
             self._started[_visit_of(event)] += 1
@@ -129,7 +134,7 @@ class ReplayFilter:
             return (event,)
         own = self._own_visits()
         name = event.visit if isinstance(event, _TEXT) else ""
-        is_end = isinstance(event, WorkflowFinished | UserInputs)
+        is_end = isinstance(event, _LAST)
         if (isinstance(event, WireNodeFinished) and name_visit(*_visit_of(event)) == self._open) or is_end:
             self._open, held, self._held = "", self._held, []
             return (*held, event) if is_end else (event, *held)
@@ -161,6 +166,8 @@ class ReplayFilter:
             known = self._started if isinstance(event, WireNodeStarted) else self._finished
             known[_visit_of(event)] -= 1
             return (event,) if known[_visit_of(event)] < 0 else ()
+        if isinstance(event, _LAST):
+            return () if self._has_finished else (event,)
         if not isinstance(event, _TEXT):
             return (event,)
         if event.visit == self._open:

@@ -57,7 +57,7 @@ async def replicas(
     servers: list[Replica] = []
     try:
         for _ in range(count):
-            servers.append(await _start(settings, servers[0].key if servers else ""))
+            servers.append(await start_replica(settings, servers[0].key if servers else ""))
         yield servers
     finally:
         for server in servers:
@@ -67,7 +67,8 @@ async def replicas(
             await server.process.wait()
 
 
-async def _start(settings: Path, key: str) -> Replica:
+async def start_replica(settings: Path, key: str) -> Replica:
+    """Start a server; without a ``key``, it is the first one and creates the key."""
     arguments: list[Any] = ["serve", "--port", "0", "--model", "any@Mock", "--settings", settings]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "ragflow_lg", *map(str, arguments)]

@@ -17,6 +17,7 @@ from ragflow_lg.wire.wire_events import Envelope
 from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.canvas import text as text_node
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.failover import disturb
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
 
@@ -50,9 +51,15 @@ def text(frames: list[tuple[str, dict[str, Any]]]) -> str:
     return "".join(frame["data"]["content"] for _, frame in frames if frame["event"] == "message")
 
 
-@pytest.mark.parametrize("place", ["w10 ", "message_end"])
+@pytest.mark.usefixtures("redis_url")
+async def test_clients_of_every_canvas_receive_the_same_if_their_server_stops() -> None:
+    tally = await disturb(2, 0, lambda line: None)
+    assert tally.differences == []
+    assert tally.cut > 0
+
+
 async def test_clients_finish_on_another_replica_with_the_same_answer_if_theirs_is_killed(
-    tmp_path: Path, redis_url: str, place: str
+    tmp_path: Path, redis_url: str
 ) -> None:
     async with (
         MockLLM([reply(*WORDS, piece_delay_s=0.005)]) as llm,
@@ -66,7 +73,7 @@ async def test_clients_finish_on_another_replica_with_the_same_answer_if_theirs_
         rest = await read(second, body, start[-1][0], "")
         assert text(start + rest) == WHOLE * 2
         assert len(llm.requests) == 2
-        starts = await asyncio.gather(*(read(first, body, "", place) for _ in range(3)))
+        starts = await asyncio.gather(*(read(first, body, "", "w10 ") for _ in range(3)))
         first.process.kill()
         async with asyncio.timeout(40):
             rests = await asyncio.gather(*(read(second, body, frames[-1][0], "") for frames in starts))

@@ -8,8 +8,10 @@ from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
     MessageReset,
+    UserInputs,
     WireNodeFinished,
     WireNodeStarted,
+    WorkflowFinished,
     WorkflowStarted,
     name_visit,
 )
@@ -133,3 +135,10 @@ def test_the_text_of_another_round_waits_for_the_open_message() -> None:
     events = [node_started("Message:0"), *pieces("a", "b"), end(), node_finished("Message:0")]
     one, other = place(events, 0), place(events, 1)
     assert filter_events(one[:2], [*other, *one]) == [other[0], *one[2:], *other[1:]]
+
+
+@pytest.mark.parametrize("last", [WorkflowFinished({}, {}, 0.0, 0.0), UserInputs({}, "")])
+def test_the_last_event_is_not_sent_again(last: Any) -> None:
+    """The process was killed after the last event, but before it could mark the end of the run."""
+    assert filter_events([*FIRST_EVENTS, last], [last]) == []
+    assert filter_events(FIRST_EVENTS, [last]) == [last]

@@ -1,0 +1,285 @@
+"""Stop servers under open streams: ``python -m tests.harness.failover [ROUNDS] [SEED]``.
+
+Two server processes share PostgreSQL and Redis. In every round one of them plays all canvases and is stopped at a
+random moment, by SIGTERM or SIGKILL in turn. Every client reconnects to the other server with ``Last-Event-ID``. What
+it has put together over all connections must equal an undisturbed stream, frame by frame.
+"""
+
+import asyncio
+import json
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+
+from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.server.devtools.mock_llm.mock_llm_app import mock_app, start_mock_server
+from ragflow_lg.server.devtools.mock_llm.rules import Rules
+from ragflow_lg.server.http.edge.listening_socket import open_socket
+from tests.fakes.agents import page
+from tests.fakes.canvas import canvas
+from tests.fakes.http_server import HttpServer, Route
+from tests.harness.database_servers import NotInstalledError
+from tests.harness.database_servers import server as database_server
+from tests.harness.takeover_canvases import CANVASES, UNORDERED, VARIABLES, replies_of
+from tests.server.replicas import Replica, start_replica
+from tests.stores import fresh_prefix
+
+PATH = "/agents/chat/completions"
+PIECE_S = 0.05
+CALL_MS = 100
+LIMIT_S = 90.0
+SETTINGS = """
+checkpoints = "{redis_url}"
+checkpoint_prefix = "{prefix}"
+[providers.Mock]
+base_url = "{model_url}"
+[http]
+allow = ["127.0.0.1"]
+[tools.wikipedia]
+endpoint = "{tool_url}"
+[server]
+database = "{database_url}"
+"""
+
+
+@dataclass
+class Stream:
+    """What one client has put together, over all of its connections."""
+
+    name: str
+    frames: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    times: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    """When each frame arrived, and on which connection."""
+    connections: int = 0
+
+    def gap_s(self, stopped: float) -> float | None:
+        """Return the longest time without a frame after the stop of the server; None if the stream was not cut."""
+        times = [stopped, *(at for at, _ in self.times if at > stopped)]
+        is_cut = self.times[-1][1] > 1
+        return max(later - at for at, later in pairwise(times)) if is_cut and len(times) > 1 else None
+
+
+class Client:
+    """Plays canvases on any of the servers that are running."""
+
+    def __init__(self, servers: list[Replica], agents: Mapping[str, str]) -> None:
+        self.servers = servers
+        self.agents = agents
+
+    async def play(self, name: str) -> list[Stream]:
+        """Play a canvas and answer its forms; return one stream for each request."""
+        body: dict[str, Any] = {"agent_id": self.agents[name], "query": "question", "stream": True}
+        body["inputs"] = {"items": {"value": ["a", "b"]}}
+        streams: list[Stream] = []
+        while not streams or streams[-1].frames[-1]["event"] == "user_inputs":
+            if streams:
+                body |= {"session_id": streams[-1].frames[-1]["session_id"], "inputs": {"w": {"value": "x"}}}
+            streams.append(await self._read(name, body))
+        return streams
+
+    async def _read(self, name: str, body: Mapping[str, Any]) -> Stream:
+        """Read a stream to its end, reconnecting as often as necessary."""
+        stream, last, id_, until = Stream(name), "", "", time.monotonic() + LIMIT_S
+        while time.monotonic() < until:
+            server = self.servers[0]
+            headers = {"X-RAGFlow-Event-Ids": "true", **({"Last-Event-ID": last} if last else {})}
+            try:
+                async with server.client.stream("POST", PATH, json=body, headers=headers) as answer:
+                    stream.connections += 1
+                    async for line in answer.aiter_lines():
+                        if line.startswith("id:"):
+                            id_ = line[3:]
+                        elif line == "data:[DONE]":
+                            return stream
+                        elif line.startswith("data:"):
+                            stream.frames.append(json.loads(line[5:]))
+                            last = id_ or last
+                            stream.times.append((time.monotonic(), stream.connections))
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.02)
+        raise TimeoutError(f"{name}: no end after {LIMIT_S:g} s")
+
+
+def _without_times(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != "created_at" and not key.endswith("_time")}
+
+
+def readable(stream: Stream) -> list[str]:
+    """Return the frames without times and ids, with adjacent pieces of text as one; sorted if they have no order."""
+    frames: list[list[Any]] = []
+    said: list[Any] = []
+    for frame in stream.frames:
+        data = _without_times(frame.get("data") or {})
+        if isinstance(data.get("outputs"), dict):
+            data["outputs"] = _without_times(data["outputs"])
+        is_text = frame.get("event") == "message"
+        if is_text and stream.name in UNORDERED:
+            said.append(data["content"])
+        elif is_text and set(data) == {"content"} and frames and frames[-1][0] == "text":
+            frames[-1][1] += data["content"]
+        elif is_text and set(data) == {"content"}:
+            frames.append(["text", data["content"]])
+        else:
+            frames.append(
+                [frame.get("event", ""), data or {k: v for k, v in frame.items() if k in ("code", "message")}]
+            )
+            if frame.get("event") == "message_end" and stream.name in UNORDERED:
+                frames[-1].append("".join(said))
+                said.clear()
+    lines = [json.dumps(frame, sort_keys=True, ensure_ascii=False) for frame in frames]
+    return sorted(lines) if stream.name in UNORDERED else lines
+
+
+def describe_difference(expected: list[str], got: list[str]) -> str:
+    """Return the first difference, or ``""``."""
+    for at, (one, other) in enumerate(zip(expected, got, strict=False)):
+        if one != other:
+            return f"frame {at} is {other[:300]}, not {one[:300]}"
+    return "" if len(expected) == len(got) else f"{len(got)} frames, not {len(expected)}"
+
+
+def _rules() -> Rules:
+    """Return the replies of all canvases as rules that depend only on the request."""
+    react = {"system": PROMPTS["react"].text.partition("\n")[0]}
+    rules: list[dict[str, Any]] = []
+    for name, more in (("react", react), ("plan", {}), ("agent", {})):
+        for reply in replies_of(name):
+            pieces = list(reply.chunks) if reply.chunks is not None else [reply.text]
+            calls = [{"name": call["name"], "arguments": call["arguments"]} for call in reply.calls]
+            answer = {"text": pieces, "reasoning": reply.reasoning, "calls": calls, "piece_delay_s": PIECE_S}
+            for place in ("last", *(() if more else ("system",))):
+                rules.append({"when": {**more, place: reply.match}, "replies": [answer]})
+    return Rules.model_validate({"rules": [*rules, {"replies": [{"text": "Nothing."}]}]})
+
+
+async def _start_services(stack: AsyncExitStack, folder: Path) -> tuple[Path, str]:
+    """Start everything but the servers; return the settings and the address of the tools."""
+    wiki = page("Laos", "Vientiane is the capital.").text
+    tools = HttpServer([Route("/x", body="y", delay_ms=CALL_MS), Route("/", body=wiki, delay_ms=CALL_MS)])
+    await stack.enter_async_context(tools.running())
+    tool_url = f"http://127.0.0.1:{tools.port}"
+    model_url = await stack.enter_async_context(
+        start_mock_server(mock_app(_rules(), lambda exchange: None), open_socket("127.0.0.1", 0))
+    )
+    try:
+        database_url = stack.enter_context(database_server("postgresql"))
+    except NotInstalledError:
+        database_url = f"sqlite:///{folder}/server.db"
+    redis_url = stack.enter_context(redis_server())
+    settings = folder / "settings.toml"
+    settings.write_text(
+        SETTINGS.format(
+            redis_url=redis_url,
+            prefix=fresh_prefix(),
+            model_url=model_url,
+            tool_url=tool_url,
+            database_url=database_url,
+        )
+    )
+    return settings, tool_url
+
+
+async def _create_agents(server: Replica, tool_url: str) -> dict[str, str]:
+    agents: dict[str, str] = {}
+    for name, (components, first) in CANVASES.items():
+        document = json.dumps(canvas(components, first, variables=VARIABLES)).replace("http://wiki.test", tool_url)
+        response = await server.client.post("/agents", json={"title": name, "dsl": json.loads(document)})
+        agents[name] = response.json()["data"]["id"]
+    return agents
+
+
+@dataclass
+class Tally:
+    """The results of all rounds."""
+
+    stops: int = 0
+    cut: int = 0
+    differences: list[str] = field(default_factory=list[str])
+    gaps: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+
+
+async def _play_round(
+    client: Client, expected: Mapping[str, list[list[str]]], number: signal.Signals, wait_s: float, tally: Tally
+) -> None:
+    """Stop the first server while it plays all canvases; compare what the clients have put together."""
+    playing = {name: asyncio.create_task(client.play(name)) for name in client.agents}
+    await asyncio.sleep(wait_s)
+    stopped, victim = time.monotonic(), client.servers.pop(0)
+    victim.process.send_signal(number)
+    results = await asyncio.gather(*playing.values(), return_exceptions=True)
+    await victim.process.wait()
+    await victim.client.aclose()
+    tally.stops += 1
+    for name, streams in zip(playing, results, strict=True):
+        if isinstance(streams, BaseException):
+            tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {streams!r}")
+            continue
+        gaps = [gap for stream in streams if (gap := stream.gap_s(stopped)) is not None]
+        tally.cut += len(gaps)
+        tally.gaps.setdefault(number.name, []).extend(gaps)
+        for stream, calm in zip(streams, expected[name], strict=True):
+            if problem := describe_difference(calm, readable(stream)):
+                tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {problem}")
+
+
+async def disturb(rounds: int, seed: int, report: Callable[[str], object] = sys.stdout.write) -> Tally:
+    """Stop a server in each round; return the results."""
+    chance, tally = random.Random(seed), Tally()
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ragflow-lg-failover-")))
+        settings, tool_url = await _start_services(stack, folder)
+        servers = [await start_replica(settings, "")]
+        key = servers[0].key
+        try:
+            servers.append(await start_replica(settings, key))
+            client = Client(servers, await _create_agents(servers[0], tool_url))
+            began = time.monotonic()
+            calm = await asyncio.gather(*(client.play(name) for name in client.agents))
+            duration_s = time.monotonic() - began
+            expected = {name: [readable(s) for s in streams] for name, streams in zip(client.agents, calm, strict=True)}
+            for number in range(rounds):
+                sort = (signal.SIGTERM, signal.SIGKILL)[number % 2]
+                seen = len(tally.differences)
+                await _play_round(client, expected, sort, chance.uniform(0.1, duration_s), tally)
+                report(f"round {number + 1}: {sort.name}, {len(tally.differences) - seen} differences\n")
+                servers.append(await start_replica(settings, key))
+        finally:
+            for server in servers:
+                await server.client.aclose()
+                if server.process.returncode is None:
+                    server.process.kill()
+                await server.process.wait()
+    return tally
+
+
+def main() -> int:
+    """Print the differences and the times; return 1 if there is a difference."""
+    rounds, seed = (int(word) for word in [*sys.argv[1:], *("20", "0")[len(sys.argv) - 1 :]][:2])
+    tally = asyncio.run(disturb(rounds, seed))
+    for problem in tally.differences:
+        sys.stdout.write(f"  {problem}\n")
+    for name, gaps in tally.gaps.items():
+        if gaps:
+            times = f"{min(gaps):.2f} / {median(gaps):.2f} / {max(gaps):.2f} s"
+            sys.stdout.write(
+                f"{name}: {len(gaps)} streams cut; longest time without a frame (min / median / max) {times}\n"
+            )
+    sys.stdout.write(f"{tally.stops} stops, {tally.cut} streams cut, {len(tally.differences)} differences\n")
+    return 1 if tally.differences or not tally.cut else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
