@@ -21,7 +21,7 @@ endif
 endif
 
 .PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance shown corpus
-.PHONY: crash failover schema studio clean
+.PHONY: crash failover ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -47,6 +47,13 @@ clients: $(SDKS:%=.cache/clients/%) .cache/schemathesis
 .cache/schemathesis: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ schemathesis==4.32.5 2>/dev/null \
 		|| echo "schemathesis cannot be had; its test is skipped." >&2
+
+.cache/playwright: $(VENV)/.ok
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ playwright==1.65.2
+
+# A session in RAGFlow's own front end, in Chromium. DIST is a build of it: docs/ragflow_ui.md.
+ragflow-ui: .cache/playwright
+	$(BIN)/python -m tests.harness.ragflow_ui $(DIST)
 
 # PostgreSQL and MariaDB for the tests: what is not installed is unpacked into .cache, with no rights and no service.
 databases: $(VENV)/.ok

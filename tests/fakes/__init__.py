@@ -9,6 +9,7 @@
 - ``http_server``: an HTTP/1.1 server with fixed routes that records its requests.
 - ``knowledge``: a knowledge store with given chunks that records its searches.
 - ``knowledge_models``: deterministic embedding and rerank models.
+- ``listed_knowledge``: a dataset store that only lists.
 - ``mcp_server``: a real MCP server, built with the SDK, as a program.
 - ``mcp_servers``: settings and processes of the two MCP servers, and an in-memory one.
 - ``mcp_stdio``: a minimal, misbehaving MCP server over stdio, as a program.

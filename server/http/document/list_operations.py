@@ -52,7 +52,9 @@ LIST_ROUTES: dict[str, Route] = {
             describe_query("id", "The dataset with this id; refused if there is none."),
             describe_query("ids", "Only these datasets, separated by commas."),
             describe_query("name", "The dataset with this name; refused if there is none."),
-            describe_query("ext[keywords]", "Only datasets whose name contains this text."),
+            describe_query(
+                "ext", "JSON object: only datasets whose name contains its `keywords`.", examples=['{"keywords": "a"}']
+            ),
             describe_query("type", "`filter`: return the filter values instead of a list."),
             *_PAGES,
         ),

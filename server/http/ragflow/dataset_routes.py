@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+import orjson
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page
+from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond_plain
 from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata
 
@@ -56,7 +57,7 @@ def _choose(
         RequestError: if there is none with the wanted id or name.
     """
     chosen = sorted(entries, key=lambda entry: entry.dataset.name.casefold())
-    id_, name, keywords = query.get("id", ""), query.get("name", ""), query.get("ext[keywords]", "").casefold()
+    id_, name, keywords = query.get("id", ""), query.get("name", ""), _read_keywords(query.get("ext", "")).casefold()
     if id_ and ids:
         raise RequestError("Send either `id` or `ids`, not both.")
     for value, field in ((id_, "id"), (name, "name")):
@@ -67,6 +68,15 @@ def _choose(
     return [
         entry for entry in chosen if keywords in entry.dataset.name.casefold() and (not ids or entry.dataset.id in ids)
     ]
+
+
+def _read_keywords(ext: str) -> str:
+    """Return the keywords in the parameter ``ext``, a JSON object."""
+    try:
+        value: Any = orjson.loads(ext or "{}")
+    except orjson.JSONDecodeError:
+        raise RequestError("`ext` must be a JSON object.", 101) from None
+    return to_text(cast("dict[str, Any]", value).get("keywords")) if isinstance(value, dict) else ""
 
 
 async def _find_datasets(request: Request) -> Sequence[DatasetEntry]:

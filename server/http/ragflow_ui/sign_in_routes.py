@@ -76,7 +76,7 @@ async def sign_out(caller: Authenticated) -> Response:
 
 
 def describe_person(owner: KeyOwner) -> dict[str, Any]:
-    """Return RAGFlow's description of a person: a user of the settings, or whoever has the key."""
+    """Return RAGFlow's description of a person: a user of the settings, or anyone who has the key."""
     return {
         "id": owner.tenant,
         "nickname": owner.name or owner.tenant,

@@ -1,30 +1,14 @@
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.services.knowledge import Dataset, DatasetEntry
+from tests.fakes.listed_knowledge import ListedKnowledge
 from tests.server.http.app_server import start_app
 
 HANDBOOK = DatasetEntry(Dataset("0f3c", "Handbook", "bge-m3@SILICONFLOW"), 2, 31)
 PRICES = DatasetEntry(Dataset("9a7e", "Prices"), 1, 4)
-
-
-class ListedKnowledge:
-    """A dataset store that only lists."""
-
-    def __init__(self, *entries: DatasetEntry, error: RagflowLgError | None = None) -> None:
-        self.entries = entries
-        self.error = error
-
-    async def list_datasets(self) -> Sequence[DatasetEntry]:
-        if self.error is not None:
-            raise self.error
-        return self.entries
-
-    async def metadata(self, datasets: Sequence[Dataset]) -> Mapping[str, Mapping[str, Sequence[str]]]:
-        return {"year": {"2026": [f"{dataset.id}-1" for dataset in datasets]}}
 
 
 async def test_datasets_are_listed_with_their_sizes(tmp_path: Path) -> None:
@@ -38,7 +22,7 @@ async def test_datasets_are_listed_with_their_sizes(tmp_path: Path) -> None:
             ("ids=9a7e&ids=0f3c,none", ["0f3c", "9a7e"]),
             ("id=9a7e", ["9a7e"]),
             ("name=Prices", ["9a7e"]),
-            ("ext[keywords]=hand", ["0f3c"]),
+            ('ext={"keywords":"hand"}', ["0f3c"]),
             ("page=2&page_size=1", ["9a7e"]),
         ):
             rows = (await server.client.get(f"/datasets?{query}")).json()["data"]
