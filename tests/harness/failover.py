@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -40,6 +40,7 @@ PATH = "/agents/chat/completions"
 PIECE_S = 0.05
 CALL_MS = 100
 LIMIT_S = 90.0
+SIGNALS = (signal.SIGTERM, signal.SIGKILL)
 SETTINGS = """
 checkpoints = "{redis_url}"
 checkpoint_prefix = "{prefix}"
@@ -235,8 +236,13 @@ async def _play_round(
                 tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {problem}")
 
 
-async def disturb(rounds: int, seed: int, report: Callable[[str], object] = sys.stdout.write) -> Tally:
-    """Stop a server in each round; return the results."""
+async def disturb(
+    rounds: int,
+    seed: int,
+    report: Callable[[str], object] = sys.stdout.write,
+    signals: Sequence[signal.Signals] = SIGNALS,
+) -> Tally:
+    """Stop a server in each round, with the signals in turn; return the results."""
     chance, tally = random.Random(seed), Tally()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ragflow-lg-failover-")))
@@ -251,11 +257,12 @@ async def disturb(rounds: int, seed: int, report: Callable[[str], object] = sys.
             duration_s = time.monotonic() - began
             expected = {name: [readable(s) for s in streams] for name, streams in zip(client.agents, calm, strict=True)}
             for number in range(rounds):
-                sort = (signal.SIGTERM, signal.SIGKILL)[number % 2]
+                sort = signals[number % len(signals)]
                 seen = len(tally.differences)
                 await _play_round(client, expected, sort, chance.uniform(0.1, duration_s), tally)
                 report(f"round {number + 1}: {sort.name}, {len(tally.differences) - seen} differences\n")
-                servers.append(await start_replica(settings, key))
+                if number + 1 < rounds:
+                    servers.append(await start_replica(settings, key))
         finally:
             for server in servers:
                 await server.client.aclose()
