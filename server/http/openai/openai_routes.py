@@ -92,7 +92,9 @@ async def list_model(agent_id: str, request: Request, caller: Authenticated) -> 
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent whose id or title is given as the model."""
     body = await read_body(request)
-    agent = await _load_agent_of_model(request, caller, to_text(body.get("model")))
+    model: Any = body.get("model")
+    is_storable = isinstance(model, str) and "\0" not in model  # no database stores a NUL, so no agent has that name
+    agent = await _load_agent_of_model(request, caller, model if is_storable else "")
     return await run_openai_turn(request, caller, agent, body)
 
 

@@ -131,6 +131,9 @@ async def test_an_agent_is_found_by_its_title_if_no_other_has_it(tmp_path: Path)
         assert (await ChatProgram(server, "Front desk", {}).say("hi"))[0] == "You said hi"
         model = await server.client.get(f"{server.url}/v1/models/Front desk")
         assert model.json()["id"] == agent_id
+        body = {"model": f"{agent_id}\0", "messages": [{"role": "user", "content": "Hi"}]}
+        with_nul = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+        assert (with_nul.status_code, with_nul.json()["error"]["code"]) == (404, "model_not_found")
         named = await server.agent(FORM, agent_id)
         assert (await ChatProgram(server, agent_id, {}).say("hi"))[0] == "You said hi", "an id wins"
         assert named != agent_id
