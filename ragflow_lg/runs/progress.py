@@ -86,7 +86,10 @@ async def _read_level(
         if (ids.get(task.name) in running or task.name == ROUND_NODE) and (inner := graph.nodes[task.name].subgraphs):
             prefix = f"{namespace}{NAMESPACE_SEPARATOR}" if namespace else ""
             inner_namespace = f"{prefix}{task.name}{TASK_SEPARATOR}{task.id}"
+            counted = progress.usage
             await _read_level(canvas, inner[0], config, inner_namespace, rounds, progress)
+            if task.result is not None:
+                progress.usage = counted  # a finished round has already added its usage to the enclosing level
 
 
 def _add_finished(plan: Plan, values: Mapping[str, Any], running: set[NodeId], place: str, progress: Progress) -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire.wire_events import WireEvent, WireNodeStarted, WorkflowFinished
 from tests.fakes.canvas import node, text
-from tests.fakes.regions import form, loop, out, play_run, runner_of
+from tests.fakes.regions import form, iteration, loop, out, play_run, runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.stores import OpenStore
 
@@ -58,3 +58,16 @@ async def test_usage_from_before_a_pause_and_in_open_rounds_is_told_apart(reopen
         assert (await runner.progress("s")).run_usage == USED
         await runner.fork("s", "twin")
         assert (await runner.progress("twin")).usage == Usage()
+
+
+async def test_the_usage_of_finished_parallel_rounds_is_counted_once(reopen: OpenStore) -> None:
+    canvas = {**iteration({"a": _llm()}, {"r": "a@content"}, items="env.items", max_concurrency=2), **out("{it@r}")}
+    items = {"items": {"name": "items", "type": "array<string>", "value": ["a", "b"]}}
+    async with reopen() as store:
+        run = runner_of(canvas, services=_services(hangs=True), store=store, variables=items).start("s", {"query": "q"})
+        async with aclosing(cast("AsyncGenerator[WireEvent]", aiter(run))) as events:
+            async for event in events:
+                if event.event == "node_finished" and getattr(event, "component_id", "") == "a":
+                    break
+        runner = runner_of(canvas, services=_services(), store=store, variables=items)
+        assert (await runner.progress("s")).run_usage in (Usage(), USED)
