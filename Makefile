@@ -31,7 +31,7 @@ test: $(VENV)/.ok clients
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	$(PYTEST) -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
 
-# Tracing every line more than doubles the time of Python code, so only CI and those who ask pay for it.
+# Tracing every line more than doubles the time of Python code, so only those who ask pay for it.
 coverage:
 	@$(MAKE) --no-print-directory test OPTIONS="--cov --cov-report=term:skip-covered $(OPTIONS)"
 
