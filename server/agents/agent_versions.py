@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +21,7 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, VersionRow
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
+    from ragflow_lg.base.diagnostics import Diagnostic
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import AgentRow
@@ -155,10 +156,19 @@ def _check_draft(settings: Settings, dsl: Any) -> str:
         raise _draft_error(f"The DSL cannot be stored: {error}.") from None
     _, diagnostics = check_canvas(cast("dict[str, Any]", source), catalog(), CanvasFiles(lambda: settings))
     errors = [d for d in diagnostics if d.severity == "error" and d.code in _REFUSED]
-    if problems := [str(d) for d in errors if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))]:
-        more = [f"and {len(problems) - MAX_LISTED_ERRORS:,} more"] if len(problems) > MAX_LISTED_ERRORS else []
-        raise _draft_error("\n".join([*problems[:MAX_LISTED_ERRORS], *more]))
+    _refuse([d for d in errors if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))])
     return text
+
+
+def _check_can_run(settings: Settings, dsl: str) -> None:
+    _, diagnostics = check_canvas(dsl.encode(), catalog(), CanvasFiles(lambda: settings))
+    _refuse([d for d in diagnostics if d.severity == "error"])
+
+
+def _refuse(errors: Sequence[Diagnostic]) -> None:
+    if errors:
+        more = [f"and {len(errors) - MAX_LISTED_ERRORS:,} more"] if len(errors) > MAX_LISTED_ERRORS else []
+        raise _draft_error("\n".join([*map(str, errors[:MAX_LISTED_ERRORS]), *more]))
 
 
 def _is_unfilled(source: Any, pointer: str) -> bool:
@@ -215,11 +225,12 @@ async def publish(
     """Publish the draft as an immutable version. A ``dsl`` becomes the draft first.
 
     Raises:
-        RequestError: If there is nothing to publish or the canvas is invalid.
+        RequestError: If the canvas cannot run.
     """
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
     draft = await find_version(app_state.database, agent, DRAFT)
     text = draft.dsl if dsl is None else await check_draft(app_state.settings, dsl)
+    await asyncio.to_thread(_check_can_run, app_state.settings, text)
     if text != draft.dsl:
         new_draft = build_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
         await agents.change(agent.id, {"update_ms": now}, new_draft)

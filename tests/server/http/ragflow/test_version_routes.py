@@ -31,6 +31,18 @@ async def test_publishing_never_overwrites(tmp_path: Path) -> None:
         assert (await call(server, "DELETE", f"{path}/{first['id']}"))["code"] == 102
 
 
+async def test_a_canvas_that_cannot_run_is_not_published(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(
+            canvas(("begin", "Begin", {}, ["UserFillUp:0"]), ("UserFillUp:0", "UserFillUp", {}, ["gone"]))
+        )
+        path = f"/agents/{agent_id}/versions"
+        for body in ({}, {"dsl": canvas(("begin", "Begin", {}, ["gone"]))}):
+            refused = await call(server, "POST", path, body)
+            assert (refused["code"], "gone" in refused["message"]) == (101, True)
+        assert [version["release"] for version in (await call(server, "GET", path))["data"]] == [False]
+
+
 async def test_a_version_is_selected_by_name_or_id(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
