@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.shared.request_parsing import NO_ACCESS, NO_ACCESS_BEFORE
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 
@@ -59,7 +60,7 @@ async def test_every_sdk_version_can_use_agents(version: str, tmp_path: Path) ->
         "components": ["Message:0", "begin"],
         "changed": ["Aide"],
         "taken": ["Exception", "An agent with the title 'Aide' already exists."],
-        "unknown": ["Exception", "Make sure you have permission to access the agent."],
+        "unknown": ["Exception", NO_ACCESS_BEFORE if version in LIST_SHAPE else NO_ACCESS],
         "sessions": [True],
         "left": 0,
         "agents left": 0,

@@ -115,6 +115,11 @@ async def test_agents_of_other_tenants_are_not_found(tmp_path: Path) -> None:
         for id_ in (agent_id, MISSING, "%00"):
             refused = await server.client.put(f"/agents/{id_}", json={"title": "Mine"}, headers=other)
             assert refused.json() == NO_ACCESS
+        before = "Only owner of canvas authorized for this operation."
+        for compat, message in (("0.24", before), ("0.25.1", f"{before} {NO_ACCESS['message']}")):
+            headers = {**other, "X-RAGFlow-Compat": compat}
+            refused = await server.client.put(f"/agents/{agent_id}", json={"title": "Mine"}, headers=headers)
+            assert refused.json()["message"] == message
         assert (await server.client.get(f"/agents/{agent_id}", headers=other)).json()["code"] == 102
         deleted = (await server.client.delete(f"/agents/{agent_id}", headers=other)).json()
         assert (deleted["code"], deleted["message"]) == (
