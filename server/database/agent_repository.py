@@ -281,14 +281,14 @@ def _conditions(query: AgentQuery) -> list[ColumnElement[bool]]:
         conditions.append(AgentRow.title == query.title)
     if query.keywords:
         keywords = query.keywords.casefold()
-        columns = (AgentRow.title_key, func.lower(AgentRow.tags))
+        columns = (AgentRow.title_key, func.lower(AgentRow.tags, type_=AgentRow.tags.type))
         conditions.append(or_(*(column.contains(keywords, autoescape=True) for column in columns)))
     if query.categories:
         conditions.append(AgentRow.canvas_category.in_(query.categories))
     if query.canvas_type:
         conditions.append(AgentRow.canvas_type == query.canvas_type)
     if query.tags:
-        tag_list = literal(",") + func.lower(AgentRow.tags) + literal(",")
+        tag_list = literal(",") + func.lower(AgentRow.tags, type_=AgentRow.tags.type) + literal(",")
         conditions.append(or_(*(tag_list.contains(f",{tag.lower()},", autoescape=True) for tag in query.tags)))
     return conditions
 
