@@ -89,8 +89,8 @@ class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
 
 
 @asynccontextmanager
-async def open_redis(url: str) -> AsyncGenerator[CollectingRedis]:
-    """Open a client after checking the server's modules.
+async def open_redis(url: str, connections: int = CONNECTIONS) -> AsyncGenerator[CollectingRedis]:
+    """Open a client after checking the server's modules. ``connections`` is its maximum number of connections.
 
     Raises:
         CheckpointError: if the server does not respond or lacks a module.
@@ -102,7 +102,7 @@ async def open_redis(url: str) -> AsyncGenerator[CollectingRedis]:
     # Timeouts are not retried, so that a request waits for an unresponsive server only once.
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))
     options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
-    pools = Pools(BlockingConnectionPool, _SentinelPool, {"max_connections": CONNECTIONS, "timeout": POOL_WAIT_S})
+    pools = Pools(BlockingConnectionPool, _SentinelPool, {"max_connections": connections, "timeout": POOL_WAIT_S})
     client = cast("CollectingRedis", create_client(url, CollectingRedis, Sentinel, pools, **options))
     try:
         await _refuse_cluster(client)

@@ -14,6 +14,9 @@ from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.store import Store
 
+LEASE_CONNECTIONS = 4
+"""Leases have connections of their own: if they waited for one behind the writes of many runs, they would expire."""
+
 
 @asynccontextmanager
 async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
@@ -22,10 +25,10 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
     Raises:
         CheckpointError: if the server does not respond or lacks a module.
     """
-    async with open_redis(url) as client:
+    async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         sessions = RedisSessions(client, prefix, ttl_s)
         saver = await redis_saver(client, sessions, prefix)
-        leases = StoredLeases(RedisLeaseTable(client, sessions, prefix))
+        leases = StoredLeases(RedisLeaseTable(lease_client, sessions, prefix))
         try:
             runs, traces = RedisRuns(client, sessions, prefix), RedisTraces(client, prefix)
             yield Store(saver, leases, runs, RedisCancels(client, prefix), traces)
