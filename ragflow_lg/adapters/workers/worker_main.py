@@ -22,7 +22,7 @@ PRIORITY = 10
 """How much lower the priority of a worker is than that of its parent, as for the command ``nice``."""
 
 RECYCLE_SHARE = 0.5
-"""A worker that has used more than this share of its memory limit ends after its response."""
+"""A worker that occupies more than this share of its memory limit ends after its response."""
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     _limit_process(memory_bytes)
     while request := _read(requests):
         response = _perform(request)
-        is_last = response[0] == "memory" or _peak_bytes() > RECYCLE_SHARE * memory_bytes
+        is_last = response[0] == "memory" or _resident_bytes() > RECYCLE_SHARE * memory_bytes
         _write(responses, [is_last, *response])
         if is_last:
             return
@@ -69,13 +69,13 @@ def _limit_processor_time(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(usage.ru_utime + usage.ru_stime + seconds), hard))
 
 
-def _peak_bytes() -> int:
-    if sys.platform == "win32":
+def _resident_bytes() -> int:
+    """Return the memory in use; 0 on systems that do not report it. A peak would include that of the parent."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
         return 0
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _perform(request: bytes) -> list[Any]:
