@@ -29,7 +29,7 @@ async def test_a_value_that_is_not_a_list_is_an_error_of_the_node(value: Any) ->
     assert "must be an array" in (run.error or "")
 
 
-async def test_a_node_that_a_round_skips_yields_an_empty_text() -> None:
+async def test_a_node_that_a_round_skips_yields_null() -> None:
     body = {
         "sw": switch(["yes"], ["no"], reference="ii@item"),
         "yes": text(script="Y{ii@item}"),
@@ -37,7 +37,7 @@ async def test_a_node_that_a_round_skips_yields_an_empty_text() -> None:
     }
     components = {**iteration(body, {"yes": "yes@result", "no": "no@result"}), **out('{"y": {it@yes}, "n": {it@no}}')}
     items = await answer_of(components, inputs=["a", "", "b"])
-    assert items == {"y": ["Ya", "", "Yb"], "n": ["", "N", ""]}
+    assert items == {"y": ["Ya", None, "Yb"], "n": [None, "N", None]}
 
 
 @pytest.mark.parametrize("at_once", [0, 2])

@@ -1,5 +1,4 @@
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -146,10 +145,9 @@ async def test_comparing_large_values_does_not_block_others() -> None:
     switching = asyncio.create_task(
         run_component(switch, {"conditions": cases, "end_cpn_ids": ["no"]}, globals={"env.t": "a" * 2_000_000})
     )
-    longest = 0.0
+    turns = 0
     while not switching.done():
-        began = time.process_time()
         await asyncio.sleep(0)
-        longest = max(longest, time.process_time() - began)
+        turns += 1
     assert "did not finish within 3 s" in ((await switching).error or "")
-    assert longest < 0.2
+    assert turns > 20

@@ -16,7 +16,8 @@ from ragflow_lg.templates.cost import is_cheap
     ],
 )
 def test_ordinary_templates_are_cheap(source: str) -> None:
-    assert is_cheap(source, {"name": "x" * 100, "rows": [{"title": "a"}] * 50, "n": 5})
+    rows: list[Any] = [{"title": "a"}] * 50
+    assert is_cheap(source, {"name": "x" * 100, "rows": rows, "n": 5})
 
 
 @pytest.mark.parametrize(

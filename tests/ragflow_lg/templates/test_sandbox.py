@@ -150,14 +150,13 @@ async def test_a_runaway_is_stopped_without_blocking_others(
     await render(parse_template("{{ 'a'.upper() }}"), {}, pool)  # a new process imports Jinja
     monkeypatch.setattr(render_jinja, "seconds", 1.0)
     rendering = asyncio.create_task(render(parse_template(source), {}, pool))
-    longest = 0.0
+    turns = 0
     while not rendering.done():
-        began = time.process_time()
-        await asyncio.sleep(0.01)
-        longest = max(longest, time.process_time() - began)
+        await asyncio.sleep(0)
+        turns += 1
     with pytest.raises((ComponentError, WorkLimitError), match="The template"):
         await rendering
-    assert longest < 0.1
+    assert turns > 10
 
 
 @pytest.mark.parametrize(
