@@ -259,7 +259,7 @@ async def disturb(
             for number in range(rounds):
                 sort = signals[number % len(signals)]
                 seen = len(tally.differences)
-                await _play_round(client, expected, sort, chance.uniform(0.1, duration_s), tally)
+                await _play_round(client, expected, sort, chance.uniform(0.1, 0.5) * duration_s, tally)
                 report(f"round {number + 1}: {sort.name}, {len(tally.differences) - seen} differences\n")
                 if number + 1 < rounds:
                     servers.append(await start_replica(settings, key))
