@@ -56,13 +56,17 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
         runtime = get_runtime(TurnContext)
         context: Any = runtime.context
         if isinstance(context, Scope):
+            turn = context.turn
             step = await self._run_in_body(context, input, config or {}, runtime)
         elif isinstance(context, TurnContext):
-            step = await self._run(context, input, config or {}, runtime)
+            turn = context
+            step = await self._run(turn, input, config or {}, runtime)
         else:
             raise RunError(
                 "The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services)."
             )
+        if turn.publish is not None:
+            await turn.publish()
         return Command(update=step.update, goto=step.goto)
 
     async def _run(

@@ -204,7 +204,8 @@ EngineEvent: TypeAlias = (
 class EventSink:
     """A bounded queue from the nodes of one run to its single reader.
 
-    If the sink is full, writers wait; if it is closed, further events are dropped.
+    If the sink is full, writers wait; if it is closed, further events are dropped. The reader asks for more events when
+    it has handled the last ones.
     """
 
     def __init__(self, limit: int = 256) -> None:
@@ -212,6 +213,10 @@ class EventSink:
         self._events: deque[EngineEvent] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._reader: asyncio.Future[None] | None = None
+        self._added = 0
+        self._taken = 0
+        self._handled = 0
+        self._handlings: list[tuple[int, asyncio.Future[None]]] = []
         self._is_closed = False
 
     @property
@@ -231,27 +236,45 @@ class EventSink:
         if self._is_closed:
             return
         self._events.append(event)
+        self._added += 1
         reader = self._reader
         if reader is not None and not reader.done():
             reader.set_result(None)
 
     async def take(self) -> list[EngineEvent]:
         """Wait for events and return all of them; an empty list means that the sink is closed."""
+        self._handled = self._taken
+        self._report_handled()
         while not self._events and not self._is_closed:
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         events = list(self._events)
         self._events.clear()
+        self._taken += len(events)
         if self._waiters:
             self._release()
         return events
+
+    async def handled(self) -> None:
+        """Wait until the reader has handled all events that have been added, or the sink is closed."""
+        if self._handled < self._added and not self._is_closed:
+            future = asyncio.get_running_loop().create_future()
+            self._handlings.append((self._added, future))
+            await future
 
     def close(self) -> None:
         """Close the queue: the reader receives the remaining events, and writers no longer wait."""
         self._is_closed = True
         self._release()
+        self._report_handled()
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
+
+    def _report_handled(self) -> None:
+        while self._handlings and (self._is_closed or self._handlings[0][0] <= self._handled):
+            future = self._handlings.pop(0)[1]
+            if not future.done():
+                future.set_result(None)
 
     def _release(self) -> None:
         while self._waiters:

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +122,11 @@ class TurnContext(Struct, eq=False):
     """The number of node executions that have started."""
     redacted_view: RedactedView | None = None
     """Created on first use."""
+    publish: Callable[[], Awaitable[None]] | None = None
+    """Waits until the events so far have been published, before the result of a node is stored.
+
+    Another process can continue from a stored result, but it cannot report what happened before.
+    """
     render_event: Callable[[EngineEvent], Iterable[Any]] | None = None
     """Converts an event for LangGraph's stream writer; by default the event itself is written."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -174,8 +174,21 @@ class Run:
         """
         return cast("AsyncIterator[WireEvent]", self._play(False))
 
-    def with_records(self) -> AsyncIterator[WireEvent | AgentRecord]:
-        """Run the turn as in normal iteration, and also yield agent records."""
+    def with_records(
+        self, publish: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncIterator[WireEvent | AgentRecord]:
+        """Run the turn as in normal iteration, and also yield agent records.
+
+        ``publish`` waits until the events that have been yielded are published. No result of a node is stored before
+        the events that led to it.
+        """
+        if publish is not None:
+
+            async def publish_all() -> None:
+                await self._sink.handled()
+                await publish()
+
+            self._turn.publish = publish_all
         return self._play(True)
 
     async def _play(self, with_records: bool) -> AsyncIterator[WireEvent | AgentRecord]:

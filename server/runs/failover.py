@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
     from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.streaming.run_task import Publish
     from ragflow_lg.services.chat import Usage
 
 FREE_S = 60.0
@@ -177,11 +178,11 @@ class ContinuedRun:
         """Stop without waiting for models; the turn can be continued elsewhere."""
         self._run.interrupt()
 
-    async def with_records(self) -> AsyncGenerator[StreamEvent]:
+    async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
         """Run the rest of the turn and yield only events that followers have not received yet."""
         replay_filter = self._filter
         try:
-            async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records())) as events:
+            async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records(publish))) as events:
                 async for event in events:
                     for new_event in replay_filter.feed(event):
                         yield new_event

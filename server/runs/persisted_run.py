@@ -17,6 +17,7 @@ from ragflow_lg.wire.wire_events import Envelope, MessageEnd, UserInputs
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.streaming.run_task import Publish
     from ragflow_lg.services.chat import Usage
 
 logger = logging.getLogger(__name__)
@@ -115,10 +116,10 @@ class PersistedRun:
         """Stop without waiting for models; the turn can be continued elsewhere."""
         self._run.interrupt()
 
-    async def with_records(self) -> AsyncGenerator[StreamEvent]:
+    async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
         """Run the turn. Returns after its end has been stored."""
         try:
-            async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records())) as events:
+            async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records(publish))) as events:
                 async for event in events:
                     self._has_begun = True
                     if isinstance(event, MessageEnd):

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 _GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 
 RETRY_S = 0.05
+
+Publish: TypeAlias = "Callable[[], Awaitable[None]]"
 
 
 async def end_task(task: asyncio.Task[Any]) -> None:
@@ -101,8 +103,8 @@ class Playable(Protocol):
         """Stop without waiting for models; the turn can be continued elsewhere."""
         ...
 
-    def with_records(self) -> AsyncIterator[StreamEvent]:
-        """Run the turn and yield its events."""
+    def with_records(self, publish: Publish | None = None) -> AsyncIterator[StreamEvent]:
+        """Run the turn and yield its events; see `ragflow_lg.runs.run.Run.with_records`."""
         ...
 
 
@@ -140,6 +142,9 @@ class RunTask:
         self._previous = previous
         self._backlog: list[bytes] = []
         self._backlog_bytes = 0
+        self._read_events = 0
+        self._written = 0
+        self._writings: list[tuple[int, asyncio.Future[None]]] = []
         self._has_news = asyncio.Event()
         self._has_room = asyncio.Event()
         self._followers = 0
@@ -196,6 +201,7 @@ class RunTask:
             failure = error
         finally:
             self.is_over = True
+            self._report_written()
             if watching is not None:
                 watching.cancel()
             if not reading.done():
@@ -230,7 +236,8 @@ class RunTask:
         return RunEnd(status, store_error(error) if error is not None else None, self.head.player)
 
     async def _read(self) -> None:
-        events = cast("AsyncGenerator[StreamEvent]", self.run.with_records())
+        publish = self._wait_until_written if self._journal.is_shared else None
+        events = cast("AsyncGenerator[StreamEvent]", self.run.with_records(publish))
         async with aclosing(events):
             async for event in events:
                 while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
@@ -239,6 +246,7 @@ class RunTask:
                 self.has_begun = True
                 data = encode_entry(event)
                 self._backlog.append(data)
+                self._read_events += 1
                 self._backlog_bytes += len(data)
                 self._has_news.set()
 
@@ -252,8 +260,23 @@ class RunTask:
             self._has_room.set()
             if data:
                 await self._journal.append(self.head.run_id, data)
+                self._written += len(data)
+                self._report_written()
             if is_over:
                 return
+
+    async def _wait_until_written(self) -> None:
+        """Wait until the journal has everything that has been read, so that another process can go on from here."""
+        if self._written < self._read_events and not self.is_over:
+            future = asyncio.get_running_loop().create_future()
+            self._writings.append((self._read_events, future))
+            await future
+
+    def _report_written(self) -> None:
+        while self._writings and (self.is_over or self._writings[0][0] <= self._written):
+            future = self._writings.pop(0)[1]
+            if not future.done():
+                future.set_result(None)
 
     async def _watch(self) -> None:
         """Cancel the run once it has had no followers for as long as the policy allows."""

@@ -38,7 +38,7 @@ class ScriptedRun:
     def interrupt(self) -> None:
         self.drain()
 
-    async def with_records(self) -> AsyncIterator[Any]:
+    async def with_records(self, publish: Any = None) -> AsyncIterator[Any]:
         try:
             for step in self._script:
                 if isinstance(step, asyncio.Event):

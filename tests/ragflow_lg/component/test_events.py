@@ -59,3 +59,22 @@ async def test_a_closed_sink_returns_the_rest_then_nothing() -> None:
     sink.put(DELTA)
     assert await sink.take() == [DELTA]
     assert await sink.take() == []
+
+
+async def test_events_are_handled_once_the_reader_asks_for_more() -> None:
+    sink = EventSink()
+    await sink.handled()
+    sink.put(DELTA)
+    handling = asyncio.create_task(sink.handled())
+    await sink.take()
+    await asyncio.sleep(0)
+    assert not handling.done()
+    reading = asyncio.create_task(sink.take())
+    await handling
+    sink.put(DELTA)
+    await reading
+    handling = asyncio.create_task(sink.handled())
+    await asyncio.sleep(0)
+    assert not handling.done()
+    sink.close()
+    await handling

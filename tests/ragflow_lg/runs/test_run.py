@@ -418,3 +418,29 @@ async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
             sizes["iteration"].append(await bytes_of(store))
     for name, (small, middle, large) in sizes.items():
         assert large - middle < 2.6 * (middle - small), (name, small, middle, large)
+
+
+async def test_a_result_is_stored_after_its_events_are_published(reopen: OpenStore) -> None:
+    nodes = {"a": text(["m"], "A"), "m": node("Message", {"content": "{a@result}"})}
+    async with reopen() as store, reopen() as other:
+        runner = runner_of(nodes, store=store)
+        run = runner.start("s", {"query": "q"})
+        is_open = asyncio.Event()
+        seen: list[str] = []
+
+        async def read() -> None:
+            async for event in run.with_records(is_open.wait):  # pyright: ignore[reportArgumentType]
+                seen.append(event.event)
+
+        reading = asyncio.create_task(read())
+        async with asyncio.timeout(10):
+            while "node_finished" not in seen:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        viewer = runner_of(nodes, store=other)
+        before = [step.next async for step in viewer.history("s")]
+        is_open.set()
+        await reading
+        assert before[0] == ("begin",)
+        assert (run.status, seen[-1]) == ("succeeded", "workflow_finished")
+        assert [step.next async for step in viewer.history("s")][0] == ()

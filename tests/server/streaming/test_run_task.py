@@ -1,6 +1,7 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -117,3 +118,30 @@ async def test_a_task_that_swallows_cancellations_ends() -> None:
         await end_task(task)
         await end_task(task)
     assert task.cancelled()
+
+
+async def test_a_run_waits_until_a_shared_journal_has_its_events() -> None:
+    class SharedJournal(SlowJournal):
+        @property
+        def is_shared(self) -> bool:
+            return True
+
+    class PublishingRun(ScriptedRun):
+        is_published = False
+
+        async def with_records(self, publish: Any = None) -> AsyncIterator[Any]:
+            yield words(1)[0]
+            waiting = asyncio.create_task(publish())
+            yield words(1)[0]
+            await waiting
+            self.is_published = True
+            self.status = "succeeded"
+
+    journal, run = SharedJournal(), PublishingRun([])
+    task = play(run, journal)
+    await task.start_result
+    await asyncio.sleep(0.02)
+    assert not run.is_published
+    journal.gate.set()
+    await task.task
+    assert run.is_published
