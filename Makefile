@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests start Python hundreds of times: without stored bytecode each start compiles again.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
-# One process more than cores: many tests wait for a server or a lease.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Two processes for each core: many tests wait for a server or a lease.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 EXAMPLES ?= 50
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas

@@ -1,6 +1,9 @@
 """What all tests share: the recorded material, if it is there."""
 
+import functools
+import gc
 import os
+import ssl
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +20,9 @@ settings.load_profile("no deadlines")
 os.environ.pop("OPENAI_API_KEY", None)  # it would select a real model
 os.environ.pop("OPENAI_BASE_URL", None)
 
+# Loading the certificates takes longer than most tests, and they open thousands of clients that never use them.
+ssl.create_default_context = functools.lru_cache(ssl.create_default_context)
+
 # A forked process ends without storing what coverage has measured in it: measuring only makes it slow.
 os.register_at_fork(after_in_child=lambda: sys.settrace(None))
 
@@ -24,6 +30,12 @@ SHARED = Path(__file__).parents[2] / "shared"
 """Recorded behaviour and real canvases, beside the checkout; they are not part of it."""
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays until the end: the modules and the tests themselves."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
