@@ -443,4 +443,4 @@ async def test_a_result_is_stored_after_its_events_are_published(reopen: OpenSto
         await reading
         assert before[0] == ("begin",)
         assert (run.status, seen[-1]) == ("succeeded", "workflow_finished")
-        assert [step.next async for step in viewer.history("s")][0] == ()
+        assert (await anext(viewer.history("s"))).next == ()
