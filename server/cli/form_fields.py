@@ -55,7 +55,7 @@ def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all:
 
 
 def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read ``NAME=VALUE`` entries for all open forms, by pause id.
+    """Read ``NAME=VALUE`` entries for all open forms, by pause id. Forms that accept every answer get unfit text as it is.
 
     ``COMPONENT@NAME=VALUE`` answers one component's form. A plain name answers every form that has this field but no
     entry specifically for it; the order of the entries does not matter.
@@ -81,7 +81,10 @@ def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, d
             try:
                 answers.setdefault(pause.id, {})[field.name] = parse_value(field, text)
             except AnswerError as problem:
-                problems.append(str(problem))
+                if pause.is_checked:
+                    problems.append(str(problem))
+                else:
+                    answers.setdefault(pause.id, {})[field.name] = text
     _raise_problems(problems)
     return answers
 

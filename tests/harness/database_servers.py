@@ -71,7 +71,7 @@ def server(kind: str) -> Generator[str]:
                 commands[1], stdout=log, stderr=log, **_process_options(kind), preexec_fn=_end_with_parent
             )
         try:
-            _wait(process, port, folder)
+            _wait(process, port, folder, _READY[kind])
             user = {"postgresql": "postgres", "mariadb": "ragflow"}[kind]
             quoted = PASSWORD.replace("@", "%40").replace("/", "%2F").replace(" ", "%20")
             yield f"{kind}://{user}:{quoted}@127.0.0.1:{port}/{'postgres' if kind == 'postgresql' else 'mysql'}"
@@ -142,11 +142,16 @@ def _execute(kind: str, command: list[str], stdin: Path) -> None:
         raise AssertionError(f"{command[0]}: {(result.stderr or result.stdout)[-2000:]}")
 
 
-def _wait(process: subprocess.Popen[Any], port: int, folder: Path) -> None:
+_READY = {"postgresql": b"ready to accept connections", "mariadb": b""}
+"""What a server logs when it accepts users; PostgreSQL opens its port earlier."""
+
+
+def _wait(process: subprocess.Popen[Any], port: int, folder: Path, ready: bytes) -> None:
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
+            if ready in (folder / "log").read_bytes():
+                return
         time.sleep(0.02)
     raise AssertionError(f"The server did not start: {(folder / 'log').read_text('utf-8', 'replace')[-2000:]}")
 

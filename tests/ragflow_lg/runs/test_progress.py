@@ -1,8 +1,9 @@
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, cast
 
-from ragflow_lg.services.chat import Usage
+from ragflow_lg.services.chat import ChatAnswer, ChatRequest, Usage
 from ragflow_lg.wire.wire_events import WireEvent, WireNodeStarted, WorkflowFinished
 from tests.fakes.canvas import node, text
 from tests.fakes.regions import form, iteration, loop, out, play_run, runner_of
@@ -60,14 +61,26 @@ async def test_usage_from_before_a_pause_and_in_open_rounds_is_told_apart(reopen
         assert (await runner.progress("twin")).usage == Usage()
 
 
+class _HangingForB(ScriptedModel):
+    """A model that never answers a question that contains ``b``."""
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        if "b" in str(request.messages):
+            await asyncio.Event().wait()
+        return await super().complete(request)
+
+
 async def test_the_usage_of_finished_parallel_rounds_is_counted_once(reopen: OpenStore) -> None:
-    canvas = {**iteration({"a": _llm()}, {"r": "a@content"}, items="env.items", max_concurrency=2), **out("{it@r}")}
+    model = node("LLM", {"llm_id": "m@Test", "prompts": [{"role": "user", "content": "{ii@item}"}]})
+    canvas = {**iteration({"l": model}, {"r": "l@content"}, items="env.items", max_concurrency=2), **out("{it@r}")}
     items = {"items": {"name": "items", "type": "array<string>", "value": ["a", "b"]}}
+    services = fake_services(models=OneModel(_HangingForB([Reply("one", usage=USED)])))
     async with reopen() as store:
-        run = runner_of(canvas, services=_services(hangs=True), store=store, variables=items).start("s", {"query": "q"})
-        async with aclosing(cast("AsyncGenerator[WireEvent]", aiter(run))) as events:
+        run = runner_of(canvas, services=services, store=store, variables=items).start("s", {"query": "q"})
+        async with asyncio.timeout(60), aclosing(cast("AsyncGenerator[WireEvent]", aiter(run))) as events:
             async for event in events:
-                if event.event == "node_finished" and getattr(event, "component_id", "") == "a":
+                if event.event == "node_finished" and getattr(event, "component_id", "") == "l":
                     break
+            await asyncio.sleep(0.2)  # the result of the round is stored after its event
         runner = runner_of(canvas, services=_services(), store=store, variables=items)
-        assert (await runner.progress("s")).run_usage in (Usage(), USED)
+        assert (await runner.progress("s")).run_usage == USED

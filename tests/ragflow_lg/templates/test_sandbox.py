@@ -156,7 +156,7 @@ async def test_a_runaway_is_stopped_without_blocking_others(
         turns += 1
     with pytest.raises((ComponentError, WorkLimitError), match="The template"):
         await rendering
-    assert turns > 10
+    assert turns > 2
 
 
 @pytest.mark.parametrize(

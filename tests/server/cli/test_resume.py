@@ -83,3 +83,12 @@ def test_a_finished_turn_is_refused(cli: Cli) -> None:
     refused = cli("continue", "anna")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("ragflow-lg: ")
+
+
+def test_a_form_that_accepts_every_answer_accepts_it_from_the_command(cli: Cli, tmp_path: Path) -> None:
+    size = {"name": "Size", "type": "integer", "optional": False}
+    document = canvas({"Form:A": form(downstream=["out"], size=size), **out("{Form:A@size}")}, ["Form:A"])
+    (tmp_path / "free.json").write_text(json.dumps({**document, "compat": {"unchecked_forms": True}}))
+    cli("run", "free.json", "go", "--session", "anna")
+    answered = cli("resume", "anna", "--input", "size=huge")
+    assert (answered.returncode, "huge" in answered.stdout) == (0, True), answered.stderr
