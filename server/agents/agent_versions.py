@@ -129,13 +129,25 @@ _REFUSED = frozenset(
 runs."""
 
 
-async def check_draft(settings: Settings, dsl: Any) -> str:
+async def check_draft(settings: Settings, dsl: Any, *, is_released: bool = False) -> str:
     """Return a canvas, given as a JSON object or text, in its stored form. It is checked in a thread.
 
     Raises:
-        RequestError: If the canvas cannot be used as a draft.
+        RequestError: If the canvas cannot be used as a draft, or cannot run although it is to be released.
     """
-    return await asyncio.to_thread(_check_draft, settings, dsl)
+    text = await asyncio.to_thread(_check_draft, settings, dsl)
+    if is_released:
+        await check_release(settings, text)
+    return text
+
+
+async def check_release(settings: Settings, dsl: str) -> None:
+    """Check that a canvas can run. It is checked in a thread.
+
+    Raises:
+        RequestError: If it cannot.
+    """
+    await asyncio.to_thread(_check_can_run, settings, dsl)
 
 
 def _check_draft(settings: Settings, dsl: Any) -> str:
@@ -230,7 +242,7 @@ async def publish(
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
     draft = await find_version(app_state.database, agent, DRAFT)
     text = draft.dsl if dsl is None else await check_draft(app_state.settings, dsl)
-    await asyncio.to_thread(_check_can_run, app_state.settings, text)
+    await check_release(app_state.settings, text)
     if text != draft.dsl:
         new_draft = build_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
         await agents.change(agent.id, {"update_ms": now}, new_draft)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.models.prompt_texts import PROMPTS
-from ragflow_lg.server.agents.agent_versions import build_version, check_draft, load_templates
+from ragflow_lg.server.agents.agent_versions import build_version, check_draft, check_release, load_templates
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
@@ -161,16 +161,15 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
     app_state, fields = get_app_state(request), _drop_nulls(body)
     if not fields.get("dsl"):
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
-    dsl = await check_draft(app_state.settings, fields["dsl"])
+    is_released = parse_flag(fields.get("release"))
+    dsl = await check_draft(app_state.settings, fields["dsl"], is_released=is_released)
     if not to_text(fields.get("title")).strip():
         raise RequestError("No title in request.", 101, data=False, has_data=True)
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _build_columns(fields).items():
         setattr(agent, name, value)
-    version = build_version(
-        app_state.new_id(), agent.id, agent.title, dsl, now, is_released=parse_flag(fields.get("release"))
-    )
+    version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=is_released)
     agent.version_id = version.id
     await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
@@ -208,16 +207,16 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     agents = AgentRepository(app_state.database, caller.tenant)
     now, version = app_state.now_ms(), None
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
+    draft, is_released = await agents.version(agent_id, agent.version_id), parse_flag(changes.get("release"))
     if changes.get("dsl"):
-        dsl = await check_draft(app_state.settings, changes["dsl"])
-        draft = await agents.version(agent_id, agent.version_id)
+        dsl = await check_draft(app_state.settings, changes["dsl"], is_released=is_released)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
-            version = build_version(
-                app_state.new_id(), agent_id, title, dsl, now, is_released=parse_flag(changes.get("release"))
-            )
+            version = build_version(app_state.new_id(), agent_id, title, dsl, now, is_released=is_released)
+    elif is_released and draft is not None:
+        await check_release(app_state.settings, draft.dsl)
     await agents.change(agent_id, values, version)
-    if version is None and parse_flag(changes.get("release")):
+    if version is None and is_released:
         await agents.release(agent_id, agent.version_id, now)
     audit("agent.changed", agent=agent_id, what=", ".join(sorted(changes)))
     return now

@@ -40,6 +40,11 @@ async def test_a_canvas_that_cannot_run_is_not_published(tmp_path: Path) -> None
         for body in ({}, {"dsl": canvas(("begin", "Begin", {}, ["gone"]))}):
             refused = await call(server, "POST", path, body)
             assert (refused["code"], "gone" in refused["message"]) == (101, True)
+        broken = canvas(("begin", "Begin", {}, ["gone"]))
+        for change in ({"release": True}, {"release": True, "dsl": broken}):
+            assert (await call(server, "PUT", f"/agents/{agent_id}", change))["code"] == 101
+        new = await call(server, "POST", "/agents", {"title": "New", "dsl": broken, "release": True})
+        assert new["code"] == 101
         assert [version["release"] for version in (await call(server, "GET", path))["data"]] == [False]
 
 
