@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MAX_CLIENTS = 10_000
 """How many clients are remembered. The least recent one is dropped and starts again with a full bucket."""
 
+SIGN_INS_PER_MINUTE = 20
+"""Attempts to sign in from one address, and for one e-mail address, so that passwords cannot be guessed."""
+
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
@@ -112,5 +115,6 @@ class Operations:
         )
         self.metrics = Metrics(self.slots)
         self.keys = RateLimiter(section.requests_per_minute, time.monotonic)
+        self.sign_ins = RateLimiter(SIGN_INS_PER_MINUTE, time.monotonic)
         self.addresses = RateLimiter(section.requests_per_minute_address, time.monotonic)
         self.spans = RequestSpans(callbacks)

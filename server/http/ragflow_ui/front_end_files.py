@@ -73,6 +73,8 @@ class _BuildFiles(StaticFiles):
         self._embedding_origins = " ".join(("'self'", *embedding_origins))
 
     async def get_response(self, path: str, scope: Scope) -> Response:
+        if any(part.startswith(".") for part in path.split("/") if part != "."):
+            raise HTTPException(404)  # no build has hidden files, but a wrong folder may
         is_page = path in (".", INDEX)
         try:
             response = await super().get_response(INDEX if is_page else path, scope)

@@ -6,21 +6,27 @@ switches the form off (`disablePasswordLogin`) and offers its own page, as RAGFl
 
 from __future__ import annotations
 
+import logging
 import secrets
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import BusyError, RequestError
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
 from ragflow_lg.server.observability.audit import audit
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.observability.operations import Operations
+
+logger = logging.getLogger(__name__)
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: sign-in"])
 
@@ -58,9 +64,11 @@ async def sign_in(request: Request) -> Response:
     app_state, fields = get_app_state(request), await read_body(request)
     require_fields(fields, "password")
     email, password = to_text(fields.get("email")), to_text(fields["password"])
+    _limit_attempts(request, email)
     owner = await check_password(app_state, email, password)
     if owner is None:
         audit("sign_in.refused", email=email)
+        logger.warning("wrong password or key: %s %s", request.method, request.url.path)
         raise RequestError(_explain_refusal(password), _MISMATCH, data=False, has_data=True)
     audit("sign_in", tenant=owner.tenant, key=owner.id)
     token = await issue_token(app_state, owner, "session")
@@ -73,6 +81,14 @@ async def sign_in(request: Request) -> Response:
 async def sign_out(caller: Authenticated) -> Response:
     """Sign out: the browser forgets its token."""
     return respond(True)
+
+
+def _limit_attempts(request: Request, email: str) -> None:
+    limiter = cast("Operations", request.app.state.operations).sign_ins
+    address = request.client.host if request.client is not None else ""
+    if wait_s := max(limiter.wait_s(f"address {address}"), limiter.wait_s(f"email {email.strip().lower()}")):
+        audit("sign_in.too_often", email=email)
+        raise BusyError("Too many attempts to sign in. Try again later.", wait_s)
 
 
 def describe_person(owner: KeyOwner) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.observability.operations import SIGN_INS_PER_MINUTE
 from ragflow_lg.server.settings import UserSection
 from tests.server.http.app_server import ECHO, AppServer
 from tests.server.http.ragflow_ui.ui_server import start_ui
@@ -81,3 +82,13 @@ async def test_the_page_runs_only_its_own_script(tmp_path: Path) -> None:
         (nonce,) = set(re.findall(r'nonce="([^"]+)"', page.text))
         assert f"script-src 'nonce-{nonce}'" in page.headers["content-security-policy"]
         assert "NONCE" not in page.text
+
+
+async def test_passwords_cannot_be_guessed(tmp_path: Path) -> None:
+    async with start_ui(tmp_path, users=USERS) as server:
+        codes = [
+            (await sign_in(server, email="ada@example.org", password=f"guess {number}")).json()["code"]
+            for number in range(SIGN_INS_PER_MINUTE + 5)
+        ]
+        assert codes[0] == 109
+        assert codes[-1] == 429
