@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Annotated, Any
 
 import orjson
@@ -32,11 +33,18 @@ class _StrictRequest(Request):
 
     async def json(self) -> Any:
         value: Any = orjson.loads(await self.body())
-        try:
-            check_shape(value)
-        except RequestError as error:
-            raise orjson.JSONDecodeError(str(error), "", 0) from None  # which FastAPI reports as invalid JSON
         return value
+
+    async def check(self) -> None:
+        """Check the size and the shape of the body. FastAPI would report any error of `json` as invalid JSON.
+
+        Raises:
+            RequestError: if the body is too large.
+        """
+        if len(await self.body()) > MAX_VALUE_BYTES:
+            raise RequestError(f"The body is larger than {MAX_VALUE_BYTES:,} bytes.", 413, status=413)
+        with suppress(orjson.JSONDecodeError):
+            check_shape(await self.json())
 
 
 class NativeRoute(APIRoute):
@@ -52,8 +60,8 @@ class NativeRoute(APIRoute):
                 faults = [{"type": "extra_forbidden", "loc": ("query", name), "msg": ""} for name in unknown]
                 raise RequestValidationError(faults)
             strict = _StrictRequest(request.scope, request.receive)
-            if self.body_field is not None and len(await strict.body()) > MAX_VALUE_BYTES:
-                raise RequestError(f"The body is larger than {MAX_VALUE_BYTES:,} bytes.", 413, status=413)
+            if self.body_field is not None:
+                await strict.check()
             return await handle(strict)
 
         return handle_strictly

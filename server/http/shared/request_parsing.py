@@ -34,8 +34,8 @@ MAX_FIELDS = 1000
 MAX_VALUE_BYTES = 4 * 1024 * 1024
 """Maximum size of a JSON body that is neither a canvas nor an upload."""
 
-MAX_ENTRIES = 200_000
-"""Maximum number of list entries and object fields in such a body."""
+MAX_ENTRIES = 50_000
+"""Maximum number of list entries and object fields in such a body. Storing more takes the event loop too long."""
 
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
@@ -170,8 +170,9 @@ def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, A
     """Build a turn request from a body.
 
     Raises:
-        RequestError: if a field has the wrong type.
+        RequestError: if a field has the wrong type, or the body has too many entries.
     """
+    check_shape(body)
     request: TurnRequest = {"query": read_query(body), "user_id": session.user_id or caller.tenant}
     inputs: Any = body.get("inputs")
     if inputs:

@@ -99,7 +99,7 @@ async def test_the_key_is_checked_before_the_body_is_read(tmp_path: Path, body: 
 async def test_a_body_with_too_many_entries_or_bytes_is_refused(tmp_path: Path) -> None:
     async with native_agent(tmp_path, FORM) as (_, client):
         many = await client.post("/runs", json={"inputs": {"a": [1] * MAX_ENTRIES}})
-        assert problem(many) == (400, "bad-request")
+        assert problem(many) == (422, "invalid")
         assert f"more than {MAX_ENTRIES:,} entries" in many.text
         large = await client.post("/runs", json={"query": "x" * MAX_VALUE_BYTES})
         assert problem(large) == (413, "too-large")

@@ -175,6 +175,6 @@ def test_items_of_an_array_may_have_their_own_declaration() -> None:
 
 async def test_a_body_has_a_limited_number_of_entries() -> None:
     body = b'{"a": "x", "undeclared": [' + b"1," * MAX_ENTRIES + b"1]}"
-    with pytest.raises(RequestError, match="more than 200,000 entries") as caught:
+    with pytest.raises(RequestError, match="more than 50,000 entries") as caught:
         await read_payload(request(body, "application/json"), configuration(), NoWorkers())
     assert caught.value.number == 400
