@@ -55,7 +55,7 @@ def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all:
 
 
 def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read ``NAME=VALUE`` entries for all open forms, by pause id. Forms that accept every answer get unfit text as it is.
+    """Read ``NAME=VALUE`` entries for all open forms, by pause id. Unchecked forms get text of another type as it is.
 
     ``COMPONENT@NAME=VALUE`` answers one component's form. A plain name answers every form that has this field but no
     entry specifically for it; the order of the entries does not matter.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +26,9 @@ def prune(
     ] = None,
     older_than_days: Annotated[
         float | None,
-        typer.Option("--older-than", help="Delete turns that ended before this number of days.", metavar="DAYS", min=0),
+        typer.Option(
+            "--older-than", help="Delete turns that ended more than this number of days ago.", metavar="DAYS", min=0
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
     settings: SettingsFile = None,
@@ -48,6 +51,8 @@ def prune(
 
     if keep_turns is None and older_than_days is None:
         raise typer.BadParameter("Say which turns to keep: --keep-turns NUMBER, --older-than DAYS, or both.")
+    if older_than_days is not None and not math.isfinite(older_than_days):
+        raise typer.BadParameter(f"--older-than is a number of days, not {older_than_days}.")
     since_ms = 0 if older_than_days is None else int(SystemClock().now() * 1000 - older_than_days * _DAY_MS)
     limits = PruneLimits(keep_turns or 1, since_ms)
     with_store(load_settings(settings), checkpoint, lambda store: _prune(store, names or [], limits, dry_run))

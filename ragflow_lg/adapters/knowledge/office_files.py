@@ -69,8 +69,8 @@ def _converting_errors(package: str) -> Generator[None]:
     """Convert a library's exceptions to a ServiceError."""
     try:
         yield
-    except ServiceError:
-        raise
+    except (ServiceError, MemoryError):
+        raise  # a worker process reports what it has used up
     except ImportError:
         raise ServiceError(f"{package} is not installed: pip install 'ragflow-lg[documents]'") from None
     except Exception as error:  # libraries raise anything for damaged files
