@@ -1,6 +1,6 @@
 """One runner per session: leases with monotonically increasing fencing tokens.
 
-A lease lasts 15 s and is renewed every 5 s. A runner that cannot renew its lease in time stops, and its outdated token
+A lease lasts 30 s and is renewed every 5 s. A runner that cannot renew its lease in time stops, and its outdated token
 makes the store refuse later writes. If a process on this machine has died, its lease is replaced at once. A server that
 takes over the runs of another one, which has stopped reporting, ends its leases.
 """
@@ -19,7 +19,7 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints.failures import store_failure, translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, this_process
 
-LEASE_S = 15.0
+LEASE_S = 30.0
 RENEW_S = 5.0
 TOKEN_TTL_S = 90 * 24 * 3600
 

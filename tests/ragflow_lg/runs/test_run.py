@@ -356,7 +356,7 @@ async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None
     with redis_server(keep=tmp_path, port=port) as url:
         async with open_store(url, SystemClock()) as store, asyncio.timeout(25):
             runner = runner_of(STREAM, services=services, store=store)
-            async with redis_client(url) as client:  # the lease could not be released; it would expire in 15 s
+            async with redis_client(url) as client:  # the lease could not be released; it would expire in 30 s
                 (lease,) = await redis_keys(client, "*active-session*")
                 await client.delete(lease)
             answer, node_events = await play_run(runner.continue_("s"))
