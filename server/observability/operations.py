@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.server.observability.metrics import Metrics
-from ragflow_lg.server.observability.pace import Pace
 from ragflow_lg.server.observability.run_slots import RunSlots
 from ragflow_lg.services.http import use_traceparent
 
@@ -111,7 +110,6 @@ class Operations:
             tenant_slots=section.max_runs_tenant,
             max_waiting=section.max_waiting_runs,
             wait_s=section.run_wait_s,
-            pace=Pace(),
         )
         self.metrics = Metrics(self.slots)
         self.keys = RateLimiter(section.requests_per_minute, time.monotonic)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ragflow_lg.base.errors import BusyError
-from ragflow_lg.server.observability.pace import Pace
 
 
 class _Waiting(Struct):
@@ -20,15 +19,7 @@ class _Waiting(Struct):
 class RunSlots:
     """The run slots in one process."""
 
-    def __init__(
-        self,
-        slots: int,
-        *,
-        tenant_slots: int = 0,
-        max_waiting: int = 0,
-        wait_s: float = 0.0,
-        pace: Pace | None = None,
-    ) -> None:
+    def __init__(self, slots: int, *, tenant_slots: int = 0, max_waiting: int = 0, wait_s: float = 0.0) -> None:
         """Initialize.
 
         Args:
@@ -36,9 +27,7 @@ class RunSlots:
             tenant_slots: How many of them one tenant may have; 0 for all.
             max_waiting: How many runs may wait.
             wait_s: How long a run waits before it is refused.
-            pace: How fast runs that have a slot may begin.
         """
-        self._pace = pace
         self._slots = slots
         self._tenant_slots = tenant_slots or slots
         self._max_waiting = max_waiting
@@ -53,8 +42,8 @@ class RunSlots:
 
     @property
     def queue_length(self) -> int:
-        """Number of runs waiting for a slot, or for their turn to begin."""
-        return len(self._waiting) + (self._pace.queue_length if self._pace is not None else 0)
+        """Number of runs waiting for a slot."""
+        return len(self._waiting)
 
     async def acquire(self, tenant: str) -> Callable[[], None]:
         """Acquire a slot as soon as one is free. Return a function that releases it and can be called repeatedly.
@@ -68,12 +57,6 @@ class RunSlots:
             await self._wait(tenant)
         else:
             self._in_use[tenant] += 1
-        if self._pace is not None:
-            try:
-                await self._pace.wait()
-            except BaseException:
-                self._release(tenant)
-                raise
         return self._releaser(tenant)
 
     def _releaser(self, tenant: str) -> Callable[[], None]:

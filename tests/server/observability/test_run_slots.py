@@ -3,7 +3,6 @@ import asyncio
 import pytest
 
 from ragflow_lg.base.errors import BusyError
-from ragflow_lg.server.observability.pace import Pace
 from ragflow_lg.server.observability.run_slots import RunSlots
 
 
@@ -74,15 +73,3 @@ async def test_without_a_queue_runs_are_refused_at_once() -> None:
     await slots.acquire("a")
     with pytest.raises(BusyError):
         await slots.acquire("a")
-
-
-async def test_a_run_cancelled_before_its_turn_gives_its_slot_back() -> None:
-    slots = RunSlots(5, pace=Pace(1, interval_s=60))
-    release = await slots.acquire("a")
-    waiting = asyncio.create_task(slots.acquire("a"))
-    await _let_tasks_run()
-    assert (slots.in_use, slots.queue_length) == (2, 1)
-    waiting.cancel()
-    await asyncio.wait([waiting])
-    assert (slots.in_use, slots.queue_length) == (1, 0)
-    release()
