@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyEr
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.lease_owner import Owner
-from ragflow_lg.checkpoints.leases import StoredLeases
+from ragflow_lg.checkpoints.leases import LEASE_S, StoredLeases
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_leases import SqliteLeaseTable
 
@@ -64,7 +64,7 @@ async def test_a_lease_of_another_machine_expires(tmp_path: Path) -> None:
             await StoredLeases(table).acquire("anna", nothing)
         assert "another-host" in error.value.holder
         assert await StoredLeases(table).holder("anna") == "process 1 on another-host"
-        clock.shift_s = 16
+        clock.shift_s = LEASE_S + 1
         assert await StoredLeases(table).holder("anna") == ""
         lease = await StoredLeases(table).acquire("anna", nothing)
         assert lease.token > first
