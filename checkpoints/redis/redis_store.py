@@ -15,7 +15,7 @@ from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.store import Store
 
 LEASE_CONNECTIONS = 4
-"""Leases have connections of their own: if they waited for one behind the writes of many runs, they would expire."""
+"""Leases have connections of their own: if renewals waited for the writes of many runs, leases would expire."""
 
 
 @asynccontextmanager

@@ -209,7 +209,7 @@ class RunContext:
         await self._turn.check_interruption()
 
     def calling(self) -> AbstractContextManager[None]:
-        """Let a call inside the block end before the turn is moved to another process."""
+        """Delay a handover to another process until the call inside the block has ended."""
         return self._turn.calling()
 
     def count(self, usage: Usage) -> None:

@@ -163,7 +163,7 @@ class TurnContext(Struct, eq=False):
 
     @contextmanager
     def calling(self) -> Generator[None]:
-        """Let a call to a service inside the block end, and its result be stored, before the turn is interrupted."""
+        """Delay an interruption until the call to a service inside the block has ended and its result is stored."""
         turn = self.outermost
         turn.calls += 1
         turn.has_no_calls.clear()

@@ -50,7 +50,7 @@ def search() -> int:
 
 @worker_task("Filling", small_size=0)
 def fill(size: int) -> int:
-    """Take a block of memory."""
+    """Allocate a block of memory."""
     return len(bytearray(size))
 
 

@@ -59,7 +59,7 @@ def _limit_process(memory_bytes: int) -> None:
 
 
 def _limit_processor_time(seconds: float) -> None:
-    """Let the process have this much more processor time. The kernel ends it with SIGXCPU after that."""
+    """Limit the further processor time of the process. At the limit, the kernel ends it with SIGXCPU."""
     if sys.platform == "win32":
         return
     import resource
