@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -18,6 +18,7 @@ from langgraph.checkpoint.redis.util import (
 )
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
+from redisvl.exceptions import RedisSearchError, RedisVLError
 from redisvl.query import FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
@@ -222,6 +223,18 @@ def _key(entry: Any) -> CheckpointKey:
     )
 
 
+async def _create_indexes(saver: RedisSaver) -> None:
+    """Create the indexes that do not exist.
+
+    If several processes open a new store at once, all of them find no index, and all but one fail to create it. Each
+    index can fail once: the next attempt finds it.
+    """
+    for _ in (CHECKPOINTS, WRITES):
+        with suppress(RedisSearchError):
+            return await saver.asetup()
+    await saver.asetup()
+
+
 async def redis_saver(client: CollectingRedis, sessions: RedisSessions, prefix: str) -> CanvasSaver:
     """Create a saver.
 
@@ -230,8 +243,8 @@ async def redis_saver(client: CollectingRedis, sessions: RedisSessions, prefix: 
     """
     saver = RedisSaver(client, sessions, prefix)
     try:
-        await saver.asetup()
-    except RedisError as error:
+        await _create_indexes(saver)
+    except (RedisError, RedisVLError) as error:
         raise CheckpointError(f"The Redis server cannot store sessions: {error}.") from error
 
     @asynccontextmanager
@@ -243,8 +256,6 @@ async def redis_saver(client: CollectingRedis, sessions: RedisSessions, prefix: 
             yield
         checkpoint = saver.key_of(precondition.checkpoint) if precondition.checkpoint else ""
         await sessions.write_checked(precondition, commands, checkpoint)
-
-    from redisvl.exceptions import RedisVLError
 
     errors = (RedisError, RedisVLError, OSError)
     return CanvasSaver(saver, RedisBlobs(client, sessions), errors=errors, transaction=transaction)
