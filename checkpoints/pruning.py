@@ -141,6 +141,11 @@ class PruningSaver(BaseCheckpointSaver[Any]):
                 await self._copy(stored, str(target_thread_id))
 
 
+def thread_of(config: RunnableConfig) -> str:
+    """Return the thread that a config specifies."""
+    return str(config["configurable"]["thread_id"])  # pyright: ignore[reportTypedDictNotRequiredAccess] - LangGraph always sets it
+
+
 def checkpoint_key(config: RunnableConfig) -> CheckpointKey:
     """Return the checkpoint key that a config specifies."""
     place = config.get("configurable", {})

@@ -78,12 +78,12 @@ class _Pruning:
         runs = await self._old_runs(first)
         kept = [key for key in keys if key.checkpoint >= first]
         parts = await self._unused_parts(kept)
-        freed = await self._saver.stored_bytes(self._thread, old, parts)
+        freed = await self._saver.parts.stored_bytes(self._thread, old, parts)
         if not is_dry_run:
             for batch in _batches(old):
                 await self._saver.erase(batch, self._token)
             for batch in _batches(parts):
-                await self._saver.erase_parts(self._thread, batch, self._token)
+                await self._saver.parts.erase(self._thread, batch, self._token)
             await self._store.runs.delete(self._session, runs)
             await self._saver.release_space()
         return Pruned(len(old), len(parts), len(runs), freed)
@@ -114,12 +114,12 @@ class _Pruning:
 
         Results of steps inside nodes are kept while the last turn is unfinished; afterwards nothing reads them.
         """
-        names = [name for name in await self._saver.part_names(self._thread) if _PART.fullmatch(name)]
-        used = await self._saver.used_parts(self._thread, kept)
+        names = [name for name in await self._saver.parts.names(self._thread) if _PART.fullmatch(name)]
+        used = await self._saver.parts.of_checkpoints(self._thread, kept)
         newest: RunRecord | None = await _first(self._store.runs.of_session(self._session))
         unused = [name for name in names if name not in used]
         if newest is None or newest.status != "succeeded":
-            used = await self._saver.step_parts(self._thread, unused)
+            used = await self._saver.parts.of_steps(self._thread, unused)
         return [name for name in unused if name not in used]
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, empty_checkpoint
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple, empty_checkpoint
 from redis.asyncio import Redis
 
 from ragflow_lg.adapters.system_services import SystemClock
@@ -79,6 +79,18 @@ async def put_checkpoint(
         "channel_versions": versions,
     }
     return await saver.aput(config, checkpoint, metadata, versions)
+
+
+async def put_outputs(store: Store, thread: str, outputs: Any) -> str:
+    """Store a checkpoint with outputs; return its id."""
+    return checkpoint_id(await put_checkpoint(store.saver, checkpoint_config(thread), {"outputs": outputs}))
+
+
+async def read_checkpoint(store: Store, thread: str, checkpoint: str = "") -> CheckpointTuple:
+    """Read a checkpoint of a thread; without an id, the newest one."""
+    result = await store.saver.aget_tuple(checkpoint_config(thread, checkpoint=checkpoint))
+    assert result is not None
+    return result
 
 
 def stored_leases(store: Store) -> StoredLeases:

@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.channel_values import plain_serializer
 from ragflow_lg.checkpoints.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
@@ -23,7 +24,7 @@ from ragflow_lg.checkpoints.preconditions import (
     Precondition,
 )
 from ragflow_lg.checkpoints.pruning import CheckpointKey
-from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
+from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, describe_failure
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"

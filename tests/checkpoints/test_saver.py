@@ -2,27 +2,31 @@ import asyncio
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ormsgpack
 import pytest
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
-from ragflow_lg.checkpoints.saver import plain_serializer
 from ragflow_lg.services.sessions import hold_lease
-from tests.stores import OpenStore, checkpoint_config, checkpoint_id, fresh_prefix, put_checkpoint, sqlite_file
+from tests.stores import (
+    OpenStore,
+    checkpoint_config,
+    checkpoint_id,
+    fresh_prefix,
+    put_checkpoint,
+    put_outputs,
+    read_checkpoint,
+    sqlite_file,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,20 +59,13 @@ EXACT: list[Any] = [
 THREAD = checkpoint_config("t")
 
 
-async def read(store: Store, thread: str, checkpoint: str = "") -> CheckpointTuple:
-    """Read a checkpoint of a thread; without an id, the newest one."""
-    result = await store.saver.aget_tuple(checkpoint_config(thread, checkpoint=checkpoint))
-    assert result is not None
-    return result
-
-
 async def write_and_read(reopen: OpenStore, values: dict[str, Any], **more: Any) -> Any:
     """Store values and more metadata with one saver; read them with another."""
     metadata: Any = {"source": "loop", "step": 1, **more}  # LangGraph's type has no keys of applications
     async with reopen() as store:
         await put_checkpoint(store.saver, THREAD, values, metadata)
     async with reopen() as store:
-        return await read(store, "t")
+        return await read_checkpoint(store, "t")
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, *EXACT], ids=str)
@@ -112,7 +109,7 @@ async def test_pending_writes_are_data_and_interrupts_are_restored(reopen: OpenS
         await store.saver.aput_writes(place, [("__pregel_tasks", Send("n", {"i": HOSTILE}))], "task-4")
         await store.saver.aput_writes(place, [("__error__", ValueError("no"))], "task-5")
     async with reopen() as store:
-        checkpoint = await read(store, "t")
+        checkpoint = await read_checkpoint(store, "t")
     by_task: dict[str, list[Any]] = {}
     for task, _, value in checkpoint.pending_writes or ():
         by_task.setdefault(task, []).append(value)
@@ -121,28 +118,6 @@ async def test_pending_writes_are_data_and_interrupts_are_restored(reopen: OpenS
     assert sorted(map(str, by_task["task-3"])) == sorted(map(str, [*({"n": v} for v in HOSTILE), None]))
     assert by_task["task-4"] == [Send("n", {"i": HOSTILE})]
     assert by_task["task-5"] == ["ValueError: no"]
-
-
-async def test_large_parts_are_stored_once(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    big, lists = "x" * 100_000, FrozenList([FrozenList(["y" * 90] * 20), "z" * 2000])
-    async with reopen() as store:
-        sizes: list[int] = []
-        blobs = store.saver._blobs  # pyright: ignore[reportPrivateUsage] - counts the writes
-        put_blobs = blobs.put
-
-        async def count_bytes(thread: str, texts: Mapping[str, bytes]) -> None:
-            sizes.append(sum(map(len, texts.values())))
-            await put_blobs(thread, texts)
-
-        monkeypatch.setattr(blobs, "put", count_bytes)
-        for step in range(5):
-            entry = {"outputs": {"a": {"text": big}, "b": {"step": step, "lists": lists}}}
-            await put_checkpoint(store.saver, THREAD, entry)
-        monkeypatch.undo()
-    assert 100_000 < sum(sizes) < 105_000
-    async with reopen() as store:
-        checkpoint = await read(store, "t")
-    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": {"text": big}, "b": {"step": 4, "lists": lists}}
 
 
 async def test_listings_filter_by_namespace_before_and_metadata(reopen: OpenStore) -> None:
@@ -206,11 +181,6 @@ async def test_a_deleted_thread_has_no_checkpoint_and_can_start_again(reopen: Op
     assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
 
 
-async def put(store: Store, thread: str, values: Any) -> str:
-    """Store outputs as the next checkpoint of a thread; return its id."""
-    return checkpoint_id(await put_checkpoint(store.saver, checkpoint_config(thread), {"outputs": values}))
-
-
 async def test_acknowledged_checkpoints_are_readable_despite_other_failing_writers(reopen: OpenStore) -> None:
     """Some writers are rejected, some cancelled; none affects the checkpoints of another one."""
     acknowledged: dict[tuple[str, str], Any] = {}
@@ -219,54 +189,26 @@ async def test_acknowledged_checkpoints_are_readable_despite_other_failing_write
     async def write_normally(store: Store, thread: str) -> None:
         for number in range(25):
             values = {"a": f"{thread} {number}" * 300, "b": f"{thread}" * 500}
-            acknowledged[thread, await put(store, thread, values)] = values
+            acknowledged[thread, await put_outputs(store, thread, values)] = values
 
     async def write_without_lease(store: Store) -> None:
         for number in range(25):
             with suppress(ConflictError):
-                await put(store, foreign, {"a": f"{number}" * 2000})
+                await put_outputs(store, foreign, {"a": f"{number}" * 2000})
 
     async def write_with_timeout(store: Store) -> None:
         for number in range(25):
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.0005 * (number % 5)):
-                    await put(store, "impatient", {"a": f"{number}" * 2000})
+                    await put_outputs(store, "impatient", {"a": f"{number}" * 2000})
 
     async with reopen() as store, hold_lease(store.leases, foreign):
         normal = (write_normally(store, f"t{n}") for n in range(4))
         await asyncio.gather(*normal, write_without_lease(store), write_with_timeout(store))
     async with reopen() as store:
         for (thread, id_), values in acknowledged.items():
-            checkpoint = await read(store, thread, id_)
+            checkpoint = await read_checkpoint(store, thread, id_)
             assert checkpoint.checkpoint["channel_values"]["outputs"] == values
-
-
-async def test_a_session_deleted_by_another_process_is_written_completely_again(reopen_shared: OpenStore) -> None:
-    values = {"n": "x" * 9000, "m": FrozenList(["y" * 2000])}
-    async with reopen_shared() as one, reopen_shared() as other:
-        await put(one, "t", values)
-        await other.saver.adelete_thread("t")
-        for _ in range(2):
-            await put(one, "t", values)
-    async with reopen_shared() as store:
-        checkpoint = await read(store, "t")
-    assert checkpoint.checkpoint["channel_values"]["outputs"] == values
-
-
-async def test_a_session_that_is_deleted_repeatedly_is_reported(
-    reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values = {"n": "x" * 9000}
-
-    def keep_blobs(thread: str) -> None:
-        """Do as other tasks that store the session at the same time."""
-
-    async with reopen_shared() as one, reopen_shared() as other:
-        await put(one, "t", values)
-        await other.saver.adelete_thread("t")
-        monkeypatch.setattr(one.saver._codec, "forget", keep_blobs)  # pyright: ignore[reportPrivateUsage] - see above
-        with pytest.raises(CheckpointError, match="keeps deleting it"):
-            await put(one, "t", values)
 
 
 WRITER = """
@@ -315,7 +257,7 @@ async def test_processes_share_a_store(shared_url: str) -> None:
     async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
         for line in lines:
             thread, id_, start = line.split(" ", 2)
-            checkpoint = await read(store, thread, id_)
+            checkpoint = await read_checkpoint(store, thread, id_)
             assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": start + " ", "b": "same" * 500}
 
 
@@ -340,7 +282,7 @@ async def test_the_saver_passes_the_conformance_suite_of_langgraph(reopen: OpenS
 
 async def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
-        id_ = await put(store, "t", {"a": "x" * 3000})
+        id_ = await put_outputs(store, "t", {"a": "x" * 3000})
         file = sqlite_file(store)
         for damage in ("checkpoint = X'00ff'", "type = 'strange'", "metadata = 'no json'", "checkpoint = X'80'"):
             await file.rows(f"UPDATE checkpoints SET {damage}")
@@ -348,40 +290,3 @@ async def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
                 await store.saver.aget_tuple(checkpoint_config("t", checkpoint=id_))
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
                 [checkpoint async for checkpoint in store.saver.alist(THREAD)]
-
-
-async def test_blobs_that_were_read_are_not_written_again(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {"n": "x" * 9000}
-    async with reopen() as store:
-        await put(store, "t", values)
-    async with reopen() as store:
-        checkpoint = await read(store, "t")
-        writes: list[str] = []
-
-        async def note_write(thread: str, texts: Mapping[str, bytes]) -> None:
-            writes.append(thread)
-
-        blobs = store.saver._blobs  # pyright: ignore[reportPrivateUsage] - notes the writes
-        monkeypatch.setattr(blobs, "put", note_write)
-        await put(store, "t", checkpoint.checkpoint["channel_values"]["outputs"])
-        monkeypatch.undo()
-        assert writes == []
-
-
-@dataclass
-class Owner:
-    name: str
-
-
-def test_objects_are_read_as_data() -> None:
-    serializer = plain_serializer()
-    value = serializer.loads_typed(serializer.dumps_typed({"owner": Owner("a")}))
-    assert isinstance(value["owner"], dict)
-
-
-async def test_stored_bytes_are_not_read_as_objects() -> None:
-    call = ormsgpack.packb(["subprocess", "getoutput", "echo revived"])
-    for code in range(6):
-        value = plain_serializer().loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, call))))
-        assert value != "revived"
-        assert type(value).__module__ == "builtins"

@@ -45,7 +45,7 @@ async def stored(store: Store) -> tuple[int, set[str], list[str]]:
     thread = str(thread_of_session("anna"))
     checkpoints = [key async for key in store.saver.list_keys(thread)]
     records = [record.run_id async for record in store.runs.of_session("anna")]
-    return len(checkpoints), set(await store.saver.part_names(thread)), records
+    return len(checkpoints), set(await store.saver.parts.names(thread)), records
 
 
 async def test_the_last_turns_are_kept_and_the_conversation_goes_on(reopen: OpenStore) -> None:
@@ -92,16 +92,16 @@ async def test_an_open_form_and_its_steps_are_kept(reopen: OpenStore) -> None:
                 pass
             await play(runner, question(number))
         place: Any = {"configurable": {"thread_id": thread_of_session("anna")}}
-        await store.saver.put_step(place, "0" * 32, {"done": "x" * 2000})
+        await store.saver.steps(place).put("0" * 32, {"done": "x" * 2000})
         assert (await prune_session(store, "anna", PruneLimits(1))).checkpoints > 0
-        assert await store.saver.find_step(place, "0" * 32) == (True, {"done": "x" * 2000})
+        assert await store.saver.steps(place).find("0" * 32) == (True, {"done": "x" * 2000})
         assert [pause.node for pause in await runner.pauses("anna")] == ["ask"]
         run = runner.resume("anna", {"size": "9"})
         async for _ in run:
             pass
         assert run.answer == "Size 9"
         await prune_session(store, "anna", PruneLimits(1))
-        assert await store.saver.find_step(place, "0" * 32) == (False, None), "the turn has ended"
+        assert await store.saver.steps(place).find("0" * 32) == (False, None), "the turn has ended"
 
 
 async def test_recent_turns_are_kept(reopen: OpenStore) -> None:
@@ -138,7 +138,7 @@ async def test_a_lost_lease_stops_the_deletion(reopen_shared: OpenStore) -> None
         async with hold_lease(store.leases, "anna") as token:
             for erasing in (
                 store.saver.erase(keys, token - 1),
-                store.saver.erase_parts(thread, sorted(before[1]), token - 1),
+                store.saver.parts.erase(thread, sorted(before[1]), token - 1),
             ):
                 with pytest.raises(SessionBusyError):
                     await erasing
@@ -166,8 +166,8 @@ async def test_an_interrupted_pruning_leaves_a_usable_session(
             return erase
 
         with monkeypatch.context() as patch:
-            for name in ("erase", "erase_parts"):
-                patch.setattr(store.saver, name, crash_after_some(getattr(store.saver, name)))
+            for owner in (store.saver, store.saver.parts):
+                patch.setattr(owner, "erase", crash_after_some(owner.erase))
             with pytest.raises(CheckpointError, match="crash"):
                 await prune_session(store, "anna", PruneLimits(1))
         assert (await play(runner, question(5))).endswith(question(5))

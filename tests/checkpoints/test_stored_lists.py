@@ -59,7 +59,7 @@ async def test_an_append_to_an_unread_list_stores_only_what_is_new(
     async with reopen() as store:
         await put_checkpoint(store.saver, checkpoint_config("t"), _values(lines))
     async with reopen() as store:
-        written, blobs = 0, store.saver._blobs  # pyright: ignore[reportPrivateUsage] - counts what reaches the store
+        written, blobs = 0, store.saver.values.blobs
         read, put, find = 0, blobs.put, blobs.find
 
         async def count_put(thread: str, texts: Any) -> None:
@@ -134,13 +134,13 @@ async def test_a_conversation_that_outgrows_the_memory_does_not_read_its_blocks_
 ) -> None:
     monkeypatch.setattr("ragflow_lg.checkpoints.codec.REMEMBERED_BLOBS", 150)
     saver = memory_saver()
-    find, read = saver._blobs.find, list[int]()  # pyright: ignore[reportPrivateUsage] - counts what is read
+    find, read = saver.values.blobs.find, list[int]()
 
     async def count(thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         read.append(len(digests))
         return await find(thread, digests)
 
-    monkeypatch.setattr(saver._blobs, "find", count)  # pyright: ignore[reportPrivateUsage] - see above
+    monkeypatch.setattr(saver.values.blobs, "find", count)
     runner = Runner(compile_canvas(canvas(out("{sys.query}")), CATALOG), fake_services(), saver=saver)
     for number in range(160):
         async for _ in runner.start("s", {"query": f"question {number}"}):

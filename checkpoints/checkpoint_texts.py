@@ -1,0 +1,108 @@
+"""The form that checkpoints have in the inner saver: everything that a canvas can influence is a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import orjson
+from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
+
+from ragflow_lg.checkpoints.channel_values import LONG_LISTS
+from ragflow_lg.checkpoints.codec import blob_digest
+from ragflow_lg.checkpoints.pruning import thread_of
+from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
+from ragflow_lg.services.sessions import RecentEntries
+
+PLAIN_METADATA = ("source", "step", "parents", "run_id")
+"""Metadata that the inner saver filters by and must therefore be able to read."""
+_MORE = "more"
+"""The key of the text with all other metadata."""
+_CHECKSUM = "__checksum"
+
+
+def pack_checkpoint(
+    checkpoint: Checkpoint, metadata: Mapping[str, Any], thread: str, values: ThreadValues, blobs: WrittenBlobs
+) -> tuple[Any, Any]:
+    """Return the inner saver's checkpoint and metadata."""
+    texts = {
+        channel: None if value is None else values.encode(channel, value, thread, blobs)
+        for channel, value in checkpoint["channel_values"].items()
+    }
+    plain = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
+    more = {key: value for key, value in metadata.items() if key not in PLAIN_METADATA}
+    more[_CHECKSUM] = _checksum(checkpoint, plain)
+    packed = {**plain, _MORE: values.encode("", more, thread, blobs)}
+    return {**checkpoint, "channel_values": texts}, packed
+
+
+async def unpack_checkpoint(packed: CheckpointTuple, values: ThreadValues, recent: RecentEntries) -> CheckpointTuple:
+    """Return a checkpoint with its values.
+
+    Raises:
+        CheckpointError: if the store fails or its data is damaged.
+    """
+    with values.errors.translate_read():
+        return await _unpack(packed, values, recent)
+
+
+async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentEntries) -> CheckpointTuple:
+    thread = thread_of(packed.config)
+    texts = packed.checkpoint["channel_values"]
+    _check_fields(packed.checkpoint)
+    decoded = {channel: await values.decode(channel, text, thread, recent) for channel, text in texts.items()}
+    metadata: dict[str, Any] = dict(packed.metadata or {})
+    more = await values.decode("", metadata.pop(_MORE, None), thread)
+    # Only updates of maps contain the whole of a list.
+    in_maps = {name: 0 for name in recent if name not in LONG_LISTS}
+    writes = [
+        (task, channel, await values.decode(channel, text, thread, in_maps))
+        for task, channel, text in packed.pending_writes or ()
+    ]
+    checkpoint: Any = {**packed.checkpoint, "channel_values": decoded}
+    complete: Any = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
+    rest: dict[str, Any] = dict(more or {})
+    if rest.pop(_CHECKSUM, own := _checksum(packed.checkpoint, complete)) != own:
+        raise ValueError("its checksum is wrong")
+    complete.update(rest)
+    return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
+
+
+def stored_texts(packed: CheckpointTuple) -> list[str]:
+    """Return everything that the inner saver stores as text."""
+    metadata: Mapping[str, Any] = packed.metadata or {}
+    values = [*packed.checkpoint["channel_values"].values(), metadata.get(_MORE)]
+    values += [value for _, _, value in packed.pending_writes or ()]
+    return [value for value in values if isinstance(value, str)]
+
+
+def has_metadata(entry: CheckpointTuple, conditions: Mapping[str, Any]) -> bool:
+    """Return whether a checkpoint has all of these metadata."""
+    metadata = cast("Mapping[str, Any]", entry.metadata or {})
+    return all(metadata.get(key) == value for key, value in conditions.items())
+
+
+def _checksum(checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    """Return a checksum of everything in a checkpoint that is not stored as a text with its own checksum."""
+    versions = {name: str(version) for name, version in checkpoint["channel_versions"].items()}  # as in Redis
+    seen = {
+        node: {name: str(version) for name, version in of_node.items()}
+        for node, of_node in checkpoint["versions_seen"].items()
+    }
+    fields = [
+        checkpoint["v"],
+        checkpoint["id"],
+        versions,
+        seen,
+        checkpoint.get("updated_channels"),
+        sorted(checkpoint["channel_values"]),
+        metadata,
+    ]
+    return blob_digest(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+
+
+def _check_fields(checkpoint: Mapping[str, Any]) -> None:
+    """Raise a TypeError or LookupError if LangGraph could not read a checkpoint."""
+    for name, kind in {"id": str, "channel_versions": dict, "versions_seen": dict}.items():
+        if not isinstance(checkpoint[name], kind):
+            raise TypeError(f"its {name} is not a {kind.__name__}")

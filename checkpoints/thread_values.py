@@ -1,0 +1,143 @@
+"""The values of a thread in its store: texts, whose large parts are blobs. Reading and writing them.
+
+A write contains only the blobs that the thread does not have yet. If the store has lost blobs that this process
+believes to be stored, the write is repeated with all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.long_list import LongList
+from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
+from ragflow_lg.checkpoints.codec import Codec, blob_digest, find_digests
+from ragflow_lg.checkpoints.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
+from ragflow_lg.checkpoints.pruning import CheckpointKey, thread_of
+from ragflow_lg.checkpoints.saver_errors import SaverErrors
+from ragflow_lg.checkpoints.stored_lists import FindBlobs, UnreadBlockError, block_digests, read_blocks
+from ragflow_lg.services.sessions import LEASE_TOKEN, RecentEntries
+
+_TRIES = 3
+_EVERYTHING: RecentEntries = {}
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class WrittenBlobs:
+    """The blobs of one write."""
+
+    def __init__(self) -> None:
+        self.new: dict[str, bytes] = {}
+        self._texts: list[bytes] = []
+
+    def add_text(self, text: str) -> str:
+        """Note a text that may refer to blobs, and return it."""
+        self._texts.append(text.encode())
+        return text
+
+    def known(self) -> set[str]:
+        """Return the hashes of blobs that the write refers to but does not contain."""
+        return {
+            digest for text in (*self._texts, *self.new.values()) for digest in find_digests(text)
+        } - self.new.keys()
+
+
+class ThreadValues:
+    """Reads and writes the values of all threads of a store."""
+
+    def __init__(self, blobs: Blobs, errors: SaverErrors, transaction: OpenTransaction) -> None:
+        self.blobs = blobs
+        self.errors = errors
+        self.transaction = transaction
+        self._codec = Codec()
+
+    def forget(self, thread: str) -> None:
+        """Forget which blobs a thread has."""
+        self._codec.forget(thread)
+
+    async def write(
+        self,
+        config: RunnableConfig,
+        pack: Callable[[WrittenBlobs], _T],
+        put: Callable[[_T], Awaitable[_R]],
+        checkpoint: CheckpointKey | None = None,
+    ) -> _R:
+        """Store what ``pack`` returns, with its blobs. ``checkpoint`` must be stored already.
+
+        Raises:
+            SessionBusyError: if another runner holds the session.
+            CheckpointError: if the store fails.
+        """
+        thread = thread_of(config)
+        token = config["configurable"].get(LEASE_TOKEN, NO_LEASE)  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
+        for _ in range(_TRIES):
+            blobs = WrittenBlobs()
+            packed = await self._pack(pack, blobs)
+            try:
+                async with self.transaction(Precondition(thread, token, blobs.known(), checkpoint)):
+                    if blobs.new:
+                        await self.blobs.put(thread, blobs.new)
+                    result = await put(packed)
+            except self.errors.kinds as error:
+                if BLOB_MISSING not in str(error):
+                    raise self.errors.describe("written", error) from error
+                self.forget(thread)
+                continue
+            self._codec.remember_blobs(thread, blobs.new)
+            return result
+        raise CheckpointError("The session cannot be written: another process keeps deleting it.")
+
+    async def _pack(self, pack: Callable[[WrittenBlobs], _T], blobs: WrittenBlobs) -> _T:
+        """Encode a value, and read the blocks of long lists that the thread does not have."""
+        while True:
+            try:
+                return pack(blobs)
+            except UnreadBlockError as error:  # a list of another thread, or of a thread that has been deleted
+                await self._read_blocks(error.entries, len(error.entries))
+
+    def encode(self, channel: str, value: Any, thread: str, blobs: WrittenBlobs) -> str:
+        """Return the text of a channel's value, and add its blobs to the write."""
+        long = LONG_LISTS.get(channel, ())
+        return blobs.add_text(self._codec.encode(to_plain(channel, value), thread, blobs.new, long))
+
+    async def decode(self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING) -> Any:
+        """Return the value of a text. What is not a text is returned unchanged.
+
+        Raises:
+            CheckpointError: if the store fails, or the text or a blob is damaged.
+        """
+        if not isinstance(text, str):
+            return text
+        unread = {name for name in LONG_LISTS.get(channel, ()) if (name or channel) in recent}
+        value = await self._codec.decode(text, self._finder(thread), thread, unread)
+        for name in unread:
+            entries = value if not name else value.get(name)
+            if isinstance(entries, LongList):
+                await self._read_blocks(entries, recent[name or channel])
+        return to_object(channel, value)
+
+    async def _read_blocks(self, entries: LongList, count: int) -> None:
+        """Read the last ``count`` entries of a list, and remember that its blocks are stored."""
+        await read_blocks(entries, count, self._finder(entries.thread), self._codec.expand)
+        self._codec.remember_stored(entries.thread, block_digests(entries.blocks))
+
+    def _finder(self, thread: str) -> FindBlobs:
+        async def find(digests: Sequence[str]) -> Mapping[str, bytes]:
+            return await self._find(thread, digests)
+
+        return find
+
+    async def _find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
+        """Read blobs, and remember that they exist so that they are not written again."""
+        with self.errors.translate("read"):
+            blobs = await self.blobs.find(thread, digests)
+        for digest, text in blobs.items():
+            if blob_digest(text) != digest:
+                raise CheckpointError(f"A stored value is damaged: part {digest} has been changed.")
+        self._codec.remember_blobs(thread, blobs)
+        return blobs
