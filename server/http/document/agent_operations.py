@@ -165,5 +165,5 @@ AGENT_ROUTES: dict[str, Route] = {
     "GET /api/v1/agents/{agent_id}/components/{component_id}/input-form": Route(answer=dict[str, Any]),
     "POST /api/v1/agents/{agent_id}/components/{component_id}/debug": Route(answer=dict[str, Any], body=DebugBody),
     "GET /api/v1/agents/{agent_id}/logs/{message_id}": Route(answer=list[Traced] | dict[str, Any]),
-    "GET /api/v1/agentbots/{agent_id}/logs/{message_id}": Route(answer=list[Traced] | dict[str, Any], key="BetaKey"),
+    "GET /api/v1/agentbots/{agent_id}/logs/{message_id}": Route(answer=dict[str, Any], key="BetaKey"),
 }

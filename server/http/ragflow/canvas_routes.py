@@ -26,9 +26,10 @@ from ragflow_lg.server.http.ragflow.agent_routes import (
     respond_with_agents,
     store_agent,
 )
-from ragflow_lg.server.http.ragflow.completion_routes import Page, cancel_task, complete_with
+from ragflow_lg.server.http.ragflow.completion_routes import cancel_task, complete_with
 from ragflow_lg.server.http.ragflow.debug_routes import debug_component, get_input_form, reset_agent, respond_with_trace
 from ragflow_lg.server.http.ragflow.editor_routes import rerun_pipeline, test_database
+from ragflow_lg.server.http.ragflow.embedded_routes import Page
 from ragflow_lg.server.http.ragflow.file_routes import download_upload, upload
 from ragflow_lg.server.http.ragflow.session_routes import build_row, delete_session, find_sessions, get_session
 from ragflow_lg.server.http.ragflow.version_routes import build_version, list_versions

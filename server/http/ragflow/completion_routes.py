@@ -1,27 +1,28 @@
-"""RAGFlow's routes that run turns, streamed or not, and cancel them. Embedded pages use beta keys."""
+"""RAGFlow's routes that run turns, streamed or not, and cancel them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunInterruptedError
-from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.openai.openai_routes import run_openai_turn
 from ragflow_lg.server.http.ragflow.ragflow_frames import (
+    PAGE_FAILURE,
     AnswerCollector,
     Forwarding,
     FrameBuilder,
     build_error_frame,
+    describe_failure,
 )
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, authenticate_beta, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import (
     EventStream,
     StreamPosition,
@@ -40,7 +41,6 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
-from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
 
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
-embedded_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"])
-
-Page = Annotated[ApiCaller, Depends(authenticate_beta)]
 
 _ACTION_CHARS = 40
 _OTHER_AGENT = "Session does not belong to the requested agent."
@@ -99,32 +96,6 @@ async def _cancel_task(request: Request, caller: ApiCaller, task_id: str) -> Res
     return respond(True)
 
 
-async def respond_to_page(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
-    """Run a turn for an embedded page: streamed by default, with all events, in a session with source `agent`.
-
-    Raises:
-        RequestError: if the request is invalid.
-    """
-    position, turns = read_position(request), get_turns(request)
-    if position.run_id:
-        envelope, _ = await _load_run(request, caller, agent, position.run_id)
-        events = turns.wire_events(position.run_id)
-    else:
-        policy = read_disconnect_policy(request)
-        session, version = await _open_session(request, caller, agent, body, source="agent")
-        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
-        envelope, events = turn.run.envelope, turn.numbered_events()
-    if not parse_flag(body.get("stream"), default=True):
-        collector = AnswerCollector(envelope, "all", has_trace=False)
-        return await await_while_connected(request, _collect(events, collector, envelope, caller))
-    if position.after:
-        events = turns.wire_events(position.run_id, position.after)
-    first = await anext(events, None)  # an early refusal must not start a stream
-    frames = FrameBuilder(envelope, "all", has_trace=False)
-    streamed = _stream_frames(first, events, frames, position, error_prefix="Error 102: ")
-    return EventStream(streamed, get_app_state(request).settings.server.heartbeat_s)
-
-
 async def complete_with(
     request: Request,
     caller: ApiCaller,
@@ -158,11 +129,11 @@ async def complete_with(
     turns = get_turns(request)
     forwarding: Forwarding
     if position.run_id:
-        envelope, forwarding = await _load_run(request, caller, agent, position.run_id)
+        envelope, forwarding = await load_run(request, caller, agent, position.run_id)
         events = turns.wire_events(position.run_id)
     else:
         policy = read_disconnect_policy(request)
-        session, version = await _open_session(request, caller, agent, body, source, conversation)
+        session, version = await open_session(request, caller, agent, body, source, conversation)
         forwarding = "session" if session.source == "agent" else "all"
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
         envelope, events = turn.run.envelope, turn.numbered_events()
@@ -171,13 +142,13 @@ async def complete_with(
     has_trace = parse_flag(body.get("return_trace"))
     if not parse_flag(body.get("stream"), default=is_old_path and caller.is_old):
         collector = AnswerCollector(envelope, forwarding, has_trace=has_trace)
-        return await await_while_connected(request, _collect(events, collector, envelope, caller))
+        return await await_while_connected(request, collect(events, collector, envelope, caller))
     if position.after and not (has_trace and forwarding != "all"):  # a trace needs all events, starting with the first
         events = turns.wire_events(position.run_id, position.after)
     first = await anext(events, None)  # an early refusal must not start a stream
     frames = FrameBuilder(envelope, forwarding, has_trace=has_trace)
     heartbeat_s = 0.0 if is_old_path else get_app_state(request).settings.server.heartbeat_s
-    return EventStream(_stream_frames(first, events, frames, position, end=end), heartbeat_s)
+    return EventStream(stream_frames(first, events, frames, position, end=end), heartbeat_s)
 
 
 async def respond_with_turn(
@@ -192,33 +163,39 @@ async def respond_with_turn(
     has_trace = parse_flag(body.get("return_trace"))
     if not is_streamed:
         collector = AnswerCollector(envelope, "all", has_trace=has_trace)
-        return await await_while_connected(request, _collect(events, collector, envelope, caller))
+        return await await_while_connected(request, collect(events, collector, envelope, caller))
     first = await anext(events, None)
     frames = FrameBuilder(envelope, "all", has_trace=has_trace)
     return EventStream(
-        _stream_frames(first, events, frames, position), get_app_state(request).settings.server.heartbeat_s
+        stream_frames(first, events, frames, position), get_app_state(request).settings.server.heartbeat_s
     )
 
 
-async def _load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
+async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
     """Load the envelope of a run to resume, and determine which of its events the client receives."""
     head = await get_turns(request).head(caller.tenant, run_id)
     session = await load_session(request, agent, head.envelope.session_id)
     return head.envelope, "session" if session.source == "agent" else "all"
 
 
-async def _open_session(
-    request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], source: str, conversation: str = ""
+async def open_session(
+    request: Request,
+    caller: ApiCaller,
+    agent: AgentRow,
+    body: dict[str, Any],
+    source: str,
+    conversation: str = "",
+    version: VersionRow | None = None,
 ) -> tuple[SessionRow, VersionRow | None]:
     """Load the session named in the body, or that of the conversation if it has the wanted version, or create one.
 
-    Also return the version for a new session.
+    Also return the version for a new session: the given one, or else the one that the body selects.
     """
     session_id = to_text(body.get("session_id"))
     if session_id:
         return await load_session(request, agent, session_id, foreign=_OTHER_AGENT), None
     turns = get_turns(request)
-    version = await turns.version(agent, is_released=parse_flag(body.get("release")))
+    version = version or await turns.version(agent, is_released=parse_flag(body.get("release")))
     query = read_query(body)
     user_id = to_text(body.get("user_id")) or caller.tenant
     if conversation:
@@ -238,9 +215,14 @@ async def _open_session(
     return session, version
 
 
-async def _collect(
+async def collect(
     events: AsyncGenerator[tuple[int, WireEvent]], collector: AnswerCollector, envelope: Envelope, caller: ApiCaller
 ) -> Response:
+    """Collect a turn's events, and respond with its answer.
+
+    Raises:
+        RequestError: if the turn was refused or failed.
+    """
     try:
         async with aclosing(events):
             async for _, event in events:
@@ -250,11 +232,12 @@ async def _collect(
         if caller.is_old:
             return respond_plain(f"**ERROR**: {error}")
         session = {"session_id": envelope.session_id}
-        raise RequestError(str(error), refusal.number, status=409, data=session, has_data=True) from error
+        message = describe_failure(error, collector.forwarding)
+        raise RequestError(message, refusal.number, status=409, data=session, has_data=True) from error
     return respond_plain(collector.build_answer())
 
 
-async def _stream_frames(
+async def stream_frames(
     first: tuple[int, WireEvent] | None,
     events: AsyncGenerator[tuple[int, WireEvent]],
     frames: FrameBuilder,
@@ -263,6 +246,7 @@ async def _stream_frames(
     error_prefix: str = "**ERROR**: ",
     end: bytes = RAGFLOW_DONE,
 ) -> AsyncGenerator[bytes]:
+    """Yield the frames of a turn's events. The events up to the client's ``position`` are not sent again."""
     envelope = frames.envelope
     run_id = envelope.message_id
     pair = first
@@ -275,46 +259,15 @@ async def _stream_frames(
                 if (frame := frames.build(event)) is not None and number > position.after:
                     yield ragflow_frame(frame, event_id(run_id, number) if position.has_ids else None)
                 pair = await anext(events, None)
+        if frames.forwarding == "page" and not frames.has_ended:
+            yield ragflow_frame(build_error_frame(PAGE_FAILURE))
     except RagflowLgError as error:
         if position.has_ids and isinstance(error, RunInterruptedError):
             return  # no end event, so that the client reconnects and resumes
-        yield ragflow_frame(envelope.wrap(Message(f"{error_prefix}{error}")))
+        message = describe_failure(error, frames.forwarding)
+        yield ragflow_frame(envelope.wrap(Message(f"{error_prefix}{message}")))
         # The oldest clients fail on error frames, but understand the end of a message.
         is_oldest = frames.forwarding == "messages"
-        yield ragflow_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(str(error)))
+        yield ragflow_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(message))
     if end:
         yield end
-
-
-@embedded_router.post("/agentbots/{agent_id}/completions")
-async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
-    """Run a turn with an embedded agent."""
-    body = await read_body(request)
-    agent = await _load_agent(request, caller, agent_id)
-    fields: dict[str, Any] = {**request.query_params, **body}
-    return await respond_to_page(request, caller, agent, fields)
-
-
-@embedded_router.get("/agentbots/{agent_id}/inputs")
-async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
-    """Return the agent details that a page shows: title, form and greeting."""
-    agent = await _load_agent(request, caller, agent_id)
-    turns = get_turns(request)
-    plan = (await turns.canvas(await turns.version(agent))).plan
-    params = plan.nodes[plan.entry].params
-    data = {
-        "title": agent.title,
-        "avatar": agent.avatar,
-        "inputs": params.inputs,
-        "prologue": getattr(params, "prologue", None) or "",
-        "mode": getattr(params, "mode", ""),
-    }
-    return respond_plain(data)
-
-
-async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
-    row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
-    if row is None:
-        audit("agent.refused", agent=agent_id)
-        raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)
-    return row

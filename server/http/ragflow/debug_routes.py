@@ -20,7 +20,6 @@ from ragflow_lg.server.http.shared.auth import (
     ApiCaller,
     Authenticated,
     authenticate,
-    authenticate_beta,
     get_app_state,
     get_turns,
 )
@@ -112,16 +111,8 @@ async def get_trace(
     return await respond_with_trace(request, caller, agent_id, message_id)
 
 
-@trace_router.get("/agentbots/{agent_id}/logs/{message_id}")
-async def get_trace_of_page(
-    agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate_beta)]
-) -> Response:
-    """Return a run's tool calls to an embedded page."""
-    return await respond_with_trace(request, caller, agent_id, message_id)
-
-
 async def respond_with_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
-    """Respond with the tool calls of one of an agent's runs.
+    """Respond with the tool calls of one of an agent's runs. Visitors to an embedded page receive none.
 
     Raises:
         RequestError: if the caller has no such agent.
@@ -129,6 +120,6 @@ async def respond_with_trace(request: Request, caller: ApiCaller, agent_id: str,
     app_state = get_app_state(request)
     await load_agent(request, caller, agent_id)
     run = await RunRepository(app_state.database, caller.tenant).get(to_text(message_id))
-    if run is None or run.agent_id != agent_id:
+    if run is None or run.agent_id != agent_id or caller.is_page:
         return respond({})
     return respond(await app_state.store.traces.get(run.id) or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from ragflow_lg.base.errors import AnswerError, ConflictError, InputRefusedError, RagflowLgError, RequestError
 from ragflow_lg.wire.answer_text import AnswerText
 from ragflow_lg.wire.wire_events import (
     Message,
@@ -17,14 +18,23 @@ from ragflow_lg.wire.wire_events import (
 if TYPE_CHECKING:
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
-Forwarding: TypeAlias = Literal["all", "session", "messages"]
+Forwarding: TypeAlias = Literal["all", "session", "messages", "page"]
 """The events that a client receives. ``session``: the events for sessions with source `agent`.
-``messages``: the events that RAGFlow's oldest clients read."""
+``messages``: the events that RAGFlow's oldest clients read. ``page``: what visitors to an embedded page may see."""
+
+PAGE_FAILURE = "The agent failed. Its owner can see the reason."
+"""The only text about a failed node or service that visitors receive. The reason may name hosts and contain values."""
 
 
 def build_error_frame(message: str) -> dict[str, Any]:
     """Build the frame for an engine error."""
     return {"code": 500, "message": message, "data": False}
+
+
+def describe_failure(error: RagflowLgError, forwarding: Forwarding) -> str:
+    """Return the text of an error for a client. Visitors only learn what they can change themselves."""
+    is_shown = isinstance(error, RequestError | ConflictError | AnswerError | InputRefusedError)
+    return str(error) if is_shown or forwarding != "page" else PAGE_FAILURE
 
 
 class FrameBuilder:
@@ -35,14 +45,19 @@ class FrameBuilder:
         self.forwarding = forwarding
         self._has_trace = has_trace
         self._trace: list[dict[str, Any]] = []
+        self.has_ended = False
+        """Whether the turn has succeeded, was cancelled, or waits for an answer."""
 
     def build(self, event: WireEvent) -> dict[str, Any] | None:
         """Return the frame for an event, or None if the client does not receive it."""
+        self.has_ended = self.has_ended or isinstance(event, UserInputs | WorkflowFinished)
         if not self._is_sent(event):
             return None
         frame: dict[str, Any] = self.envelope.wrap(event)
         if self.forwarding == "session" and isinstance(event, WorkflowFinished):
             frame["data"] = {"usage": frame["data"]["usage"]}
+        elif self.forwarding == "page" and isinstance(event, WorkflowFinished):
+            frame["data"] = {"outputs": {}}
         elif self.forwarding == "messages" and isinstance(event, UserInputs):
             # The oldest clients do not support forms: they show the tips as text.
             frame["data"] = {**frame["data"], "content": event.tips}
@@ -61,6 +76,8 @@ class FrameBuilder:
             return self.forwarding != "messages"  # the oldest clients would append its content
         if self.forwarding == "messages":
             return isinstance(event, WireNodeFinished) and self._has_trace
+        if self.forwarding == "page":
+            return isinstance(event, WorkflowFinished)
         return isinstance(event, WireNodeFinished | WorkflowFinished)
 
 
@@ -71,7 +88,7 @@ class AnswerCollector:
         self._envelope = envelope
         self.forwarding = forwarding
         self._has_trace = has_trace
-        self._answer = AnswerText("tagged" if forwarding == "all" else "text")
+        self._answer = AnswerText("tagged" if forwarding in ("all", "page") else "text")
         self._tips = ""
         self._reference: dict[str, dict[str, Any]] = {}
         self._structured: dict[str, Any] = {}
@@ -79,6 +96,7 @@ class AnswerCollector:
         self._usage: Any = None
         self._last_event: WireEvent | None = None
         self._main_event: WireEvent | None = None
+        self._form_is_open = False
 
     def feed(self, event: WireEvent) -> None:
         """Add the next event."""
@@ -88,6 +106,7 @@ class AnswerCollector:
             self._main_event = event
             self._add_reference(event.extras.get("reference"))
         elif isinstance(event, UserInputs):
+            self._form_is_open = True
             self._main_event = self._main_event or event
             if self.forwarding == "messages" and not self._answer.text:
                 self._tips = event.tips
@@ -98,6 +117,8 @@ class AnswerCollector:
 
     def build_answer(self) -> dict[str, Any]:
         """Return the outer ``data`` of the answer."""
+        if self.forwarding == "page":
+            return self._build_page_answer()
         is_whole = self.forwarding == "all"
         event = self._last_event if is_whole else self._main_event or self._last_event
         if event is None:
@@ -112,6 +133,19 @@ class AnswerCollector:
         if self._usage is not None:
             data["usage"] = self._usage
         return {**envelope, "data": data}
+
+    def _build_page_answer(self) -> dict[str, Any]:
+        """Return the answer for visitors: the text with its sources and files, or a form.
+
+        Raises:
+            RequestError: if the turn failed.
+        """
+        main: dict[str, Any] = self._main_event.data() if self._main_event is not None else {}
+        event = self._last_event if isinstance(self._last_event, WorkflowFinished) else self._main_event
+        if event is None or not (self._form_is_open or isinstance(event, WorkflowFinished)):
+            raise RequestError(PAGE_FAILURE, 500)
+        data = {**main, "content": self._answer.text, "reference": self._reference}
+        return {**self._envelope.wrap(event), "data": data}
 
     def _add_reference(self, reference: Any) -> None:
         if isinstance(reference, dict):

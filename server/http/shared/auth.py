@@ -45,6 +45,8 @@ class ApiCaller(Struct, frozen=True):
     """The RAGFlow version that the client is written for."""
     owner: KeyOwner = KeyOwner("", "")
     """The owner of the key or token of the request."""
+    is_page: bool = False
+    """Whether the request comes from an embedded page, so that anybody may have sent it."""
 
     @property
     def is_old(self) -> bool:
@@ -109,7 +111,7 @@ async def authenticate_beta(request: Request) -> ApiCaller:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
     _note_owner(owner)
-    return ApiCaller(owner.tenant, owner=owner)
+    return ApiCaller(owner.tenant, owner=owner, is_page=True)
 
 
 async def authenticate_any(request: Request) -> ApiCaller:
@@ -122,7 +124,7 @@ async def authenticate_any(request: Request) -> ApiCaller:
     if owner is None:
         return await authenticate(request)
     _note_owner(owner)
-    return ApiCaller(owner.tenant, owner=owner)
+    return ApiCaller(owner.tenant, owner=owner, is_page=True)
 
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate)]

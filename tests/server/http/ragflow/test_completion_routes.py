@@ -249,16 +249,16 @@ async def embedded(folder: Path, **section: Any) -> AsyncGenerator[tuple[AppServ
         yield server, {"Authorization": f"Bearer {key}"}
 
 
-async def test_a_page_streams_all_events_and_continues_its_session(tmp_path: Path) -> None:
+async def test_a_page_streams_its_answer_and_continues_its_session(tmp_path: Path) -> None:
     async with embedded(tmp_path) as (server, beta):
         path = f"/agentbots/{await server.agent(ECHO)}/completions"
         received = frames((await server.client.post(path, json={"question": "Hi"}, headers=beta)).text)
-        assert [received[0]["event"], received[-1]["event"]] == ["workflow_started", "workflow_finished"]
+        assert [received[0]["event"], received[-1]["event"]] == ["message", "workflow_finished"]
         body = {"query": "again", "session_id": received[0]["session_id"], "stream": False}
         answer = (await server.client.post(path, json=body, headers=beta)).json()
         assert (answer["data"]["event"], answer["data"]["data"]["content"]) == ("workflow_finished", "You said again")
         received = frames((await server.client.post(path, json={**body, "stream": True}, headers=beta)).text)
-        assert "node_started" in [frame["event"] for frame in received]
+        assert received[0]["data"]["content"] == "You said "
         (row,) = (await server.client.get(f"/agents/{path.split('/')[2]}/sessions")).json()["data"]
         assert (row["source"], row["round"]) == ("agent", 3)
         released = await server.client.post(f"{path}?release=true", json={"query": "Hi"}, headers=beta)
@@ -327,7 +327,9 @@ async def test_an_error_of_the_engine_is_sent_as_a_message(tmp_path: Path, monke
         agent_id = await server.agent(FORM)
         monkeypatch.setattr(Projection, "feed", fail)
         answer = await server.client.post(f"/agentbots/{agent_id}/completions", json={"query": "Hi"}, headers=beta)
-        assert frames(answer.text)[-2]["data"]["content"] == "Error 102: It broke."
+        assert (
+            frames(answer.text)[-2]["data"]["content"] == "Error 102: The agent failed. Its owner can see the reason."
+        )
 
 
 async def test_pages_of_configured_origins_are_allowed(tmp_path: Path) -> None:

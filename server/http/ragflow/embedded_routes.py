@@ -1,0 +1,112 @@
+"""RAGFlow's routes for embedded pages. Anybody who opens such a page can read its beta key and send other requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RagflowLgError, RequestError
+from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.tables import AgentRow
+from ragflow_lg.server.http.ragflow.completion_routes import collect, load_run, open_session, stream_frames
+from ragflow_lg.server.http.ragflow.ragflow_frames import AnswerCollector, FrameBuilder, describe_failure
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
+from ragflow_lg.server.http.shared.event_stream import (
+    EventStream,
+    await_while_connected,
+    read_disconnect_policy,
+    read_position,
+)
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body
+from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
+from ragflow_lg.server.observability.audit import audit
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"])
+
+Page = Annotated[ApiCaller, Depends(authenticate_beta)]
+
+_T = TypeVar("_T")
+
+
+@router.post("/agentbots/{agent_id}/completions")
+async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
+    """Run a turn with an embedded agent, streamed by default, in a session with source `agent`."""
+    body = await read_body(request)
+    agent = await _load_agent(request, caller, agent_id)
+    return await _hide_reason(_respond(request, caller, agent, {**request.query_params, **body}))
+
+
+@router.get("/agentbots/{agent_id}/inputs")
+async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
+    """Return the agent details that a page shows: title, form and greeting."""
+    agent = await _load_agent(request, caller, agent_id)
+    turns = get_turns(request)
+    version = await find_version(get_app_state(request).database, agent, "")
+    plan = (await _hide_reason(turns.canvas(version))).plan
+    params = plan.nodes[plan.entry].params
+    data = {
+        "title": agent.title,
+        "avatar": agent.avatar,
+        "inputs": params.inputs,
+        "prologue": getattr(params, "prologue", None) or "",
+        "mode": getattr(params, "mode", ""),
+    }
+    return respond_plain(data)
+
+
+@router.get("/agentbots/{agent_id}/logs/{message_id}")
+async def get_trace(agent_id: str, message_id: str, request: Request, caller: Page) -> Response:
+    """Return no tool calls: their arguments and results are for the agent's owner."""
+    await _load_agent(request, caller, agent_id)
+    return respond({})
+
+
+async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
+    position, turns, app_state = read_position(request), get_turns(request), get_app_state(request)
+    if position.run_id:
+        envelope, _ = await load_run(request, caller, agent, position.run_id)
+        events = turns.wire_events(position.run_id)
+    else:
+        policy = read_disconnect_policy(request)
+        name = PUBLISHED if parse_flag(body.get("release")) else ""
+        version = None if body.get("session_id") else await find_version(app_state.database, agent, name)
+        session, version = await open_session(request, caller, agent, body, source="agent", version=version)
+        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
+        envelope, events = turn.run.envelope, turn.numbered_events()
+    if not parse_flag(body.get("stream"), default=True):
+        collector = AnswerCollector(envelope, "page", has_trace=False)
+        return await await_while_connected(request, collect(events, collector, envelope, caller))
+    if position.after:
+        events = turns.wire_events(position.run_id, position.after)
+    first = await anext(events, None)  # an early refusal must not start a stream
+    frames = FrameBuilder(envelope, "page", has_trace=False)
+    streamed = stream_frames(first, events, frames, position, error_prefix="Error 102: ")
+    return EventStream(streamed, app_state.settings.server.heartbeat_s)
+
+
+async def _hide_reason(result: Awaitable[_T]) -> _T:
+    """Await a result. Replace an error that describes the canvas or a service.
+
+    Raises:
+        RequestError: if the request is refused, or the agent cannot run.
+    """
+    try:
+        return await result
+    except RequestError:
+        raise
+    except RagflowLgError as error:
+        refusal = to_request_error(error)
+        raise RequestError(describe_failure(error, "page"), refusal.number, status=refusal.status) from error
+
+
+async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
+    row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
+    if row is None:
+        audit("agent.refused", agent=agent_id)
+        raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)
+    return row

@@ -1,0 +1,117 @@
+"""Embedded pages: what visitors, who can read the key of a page, may see and do."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.services.sessions import RunRecord, Trace
+from tests.fakes.services import Reply
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, frames, start_app
+
+SECRET = "internal-host.example:8443 key-4711"
+
+PRIVATE = canvas(
+    ("begin", "Begin", {}, ["StringTransform:0"]),
+    (
+        "StringTransform:0",
+        "StringTransform",
+        {"method": "merge", "script": f"{SECRET} {{sys.query}}"},
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["You said {sys.query}"]}, []),
+)
+"""A node has a secret in its outputs, which no Message shows."""
+
+BROKEN = canvas(("begin", "Begin", {}, ["Key4711:0"]))
+"""It has an edge to a node that does not exist."""
+
+
+@asynccontextmanager
+async def embedded(folder: Path, *replies: Reply, **section: Any) -> AsyncGenerator[tuple[AppServer, dict[str, str]]]:
+    async with start_app(folder, replies, **section) as server:
+        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
+        yield server, {"Authorization": f"Bearer {key}"}
+
+
+async def test_visitors_receive_neither_inputs_nor_outputs_of_nodes(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as (server, beta):
+        path = f"/agentbots/{await server.agent(PRIVATE)}/completions"
+        text = (await server.client.post(path, json={"query": "Hi"}, headers=beta)).text
+        received = frames(text)
+        assert {frame["event"] for frame in received} == {"message", "message_end", "workflow_finished"}
+        assert received[-1]["data"] == {"outputs": {}}
+        answer = await server.client.post(path, json={"query": "Hi", "stream": False}, headers=beta)
+        data = answer.json()["data"]
+        assert (data["event"], data["data"]["content"]) == ("workflow_finished", "You said Hi")
+        assert "4711" not in text + answer.text
+
+
+async def test_visitors_receive_the_form_that_a_turn_waits_at(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as (server, beta):
+        path = f"/agentbots/{await server.agent(FORM)}/completions"
+        received = frames((await server.client.post(path, json={"query": "Hi"}, headers=beta)).text)
+        assert {frame["event"] for frame in received} <= {"user_inputs", "workflow_finished"}
+        form = next(frame for frame in received if frame["event"] == "user_inputs")
+        assert form["data"]["tips"] == "Which size?"
+        body = {"query": "", "session_id": form["session_id"], "stream": False, "inputs": {"size": {"value": 4}}}
+        answer = (await server.client.post(path, json=body, headers=beta)).json()
+        assert answer["data"]["data"]["content"] == "Size 4"
+        waiting = (await server.client.post(path, json={"query": "Hi", "stream": False}, headers=beta)).json()
+        assert (waiting["data"]["event"], waiting["data"]["data"]["tips"]) == ("user_inputs", "Which size?")
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_visitors_do_not_receive_the_texts_of_errors(tmp_path: Path, *, is_streamed: bool) -> None:
+    async with embedded(tmp_path, Reply(error=SECRET, repeat=True)) as (server, beta):
+        path = f"/agentbots/{await server.agent(MODEL)}/completions"
+        answer = await server.client.post(path, json={"query": "Hi", "stream": is_streamed}, headers=beta)
+        last = frames(answer.text)[-1] if is_streamed else answer.json()
+        assert (last["code"], last["message"]) == (500, "The agent failed. Its owner can see the reason.")
+        assert "4711" not in answer.text
+
+
+async def test_visitors_do_not_receive_the_faults_of_a_canvas(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as (server, beta):
+        agent_id = await server.agent(BROKEN)
+        for method, path in (("POST", "completions"), ("GET", "inputs")):
+            answer = await server.client.request(method, f"/agentbots/{agent_id}/{path}", headers=beta)
+            assert answer.json()["message"] == "The agent failed. Its owner can see the reason."
+
+
+async def test_visitors_receive_no_tool_calls(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as (server, beta):
+        agent_id = await server.agent(ECHO)
+        answer = (await server.ask(agent_id))["data"]
+        run: str = answer["message_id"]
+        trace: Trace = [{"component_id": "LLM:0", "trace": [{"result": SECRET}]}]
+        await server.app_state.store.traces.put(RunRecord(run, answer["session_id"]), trace)
+        for path in (
+            f"/agentbots/{agent_id}/logs/{run}",
+            f"{server.url}/v1/canvas/trace?canvas_id={agent_id}&message_id={run}",
+        ):
+            assert (await server.client.get(path, headers=beta)).json()["data"] == {}
+        assert SECRET in (await server.client.get(f"/agents/{agent_id}/logs/{run}")).text
+
+
+async def test_visitors_run_the_published_version(tmp_path: Path) -> None:
+    draft = orjson.loads(orjson.dumps(ECHO).replace(b"You said", b"Draft:"))
+    async with embedded(tmp_path) as (server, beta):
+        agent_id = await server.agent(ECHO)
+        path = f"/agentbots/{agent_id}/completions"
+
+        async def ask(**fields: Any) -> str:
+            body = {"query": "Hi", "stream": False, **fields}
+            answer = (await server.client.post(path, json=body, headers=beta)).json()
+            return answer["data"]["data"]["content"] if answer["code"] == 0 else answer["message"]
+
+        assert await ask() == "You said Hi"  # nothing is published yet
+        assert "no published version" in await ask(release=True)
+        await server.client.put(f"/agents/{agent_id}", json={"title": "Helper", "dsl": ECHO, "release": True})
+        await server.client.put(f"/agents/{agent_id}", json={"title": "Helper", "dsl": draft})
+        assert [await ask(), await ask(release=False)] == ["You said Hi", "You said Hi"]
+        assert (await server.ask(agent_id))["data"]["data"]["content"] == "Draft: hello"
