@@ -19,6 +19,7 @@
     ├── DatabaseError              the server's database cannot be opened, read or written
     ├── RequestError               the server rejects a request
     │   └── BusyError              a client exceeds its rate or concurrency limit
+    │       └── RateError          it sends requests too often
     ├── StreamError                the events of a run cannot be followed or stored
     │   ├── RunInterruptedError    the process that executed the run stopped before the turn ended
     │   ├── RunUnknownError        the run does not exist or has expired
@@ -225,6 +226,15 @@ class BusyError(RequestError):
     def __init__(self, message: str, retry_s: float = 1.0) -> None:
         self.retry_s = retry_s
         super().__init__(message, 429, status=429)
+
+
+class RateError(BusyError):
+    """A client sends requests too often."""
+
+    code = "rate"
+
+    def __init__(self, message: str, retry_s: float = 1.0) -> None:
+        super().__init__(f"{message} Try again later.", retry_s)
 
 
 class StreamError(RagflowLgError):

@@ -18,7 +18,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import BusyError, RagflowLgError, RequestError, StreamError
+from ragflow_lg.base.errors import BusyError, RagflowLgError, RateError, RequestError, StreamError
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeaders, StripTrailingSlash
@@ -174,8 +174,10 @@ def _respond_refusal(request: Request, error: RequestError) -> Response:
 async def _handle_error(request: Request, error: Exception) -> Response:
     failure, path = cast("RagflowLgError", error), request.url.path
     refusal = to_request_error(failure)
-    if reason := _LIMITS.get(refusal.status):
+    reason = "rate" if isinstance(failure, RateError) else _LIMITS.get(refusal.status)
+    if reason is not None:
         cast("Operations", request.app.state.operations).metrics.count_refusal(reason)
+    if reason is not None and not isinstance(failure, RateError):  # these have an entry of their own
         audit("request.refused", reason=reason, path=path)
     is_problem = is_native_path(path) and not isinstance(failure, BusyError)
     response = respond_problem(to_problem(failure)) if is_problem else _respond_refusal(request, refusal)

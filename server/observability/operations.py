@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -75,6 +76,25 @@ class RequestSpans:
             propagator.inject(carrier)
             with use_traceparent(carrier.get("traceparent", "")):
                 yield RequestSpan(span)
+
+
+def client_network(address: str) -> str:
+    """Return what counts as one client: an IPv4 address, or the /64 network of an IPv6 address.
+
+    Anyone who has an IPv6 address usually has the whole network.
+
+    >>> client_network("2001:db8:1:2:3::4"), client_network("192.0.2.7"), client_network("::ffff:192.0.2.7")
+    ('2001:db8:1:2::/64', '192.0.2.7', '192.0.2.7')
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 class RateLimiter:

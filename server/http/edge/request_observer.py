@@ -1,8 +1,7 @@
-"""Middleware that records every request (id, span, status, duration) and enforces rate limits."""
+"""Middleware that records every request (id, span, status, duration) and limits the rate of each address."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import secrets
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import BusyError, RequestError
+from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.logs import RequestNotes, use_notes
+from ragflow_lg.server.observability.operations import client_network
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -87,16 +87,11 @@ class RequestObserver:
             return self._refuse(Request(scope), error)
         if scope["path"] in UNLIMITED:
             return self._app
-        address = scope["client"][0] if scope.get("client") else ""
-        waits = [("address", self._operations.addresses.wait_s(address))]
-        if key := next((value for name, value in scope["headers"] if name == b"authorization"), b""):
-            waits.append(("key", self._operations.keys.wait_s(hashlib.sha256(key).hexdigest())))
-        for owner, wait_s in waits:
-            if wait_s:
-                self._operations.metrics.count_refusal("rate")
-                audit("request.too_often", whose=owner)
-                error = BusyError(f"Too many requests from this {owner}. Try again later.", wait_s)
-                return self._refuse(Request(scope), error)
+        address = client_network(scope["client"][0]) if scope.get("client") else ""
+        if wait_s := self._operations.addresses.wait_s(address):
+            self._operations.metrics.count_refusal("rate")
+            audit("request.too_often", whose="address")
+            return self._refuse(Request(scope), RateError("Too many requests from this address.", wait_s))
         return self._app
 
 

@@ -42,7 +42,7 @@ class FrameBuilder:
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
         self.envelope = envelope
-        self.forwarding = forwarding
+        self.forwarding: Forwarding = forwarding
         self._has_trace = has_trace
         self._trace: list[dict[str, Any]] = []
         self.has_ended = False
@@ -86,7 +86,7 @@ class AnswerCollector:
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
         self._envelope = envelope
-        self.forwarding = forwarding
+        self.forwarding: Forwarding = forwarding
         self._has_trace = has_trace
         self._answer = AnswerText("tagged" if forwarding in ("all", "page") else "text")
         self._tips = ""

@@ -16,12 +16,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import BusyError, RequestError
+from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
 from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.operations import client_network
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
@@ -85,10 +86,10 @@ async def sign_out(caller: Authenticated) -> Response:
 
 def _limit_attempts(request: Request, email: str) -> None:
     limiter = cast("Operations", request.app.state.operations).sign_ins
-    address = request.client.host if request.client is not None else ""
+    address = client_network(request.client.host) if request.client is not None else ""
     if wait_s := max(limiter.wait_s(f"address {address}"), limiter.wait_s(f"email {email.strip().lower()}")):
         audit("sign_in.too_often", email=email)
-        raise BusyError("Too many attempts to sign in. Try again later.", wait_s)
+        raise RateError("Too many attempts to sign in.", wait_s)
 
 
 def describe_person(owner: KeyOwner) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from fastapi import Depends
 from msgspec import Struct
 from starlette.requests import Request
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, describe_key, read_token
 from ragflow_lg.server.observability.audit import audit
@@ -89,7 +89,7 @@ async def _authenticate(request: Request) -> ApiCaller:
         _audit_refusal(request, key, ("ragflow-",))
         logger.warning("missing or invalid API key: %s %s", request.method, request.url.path)
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
-    _note_owner(owner)
+    _admit(request, owner)
     requested = request.headers.get(COMPAT_HEADER, "")
     if requested not in ("", *_COMPAT_VERSIONS):
         versions = ", ".join(_COMPAT_VERSIONS)
@@ -110,7 +110,7 @@ async def authenticate_beta(request: Request) -> ApiCaller:
     if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
-    _note_owner(owner)
+    _admit(request, owner)
     return ApiCaller(owner.tenant, owner=owner, is_page=True)
 
 
@@ -123,7 +123,7 @@ async def authenticate_any(request: Request) -> ApiCaller:
     owner = await _find_page_owner(get_app_state(request), _read_key(request))
     if owner is None:
         return await authenticate(request)
-    _note_owner(owner)
+    _admit(request, owner)
     return ApiCaller(owner.tenant, owner=owner, is_page=True)
 
 
@@ -147,14 +147,29 @@ async def _find_page_owner(app_state: AppState, key: str) -> KeyOwner | None:
     return describe_key(row) if row is not None else await read_token(app_state, key, "page")
 
 
-def _note_owner(owner: KeyOwner) -> None:
-    """Attach the tenant and the key to the log lines of the request."""
+def _admit(request: Request, owner: KeyOwner) -> None:
+    """Count the request, and attach its tenant and its key to its log lines.
+
+    Only valid keys are counted, each under its id: neither another spelling of a key nor many invented keys change the
+    count of a key.
+
+    Raises:
+        RateError: if the owner of the key sends requests too often.
+    """
     notes = current_notes()
     notes.tenant, notes.key = owner.tenant, owner.id
+    operations = _get_operations(request)
+    if wait_s := operations.keys.wait_s(owner.id):
+        audit("request.too_often", whose="key")
+        raise RateError("Too many requests from this key.", wait_s)
+
+
+def _get_operations(request: Request) -> Operations:
+    return cast("Operations", request.app.state.operations)
 
 
 def _audit_refusal(request: Request, key: str, prefixes: tuple[str, ...]) -> None:
     """Record a refused key. Its first characters are recorded only if it looks like one of our keys."""
-    cast("Operations", request.app.state.operations).metrics.count_refusal("key")
+    _get_operations(request).metrics.count_refusal("key")
     beginning = key[:_AUDIT_PREFIX_CHARS] if key.startswith(prefixes) else ""
     audit("key.refused", path=request.url.path, beginning=beginning)

@@ -31,6 +31,7 @@ class AppServer(Struct):
     model: ScriptedModel
     client: httpx.AsyncClient
     turns: Any
+    operations: Any
 
     async def agent(self, dsl: dict[str, Any], title: str = "Helper", **values: Any) -> str:
         made = await self.client.post("/agents", json={"title": title, "dsl": dsl, **values})
@@ -100,7 +101,7 @@ async def start_app(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
             ) as client,
         ):
-            yield AppServer(address, key, app_state, model, client, app.state.turns)
+            yield AppServer(address, key, app_state, model, client, app.state.turns, app.state.operations)
 
 
 _migrated: list[bytes] = []

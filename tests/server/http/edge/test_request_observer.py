@@ -47,6 +47,30 @@ async def test_frequent_requests_are_refused_with_a_retry_time(
     assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
 
 
+async def test_the_spelling_of_a_key_does_not_change_its_rate(tmp_path: Path) -> None:
+    async with start_app(tmp_path, requests_per_minute=3) as server:
+        spellings = [server.key, f"Bearer {server.key}", f"bEaReR   {server.key}", f"bearer {server.key}"]
+        answers = [await server.client.get("/agents", headers={"Authorization": each}) for each in spellings]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+
+
+async def test_invented_keys_do_not_reset_the_rate_of_a_real_key(tmp_path: Path) -> None:
+    async with start_app(tmp_path, requests_per_minute=1) as server:
+        server.operations.keys._max_clients = 2
+        assert (await server.client.get("/agents")).status_code == 200
+        for number in range(4):
+            answer = await server.client.get("/agents", headers={"Authorization": f"ragflow-{number}"})
+            assert answer.status_code == 401
+        assert (await server.client.get("/agents")).status_code == 429
+
+
+async def test_the_addresses_of_an_ipv6_network_share_their_rate(tmp_path: Path) -> None:
+    async with start_app(tmp_path, requests_per_minute_address=1, trusted_proxies=("127.0.0.1",)) as server:
+        addresses = ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1"]
+        answers = [await server.client.get("/agents", headers={"X-Forwarded-For": each}) for each in addresses]
+        assert [answer.status_code for answer in answers] == [200, 429, 200]
+
+
 async def test_a_client_that_disconnects_within_its_body_is_logged_as_499(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
