@@ -21,7 +21,7 @@ endif
 endif
 
 .PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance shown corpus
-.PHONY: crash failover ragflow-ui schema studio clean
+.PHONY: crash failover noisy ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -119,6 +119,12 @@ ROUNDS ?= 20
 failover: databases
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	@$(BIN)/python -m tests.harness.failover $(ROUNDS) $(SEED)
+
+ATTACK_S ?= 30
+REPLICAS ?= 1
+noisy: databases
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.noisy --seconds $(ATTACK_S) --replicas $(REPLICAS) $(ATTACKS)
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)

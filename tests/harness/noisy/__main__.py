@@ -1,0 +1,88 @@
+"""``python -m tests.harness.noisy [ATTACK…]``: play attacks, and print what the neighbour noticed.
+
+Options: ``--seconds N`` for each attack (30), ``--replicas 2``, ``--database sqlite|postgresql``, ``--json FILE``, and
+``--list``. An ATTACK can be a pattern such as ``jinja-*``. Exits with 1 if a goal was missed.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tests.harness.noisy.attack import Attack
+from tests.harness.noisy.attacks import ATTACKS
+from tests.harness.noisy.campaign import Result, play
+from tests.harness.noisy.stage import start_services
+
+COLUMNS = "| attack | B alone P50/P99 | B P50/P99 | errors | /health P99/max | RSS before/peak/after | answers | |"
+
+
+def _row(result: Result) -> str:
+    answers = ", ".join(f"{count} × {name}" for name, count in list(result.answers.items())[:4])
+    cells = [
+        result.name,
+        f"{result.alone_p50:.0f} / {result.alone_p99:.0f} ms",
+        f"{result.p50:.0f} / {result.p99:.0f} ms",
+        str(len(result.errors)),
+        f"{result.health_p99:.0f} / {result.health_max:.0f} ms",
+        f"{result.rss_before:.0f} / {result.rss_peak:.0f} / {result.rss_after:.0f} MB",
+        answers or "none",
+        "; ".join(result.problems()) or "ok",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _choose(patterns: list[str]) -> list[Attack]:
+    chosen = [attack for attack in ATTACKS.values() if any(fnmatch(attack.name, p) for p in patterns or ["*"])]
+    if not chosen:
+        raise SystemExit(f"No attack is named {' '.join(patterns)}; --list shows all.")
+    return chosen
+
+
+def _read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.noisy")
+    parser.add_argument("attacks", nargs="*")
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--replicas", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--database", choices=("sqlite", "postgresql"))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--list", action="store_true")
+    return parser.parse_args()
+
+
+async def _run(attacks: list[Attack], arguments: argparse.Namespace) -> list[Result]:
+    database = arguments.database or ("postgresql" if arguments.replicas > 1 else "sqlite")
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="ragflow-lg-noisy-") as name:
+        async with start_services(Path(name), has_postgresql=database == "postgresql") as services:
+            for attack in attacks:
+                results.append(await play(services, attack, arguments.seconds, arguments.replicas))
+                sys.stdout.write(f"{_row(results[-1])}\n")
+                sys.stdout.flush()
+                if arguments.json:
+                    arguments.json.write_text(json.dumps([result.as_json() for result in results], indent=1))
+    return results
+
+
+def main() -> int:
+    """Play the chosen attacks; return 1 if a goal was missed."""
+    arguments = _read_arguments()
+    attacks = _choose(arguments.attacks)
+    if arguments.list:
+        sys.stdout.write("".join(f"{attack.name}: {attack.summary}\n" for attack in attacks))
+        return 0
+    sys.stdout.write(f"{COLUMNS}\n|{' --- |' * 8}\n")
+    results = asyncio.run(_run(attacks, arguments))
+    missed = [result for result in results if result.problems()]
+    sys.stdout.write(f"{len(results)} attacks, {len(missed)} too slow or broken\n")
+    for result in missed:
+        sys.stdout.write(f"  {result.name} ({result.summary}): {'; '.join(result.problems())}\n")
+        sys.stdout.writelines(f"    {error}\n" for error in result.errors[:3])
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,181 @@
+"""Everything that an attack needs: replicas, their stores, models, and keys of two tenants."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from tests.harness.database_servers import server as database_server
+from tests.harness.noisy.attack import Target
+from tests.stores import fresh_prefix
+
+ROOT = Path(__file__).parents[3]
+SERVER = (sys.executable, "-m", "ragflow_lg")
+RULES = '[[rules]]\nreplies = [{ text = ["It ", "is ", "on ", "its ", "way."] }]\n'
+SETTINGS = """
+checkpoints = "{redis_url}"
+checkpoint_prefix = "{prefix}"
+[providers.Mock]
+base_url = "{model}"
+[providers.Hostile]
+base_url = "{upstream}/v1"
+[http]
+allow = ["127.0.0.1"]
+[mcp.hanging]
+url = "{upstream}/mcp/hanging"
+type = "streamable-http"
+[mcp.stuck]
+url = "{upstream}/mcp/stuck"
+type = "streamable-http"
+[mcp.large]
+url = "{upstream}/mcp/large"
+type = "streamable-http"
+[mcp.plain]
+url = "{upstream}/mcp/plain"
+type = "streamable-http"
+[server]
+database = "{database}"
+files = "{folder}/files"
+ragflow_ui = "{folder}/ui"
+[server.users."ann@example.com"]
+password = "the password of Ann"
+"""
+
+
+@dataclass
+class Replica:
+    """A server process."""
+
+    process: Process
+    url: str
+
+
+@dataclass
+class Stage:
+    """The processes that run, and the keys for them."""
+
+    folder: Path
+    settings: Path
+    upstream: str
+    command: Sequence[str] = SERVER
+    replicas: list[Replica] = field(default_factory=list[Replica])
+    neighbour_key: str = ""
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def target(self) -> Target:
+        """What the attacker knows."""
+        urls = [replica.url for replica in self.replicas]
+        return Target(urls=urls, key=self.keys["api"], beta_key=self.keys["beta"], upstream=self.upstream)
+
+    @property
+    def log(self) -> Path:
+        """The errors that the servers have written."""
+        return self.folder / "server.log"
+
+    async def start_replica(self) -> None:
+        """Start one more server; the first one creates the neighbour's key."""
+        arguments = ["serve", "--port", "0", "--model", "any@Mock", "--settings", str(self.settings)]
+        with self.log.open("ab") as errors:
+            process = await _start([*self.command, *arguments], self.folder, errors.fileno())
+        url = await _read_line(process)
+        assert url, f"The server did not start: {self.log.read_text()}"
+        self.replicas.append(Replica(process, url))
+        if not self.neighbour_key:
+            self.neighbour_key = (await _read_line(process)).rpartition(" ")[2]
+            keys = await asyncio.gather(self._create_key("api"), self._create_key("beta", "--beta"))
+            self.keys = dict(zip(("api", "beta"), keys, strict=True))
+
+    async def _create_key(self, *arguments: str) -> str:
+        options = ["--tenant", "attacker", "--settings", str(self.settings)]
+        with self.log.open("ab") as errors:
+            command = [*SERVER, "keys", "create", *arguments, *options]
+            process = await _start(command, self.folder, errors.fileno())
+            output, _ = await process.communicate()
+        key = output.decode().strip()
+        assert key, f"There is no key: {self.log.read_text()}"
+        return key
+
+    async def stop(self) -> None:
+        """Stop all replicas."""
+        for replica in self.replicas:
+            await _kill(replica.process)
+
+
+@dataclass
+class Services:
+    """What all stages share: Redis, PostgreSQL if it is wanted, the neighbour's model, and the hostile server."""
+
+    redis_url: str
+    postgresql: str
+    model: str
+    upstream: str
+
+    @asynccontextmanager
+    async def stage(self, folder: Path, replicas: int, command: Sequence[str] = SERVER) -> AsyncGenerator[Stage]:
+        """Start new servers."""
+        (folder / "ui").mkdir()
+        (folder / "ui" / "index.html").write_text("<html></html>")
+        settings = folder / "settings.toml"
+        settings.write_text(
+            SETTINGS.format(
+                redis_url=self.redis_url,
+                prefix=fresh_prefix(),
+                model=self.model,
+                upstream=self.upstream,
+                database=self.postgresql or f"sqlite:///{folder}/server.db",
+                folder=folder,
+            )
+        )
+        stage = Stage(folder, settings, self.upstream, command)
+        try:
+            for _ in range(replicas):
+                await stage.start_replica()
+            yield stage
+        finally:
+            await stage.stop()
+
+
+@asynccontextmanager
+async def start_services(folder: Path, *, has_postgresql: bool) -> AsyncGenerator[Services]:
+    """Start what all stages share."""
+    async with AsyncExitStack() as stack:
+        postgresql = stack.enter_context(database_server("postgresql")) if has_postgresql else ""
+        rules = folder / "rules.toml"
+        rules.write_text(RULES)
+        model = await stack.enter_async_context(_running([*SERVER, "mock-llm", str(rules)], folder))
+        hostile = [sys.executable, "-m", "tests.harness.noisy.upstream"]
+        upstream = await stack.enter_async_context(_running(hostile, folder))
+        yield Services(stack.enter_context(redis_server()), postgresql, model, upstream)
+
+
+@asynccontextmanager
+async def _running(command: Sequence[str], folder: Path) -> AsyncGenerator[str]:
+    """Run a process that prints its address; yield the address."""
+    process = await _start(command, folder)
+    try:
+        yield await _read_line(process)
+    finally:
+        await _kill(process)
+
+
+async def _start(command: Sequence[str], folder: Path, errors: int = DEVNULL) -> Process:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=errors, cwd=folder, env=environment)
+
+
+async def _kill(process: Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _read_line(process: Process) -> str:
+    assert process.stdout is not None
+    return (await process.stdout.readline()).decode().strip()

@@ -1,0 +1,53 @@
+"""The harness of noisy neighbours: it plays attacks, and it notices a server that they stop.
+
+`make noisy` plays all attacks for longer. No test here depends on how fast the machine is.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.noisy.attacks import ATTACKS
+from tests.harness.noisy.campaign import HEALTH_MS, Result, play_on
+from tests.harness.noisy.stage import start_services
+
+BLOCKING = (sys.executable, "-m", "tests.fakes.blocking_server")
+
+
+@pytest.mark.slow
+async def test_attacks_leave_the_neighbour_unharmed(tmp_path: Path) -> None:
+    async with (
+        start_services(tmp_path, has_postgresql=False) as services,
+        services.stage(tmp_path, 1) as stage,
+    ):
+        for name in ("jinja-rfind", "list-2mb", "half-heads"):
+            result = await play_on(stage, ATTACKS[name], 1.0, settle_s=0)
+            assert (name, result.lives, result.errors) == (name, True, []), result.log
+            assert result.turns > 0
+            assert result.answers
+            assert 0 < result.alone_p50 <= result.alone_p99
+            assert 0 < result.rss_before <= result.rss_peak
+
+
+@pytest.mark.slow
+async def test_a_component_that_blocks_the_event_loop_is_noticed(tmp_path: Path) -> None:
+    async with (
+        start_services(tmp_path, has_postgresql=False) as services,
+        services.stage(tmp_path, 1, BLOCKING) as stage,
+    ):
+        result = await play_on(stage, ATTACKS["web-hang"], 1.5, settle_s=0)
+    assert result.health_max > HEALTH_MS
+    assert any("/health" in problem for problem in result.problems())
+
+
+def test_every_goal_can_be_missed() -> None:
+    result = Result("a", "b", 10, 20, 11, 21, 5, [], 3, 4, 100, 300, 101)
+    assert result.problems() == []
+    result.p99, result.errors, result.health_max, result.rss_after, result.lives = 61, ["x"], 201, 121, False
+    assert len(result.problems()) == 5
+
+
+def test_there_are_attacks_of_every_kind_with_different_names() -> None:
+    assert len(ATTACKS) >= 60
+    assert all(attack.summary for attack in ATTACKS.values())
