@@ -182,6 +182,12 @@ class RunRepository:
         async with self._database.reading() as db:
             return await db.scalar(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
 
+    async def newest(self, session_id: str) -> RunRow | None:
+        """Return the run in a session that started last, or None."""
+        runs = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
+        async with self._database.reading() as db:
+            return await db.scalar(runs.order_by(RunRow.start_ms.desc(), RunRow.id.desc()).limit(1))
+
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of an agent's runs, newest first, and the total number across all pages.
 

@@ -43,7 +43,14 @@ class TurnPlayer(Protocol):
         ...
 
     async def start_run(
-        self, run: ContinuedRun, tenant: str, question: str | None, start_ms: int, *, previous: str
+        self,
+        run: ContinuedRun,
+        tenant: str,
+        question: str | None,
+        start_ms: int,
+        *,
+        previous: str,
+        request_hash: str,
     ) -> None:
         """Start a run that is stored in the database. ``previous`` is the run manager that has stopped."""
         ...
@@ -98,7 +105,14 @@ class Failover:
             run = runner.continue_(session.id, head.envelope)
         try:
             continued = ContinuedRun(run, replay_filter, progress)
-            await self._turns.start_run(continued, head.owner, row.asked or None, row.start_ms, previous=head.player)
+            await self._turns.start_run(
+                continued,
+                head.owner,
+                row.asked or None,
+                row.start_ms,
+                previous=head.player,
+                request_hash=head.request_hash,
+            )
         except StreamError:
             # Another process may have claimed it first.
             return (await run_manager.head(run_id)).player != head.player

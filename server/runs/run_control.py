@@ -347,7 +347,7 @@ class RunControl:
         async with aclosing(turn.numbered_events()) as events:
             async for _ in events:
                 pass
-        return await self.run(turn.run.envelope.message_id)
+        return await self.run(turn.envelope.message_id)
 
     async def _find_unstored_question(self, runner: Runner, session: SessionRow) -> str | None:
         """Return the question from a turn whose process died before storing it, or None if it has been stored."""

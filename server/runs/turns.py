@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import CompileError, RequestError, RunInterruptedError, RunUnknownError, StreamError
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
-    from ragflow_lg.wire.wire_events import WireEvent
+    from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 COMPILES = 4
 """How many canvases are compiled concurrently, so that a large one does not block the others."""
@@ -44,9 +46,19 @@ NAME_CHARS = 250
 class Turn:
     """A run that has been started. Its events can be followed, but it continues and is stored even if they are not."""
 
-    def __init__(self, run: Run, turns: Turns) -> None:
-        self.run = run
+    def __init__(self, envelope: Envelope, turns: Turns, tenant: str, run: Run | None = None) -> None:
+        """Initialize. ``run`` is None if the run began with an earlier request."""
+        self.envelope = envelope
+        """The fields shared by all of the run's frames."""
         self._turns = turns
+        self._tenant = tenant
+        self._run = run
+
+    async def result(self) -> tuple[str, str]:
+        """Return the status and the error of the run, which has ended."""
+        if self._run is not None and self._run.status != "drained":  # otherwise, another process has ended it
+            return self._run.status, self._run.error or ""
+        return await self._turns.result(self._tenant, self.envelope.message_id)
 
     async def events(self) -> AsyncGenerator[WireEvent]:
         """Yield the events. After the last one, the turn is stored in the database.
@@ -62,7 +74,7 @@ class Turn:
 
     def numbered_events(self) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Yield the events, each with its number. Agent records are numbered as well."""
-        return self._turns.wire_events(self.run.envelope.message_id)
+        return self._turns.wire_events(self.envelope.message_id)
 
 
 class Turns:
@@ -157,11 +169,17 @@ class Turns:
     ) -> Turn:
         """Begin a turn, or answer the form the session is waiting at. ``version`` is the session's, if already loaded.
 
+        A client whose server stopped may repeat its request. If the session's last run answers the same request and
+        was interrupted, that run is followed from its beginning, and taken over.
+
         Raises:
             CompileError: If the canvas has errors.
         """
+        if (head := await self._interrupted_run(agent.tenant, session.id, hash_request(request))) is not None:
+            return Turn(head.envelope, self, agent.tenant)
         runner = await self.runner(agent, session, version)
-        return await self.play(agent, session, runner.start(session.id, request), question_text(request), policy)
+        run = runner.start(session.id, request)
+        return await self.play(agent, session, run, question_text(request), policy, request)
 
     async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
         """Return the runner for a session's turns. ``version`` is the session's, if already loaded.
@@ -187,10 +205,11 @@ class Turns:
         run: Run,
         question: str | None,
         policy: DisconnectPolicy | None = None,
+        request: TurnRequest | None = None,
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
-        ``policy`` defaults to the one in the settings.
+        ``policy`` defaults to the one in the settings. If the run is interrupted, it is recognized by its ``request``.
 
         Raises:
             BusyError: If no slot becomes free.
@@ -198,7 +217,7 @@ class Turns:
         """
         release = await self._slots.acquire(agent.tenant)
         try:
-            return await self._play(agent, session, run, question, policy, release)
+            return await self._play(agent, session, run, question, policy, request, release)
         except BaseException:
             release()
             raise
@@ -210,6 +229,7 @@ class Turns:
         run: Run,
         question: str | None,
         policy: DisconnectPolicy | None,
+        request: TurnRequest | None,
         release: Callable[[], None],
     ) -> Turn:
         app_state, notes = self._app_state, current_notes()
@@ -219,11 +239,14 @@ class Turns:
         row.start_ms, row.asked = start_ms, question or ""
         await RunRepository(app_state.database, agent.tenant).add(row)
         try:
-            await self.start_run(run, agent.tenant, question, start_ms, policy, on_end=release)
+            request_hash = hash_request(request) if request is not None else ""
+            await self.start_run(
+                run, agent.tenant, question, start_ms, policy, request_hash=request_hash, on_end=release
+            )
         except StreamError as error:
             await RunRepository(app_state.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
             raise
-        return Turn(run, self)
+        return Turn(run.envelope, self, agent.tenant, run)
 
     async def start_run(
         self,
@@ -234,9 +257,12 @@ class Turns:
         policy: DisconnectPolicy | None = None,
         *,
         previous: str = "",
+        request_hash: str = "",
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start a run that is stored in the database. ``previous`` is the same as for `RunManager.start`.
+        """Start a run that is stored in the database.
+
+        ``previous`` and ``request_hash`` are the same as for `RunManager.start`.
 
         Raises:
             StreamError: If the journal refuses the run, or the server is shutting down.
@@ -251,7 +277,29 @@ class Turns:
             on_end,
             is_taken_over=bool(previous),
         )
-        await self._app_state.run_manager.start(persisted, policy or self._policy, owner=tenant, previous=previous)
+        await self._app_state.run_manager.start(
+            persisted, policy or self._policy, owner=tenant, previous=previous, request_hash=request_hash
+        )
+
+    async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
+        """Return the stored status and error of a run."""
+        row = await RunRepository(self._app_state.database, tenant).get(run_id)
+        return (row.status, row.error) if row is not None else ("failed", "The run has been deleted.")
+
+    async def _interrupted_run(self, tenant: str, session_id: str, request_hash: str) -> RunHead | None:
+        """Return the head of a session's last run if it answers a request with this hash and was interrupted."""
+        run_manager = self._app_state.run_manager
+        row = await RunRepository(self._app_state.database, tenant).newest(session_id)
+        if row is None or row.status not in ("running", "drained"):
+            return None
+        try:
+            head, end = await run_manager.head(row.id), await run_manager.read_end(row.id)
+        except RunUnknownError:
+            return None
+        if head.request_hash != request_hash or (end is not None and not end.is_interruption):
+            return None
+        is_held = bool(await self._app_state.store.leases.holder(session_id))
+        return None if is_held and await run_manager.is_played(row.id) else head
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
         """Return the head of one of a tenant's runs, wherever it is running. Other tenants' runs are unknown.
@@ -311,6 +359,12 @@ def opening_message(plan: Plan) -> str:
     params = plan.nodes[plan.entry].params
     prologue = getattr(params, "prologue", None)
     return prologue if isinstance(prologue, str) and getattr(params, "mode", "") == "conversational" else ""
+
+
+def hash_request(request: TurnRequest) -> str:
+    """Return a hash of what a user sent."""
+    parts = [request.get(key) for key in ("query", "inputs", "files", "payload")]
+    return sha256(json.dumps(parts, default=repr).encode()).hexdigest()
 
 
 def question_text(request: TurnRequest) -> str:

@@ -184,6 +184,8 @@ class RunHead(Struct, frozen=True):
     """Who can follow the run, as passed to `RunManager.start`. Stored without being interpreted."""
     process: str = ""
     """The run manager's process, as in the leases of its sessions."""
+    request_hash: str = ""
+    """A hash of the request that the run answers, or ``""`` if the run cannot be recognized by its request."""
 
     @property
     def run_id(self) -> str:

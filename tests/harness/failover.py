@@ -231,6 +231,10 @@ async def _play_round(
         gaps = [gap for stream in streams if (gap := stream.gap_s(stopped)) is not None]
         tally.cut += len(gaps)
         tally.gaps.setdefault(number.name, []).extend(gaps)
+        if len(streams) != len(expected[name]):
+            answers = " | ".join(" ".join(readable(stream)) for stream in streams)
+            tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {len(streams)} streams: {answers}")
+            continue
         for stream, calm in zip(streams, expected[name], strict=True):
             if problem := describe_difference(calm, readable(stream)):
                 tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {problem}")

@@ -93,7 +93,7 @@ class RunResponder(Struct, frozen=True):
             policy = CONTINUE
         control = RunControl(get_app_state(request), get_turns(request), self.agent, policy)
         turn = await start(control)
-        run_id = turn.run.envelope.message_id
+        run_id = turn.envelope.message_id
         if self.mode == "background":
             app_state = get_app_state(request)
             await app_state.run_manager.wait_until_begun(run_id, app_state.settings.server.busy_s + START_TIMEOUT_S)

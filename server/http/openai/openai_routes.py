@@ -125,7 +125,7 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
     if is_new and earlier:
         turn_request["earlier"] = earlier
     turn = await get_turns(request).begin(agent, session, turn_request, policy)
-    builder = _ResponseBuilder(session.id, agent.id, turn.run.envelope.created_at, prompt_tokens)
+    builder = _ResponseBuilder(session.id, agent.id, turn.envelope.created_at, prompt_tokens)
     events = turn.events()
     if not parse_flag(body.get("stream")):
         return await await_while_connected(request, _collect(turn, events, builder))
@@ -240,8 +240,9 @@ async def _collect(turn: Turn, events: AsyncGenerator[WireEvent], builder: _Resp
                 reference = _get_reference(event) or reference
             elif isinstance(event, UserInputs):
                 form = event
-    if turn.run.status == "failed":
-        raise RequestError(turn.run.error or "The run failed.", 500, status=500)
+    status, failure = await turn.result()
+    if status == "failed":
+        raise RequestError(failure or "The run failed.", 500, status=500)
     text = answer.text or (form.tips if form is not None else "")
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reference:
@@ -275,7 +276,8 @@ async def _stream_chunks(
                         texts.append(event.tips)
                         yield builder.build_chunk({"content": event.tips})
                 event = await anext(events, None)
-        error = (turn.run.error or "The run failed.") if turn.run.status == "failed" else ""
+        status, failure = await turn.result()
+        error = (failure or "The run failed.") if status == "failed" else ""
     except RagflowLgError as failure:
         error = str(failure)
     if error:

@@ -77,7 +77,7 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
         version = None if body.get("session_id") else await find_version(app_state.database, agent, name)
         session, version = await open_session(request, caller, agent, body, source="agent", version=version)
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
-        envelope, events = turn.run.envelope, turn.numbered_events()
+        envelope, events = turn.envelope, turn.numbered_events()
     if not parse_flag(body.get("stream"), default=True):
         collector = AnswerCollector(envelope, "page", has_trace=False)
         return await await_while_connected(request, collect(events, collector, envelope, caller))

@@ -168,8 +168,8 @@ def _respond_template(configuration: WebhookConfiguration) -> Response:
 def _respond_outcome(outcome: TurnOutcome, turn: Turn, *, is_test: bool) -> Response:
     if outcome.error:
         if not is_test:
-            logger.warning("webhook run %s failed: %s", turn.run.envelope.message_id, outcome.error)
-        message = outcome.error if is_test else f"{_FAILED} Its session is {turn.run.envelope.session_id}."
+            logger.warning("webhook run %s failed: %s", turn.envelope.message_id, outcome.error)
+        message = outcome.error if is_test else f"{_FAILED} Its session is {turn.envelope.session_id}."
         return _json({"code": 400, "message": message, "success": False}, 400)
     if outcome.status in _NO_BODY:
         return Response(status_code=outcome.status)

@@ -73,11 +73,11 @@ async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -
     try:
         async for event in turn.events():
             if recorder is not None:
-                await recorder.add(turn.run.envelope.wrap(event))
+                await recorder.add(turn.envelope.wrap(event))
             answer.feed(event)
             if isinstance(event, MessageEnd):
                 status = _parse_status(event.extras.get("status"), status)
-        outcome = _build_outcome(answer.text, status, turn)
+        outcome = _build_outcome(answer.text, status, *await turn.result())
     except RagflowLgError as error:
         outcome = TurnOutcome(answer.text, 400, str(error), type(error).__name__)
     if recorder is not None:
@@ -95,13 +95,12 @@ def follow_in_background(turn: Turn, recorder: WebhookTestRecorder | None = None
 async def _follow_and_log(turn: Turn, recorder: WebhookTestRecorder | None) -> None:
     outcome = await follow_turn(turn, recorder)
     if outcome.error:
-        logger.warning("webhook run %s failed: %s", turn.run.envelope.message_id, outcome.error)
+        logger.warning("webhook run %s failed: %s", turn.envelope.message_id, outcome.error)
 
 
-def _build_outcome(text: str, status: int, turn: Turn) -> TurnOutcome:
-    run_status = turn.run.status
+def _build_outcome(text: str, status: int, run_status: str, error: str) -> TurnOutcome:
     if run_status == "failed":
-        return TurnOutcome(text, 400, turn.run.error or "The run failed.", "RunError")
+        return TurnOutcome(text, 400, error or "The run failed.", "RunError")
     if run_status == "waiting":
         return TurnOutcome(text, 400, "The agent waits for a form, which a webhook cannot answer.", "RunError")
     if run_status in ("cancelled", "drained"):

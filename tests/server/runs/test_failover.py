@@ -20,6 +20,7 @@ from tests.fakes.canvas import text as text_node
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.failover import disturb
 from tests.server.http.app_server import ECHO, AppServer, start_app
+from tests.server.http.app_server import canvas as app_canvas
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
 
 PATH = "/agents/chat/completions"
@@ -109,6 +110,65 @@ async def test_a_turn_begun_by_a_stopping_server_and_ended_by_another_is_stored_
         assert stored["round"] == 1
 
 
+FORM_AND_MODEL = app_canvas(
+    ("begin", "Begin", {}, ["ask"]),
+    ("ask", "UserFillUp", {"inputs": {"word": {"name": "word", "type": "line"}}}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{ask@word}"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
+
+
+async def begin_and_kill(replica: Replica, llm: MockLLM, body: dict[str, Any], number: signal.Signals) -> None:
+    """Send a request, stop the server while the model answers, and lose all frames."""
+    asked = len(llm.requests)
+    lost = asyncio.create_task(read(replica, body, "", ""))
+    async with asyncio.timeout(20):
+        while len(llm.requests) == asked:
+            await asyncio.sleep(0.01)
+    lost.cancel()
+    replica.process.send_signal(number)
+    await replica.process.wait()
+
+
+async def read_patiently(replica: Replica, body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Send a request until the session is no longer busy."""
+    async with asyncio.timeout(40):
+        while not (frames := await read(replica, body, "", "")):
+            await asyncio.sleep(0.2)
+    return frames
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_repeated_request_receives_the_interrupted_run_from_its_beginning(
+    tmp_path: Path, redis_url: str, number: signal.Signals
+) -> None:
+    """A client that has received no frame yet has nothing but its request."""
+    replies = [reply("a"), *(reply(*WORDS, piece_delay_s=0.01) for _ in range(3))]
+    async with (
+        MockLLM(replies) as llm,
+        replicas(tmp_path, redis_url, llm.base_url) as (first, second),
+    ):
+        response = await first.client.post("/agents", json={"title": "Form", "dsl": FORM_AND_MODEL})
+        agent_id = response.json()["data"]["id"]
+        start = {"agent_id": agent_id, "query": "hi", "stream": True}
+        calm = await read(first, start, "", "")
+        answer = {"session_id": calm[0][1]["session_id"], "inputs": {"word": {"value": "x"}}}
+        calm = await read(first, {**start, **answer}, "", "")
+        again = await read(first, start, "", "")
+        body = {**start, "session_id": again[0][1]["session_id"], "inputs": answer["inputs"]}
+        await begin_and_kill(first, llm, body, number)
+        frames = await read_patiently(second, body)
+        assert [frame["event"] for _, frame in frames if frame["event"] != "message"] == [
+            frame["event"] for _, frame in calm if frame["event"] != "message"
+        ]
+        assert text(frames) == WHOLE
+        response = await second.client.get(f"/agents/{agent_id}/sessions/{body['session_id']}")
+        assert [message["content"] for message in response.json()["data"]["message"]][-2:] == ["hi", WHOLE]
+        assert frames[0][1]["message_id"] != again[0][1]["message_id"]
+        other = await read(second, {**body, "query": "another", "inputs": {}}, "", "")
+        assert other[0][1]["message_id"] != frames[0][1]["message_id"]
+
+
 class FakeRunner:
     """A runner without anything to do."""
 
@@ -133,7 +193,14 @@ class FakeTurns:
         return FakeRunner()
 
     async def start_run(
-        self, run: ContinuedRun, tenant: str, question: str | None, start_ms: int, *, previous: str
+        self,
+        run: ContinuedRun,
+        tenant: str,
+        question: str | None,
+        start_ms: int,
+        *,
+        previous: str,
+        request_hash: str,
     ) -> None:
         self.runs.append((run.envelope.message_id, tenant, question, previous))
         if self._failure is not None:

@@ -28,7 +28,7 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         assert [event.event async for event in turn.events()][-1] == "workflow_finished"
         messages = (await sessions.messages([session_id]))[session_id]
         assert [row.content for row in messages[-2:]] == ["hi", "Hello"]
-        run = await RunRepository(server.app_state.database, "tenant").get(turn.run.envelope.message_id)
+        run = await RunRepository(server.app_state.database, "tenant").get(turn.envelope.message_id)
         assert run is not None
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session_id, True)
 

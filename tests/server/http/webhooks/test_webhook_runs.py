@@ -36,7 +36,10 @@ class FakeTurn:
     def __init__(self, *events: Any, status: str = "succeeded", error: str = "", fails: str = "") -> None:
         self._events = events
         self._fails = fails
-        self.run = type("Run", (), {"status": status, "error": error})()
+        self._end = status, error
+
+    async def result(self) -> tuple[str, str]:
+        return self._end
 
     async def events(self) -> Any:
         for event in self._events:
