@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import agent_log_of
 from ragflow_lg.agents.agent_tool import Outcome
-from ragflow_lg.agents.toolbox import Toolbox, read_arguments, truncate_name
+from ragflow_lg.agents.toolbox import Toolbox, read_arguments, repair_call, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue, to_text
@@ -202,7 +202,11 @@ class AgentRun(Struct, frozen=True):
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
         """Call all tools in a round concurrently; return the outcomes in call order."""
-        calls = [call._replace(name=truncate_name(call.name)) for call in calls]
+        workers = self.ctx.services.workers
+        calls = [
+            await repair_call(call._replace(name=truncate_name(call.name)), workers) if index < MAX_CALLS else call
+            for index, call in enumerate(calls)
+        ]
         if self.stream is not None:
             for call in calls[:MAX_CALLS]:
                 await self.stream.write_thought(f"Running the {call.name} tool...")

@@ -140,7 +140,7 @@ async def _call(
 ) -> Outcome:
     where = f"The schema of the tool {tool.name!r}"
     try:
-        problems = await ctx.run_in_thread(find_problems, dict(arguments), tool.parameters, where)
+        problems = await ctx.services.workers.run(find_problems, dict(arguments), tool.parameters, where)
         if problems:
             return Outcome(f"Invalid arguments: {'. '.join(problems)}.", is_error=True)
         server = ctx.services_at(position).servers[tool.server]

@@ -72,7 +72,7 @@ async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tup
     request = replace(run.request, system=system, messages=messages, schema=None)
     sink = _thought_sink(run, is_text_shown=False)
     text = strip_thinking((await run.ask(request, f"plan {number}", sink)).text)
-    planned, problem = _read_plan(await run.ctx.run_in_thread(read_answer, text), number)
+    planned, problem = _read_plan(await run.ctx.services.workers.run(read_answer, text), number)
     step = _Step(text.strip() or "[]", note=problem)
     calls = [call for call in planned if call.name != COMPLETE_TASK]
     is_complete = len(calls) < len(planned)
@@ -189,7 +189,7 @@ async def _fit_results(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]
     size = run.model.context_tokens // (2 * len(results))
     excerpts = "\n\n".join(f"{n}. {name}: {shorten(text, size)}" for n, (name, text) in enumerate(results, 1))
     request = _request(run, "CONTEXT_RANKING", f"{_task(run)}\n\nResults:\n{excerpts}")
-    ranking = await run.ctx.run_in_thread(read_answer, (await run.ask(request, "ranking")).text)
+    ranking = await run.ctx.services.workers.run(read_answer, (await run.ask(request, "ranking")).text)
     return _drop_by_rank(steps, ranking, room)
 
 

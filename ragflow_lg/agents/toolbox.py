@@ -19,6 +19,7 @@ from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.tool import describe_validation_error
 from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
 from ragflow_lg.services.tool_policies import ToolPermits
+from ragflow_lg.services.workers import Workers, worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -163,7 +164,7 @@ def truncate_name(name: str) -> str:
 
 
 def read_arguments(text: str) -> JsonValue:
-    """Parse arguments as JSON, repairing small mistakes; return ``{}`` for blank text.
+    """Parse arguments as JSON; return ``{}`` for blank text.
 
     Text that is not JSON, or is too deeply nested or too large, is returned unchanged.
     """
@@ -171,9 +172,24 @@ def read_arguments(text: str) -> JsonValue:
         return {}
     with suppress(ValueError, RecursionError, ComponentError):
         return to_json(json.loads(text))
-    if len(text) <= MAX_REPAIRED_CHARS and text.count("{") + text.count("[") <= MAX_REPAIRED_BRACKETS:
-        from json_repair import loads
+    return text
 
-        with suppress(ValueError, RecursionError, ComponentError):
-            return to_json(loads(text))
+
+async def repair_call(call: ToolCall, workers: Workers) -> ToolCall:
+    """Return a call with small mistakes in the JSON of its arguments repaired, if that is possible."""
+    text = call.arguments
+    is_short = len(text) <= MAX_REPAIRED_CHARS and text.count("{") + text.count("[") <= MAX_REPAIRED_BRACKETS
+    if not is_short or not isinstance(read_arguments(text), str):
+        return call
+    value = await workers.run(repair_json, text)
+    return call if isinstance(value, str) else call._replace(arguments=json.dumps(value, ensure_ascii=False))
+
+
+@worker_task("Repairing the arguments", small_size=1_000)
+def repair_json(text: str) -> JsonValue:
+    """Parse text that is almost JSON; return it unchanged if that is impossible."""
+    from json_repair import loads
+
+    with suppress(ValueError, RecursionError, ComponentError):
+        return to_json(loads(text))
     return text

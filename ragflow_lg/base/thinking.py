@@ -62,19 +62,20 @@ class ThinkingSplitter:
             yield AnswerPart(pending)
 
     def _split(self, text: str) -> Iterator[AnswerPart]:
-        rest, self._pending = self._pending + text, ""
-        while rest:
+        whole, self._pending = self._pending + text, ""
+        start = 0
+        while start < len(whole):
             tag = CLOSING if self._is_thinking else OPENING
-            before, match, after = rest.partition(tag)
-            if not match:
-                length = _tag_prefix_length(rest, tag)
-                before, self._pending = rest[: len(rest) - length], rest[len(rest) - length :]
-            if before:
-                yield AnswerPart(before)
-            if match:
-                yield AnswerPart("", "end" if self._is_thinking else "start")
-                self._is_thinking = not self._is_thinking
-            rest = after
+            found = whole.find(tag, start)
+            end = found if found >= 0 else len(whole) - _tag_prefix_length(whole, tag, len(whole) - start)
+            if end > start:
+                yield AnswerPart(whole[start:end])
+            if found < 0:
+                self._pending = whole[end:]
+                return
+            yield AnswerPart("", "end" if self._is_thinking else "start")
+            self._is_thinking = not self._is_thinking
+            start = found + len(tag)
 
 
 def split_thinking(answer: str) -> list[AnswerPart]:
@@ -87,9 +88,9 @@ def split_thinking(answer: str) -> list[AnswerPart]:
     return [*splitter.feed(answer), *splitter.finish()]
 
 
-def _tag_prefix_length(text: str, tag: str) -> int:
-    """Return the number of characters at the end of ``text`` that might be the beginning of ``tag``."""
-    return next((n for n in range(min(len(tag) - 1, len(text)), 0, -1) if text.endswith(tag[:n])), 0)
+def _tag_prefix_length(text: str, tag: str, limit: int) -> int:
+    """Return how many of the last ``limit`` characters of ``text`` might be the beginning of ``tag``."""
+    return next((n for n in range(min(len(tag) - 1, limit), 0, -1) if text.endswith(tag[:n])), 0)
 
 
 def strip_thinking(answer: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ragflow_lg.base.errors import ComponentError
@@ -27,6 +26,9 @@ MAX_TEXT_CHARS = 8 * 1024 * 1024
 
 MAX_CHARS = 4 * MAX_TEXT_CHARS
 """Maximum total length of all texts and keys in one node's outputs."""
+
+MAX_PARSED_CHARS = 2 * 1024 * 1024
+"""Maximum total length of the texts that one node parses as JSON to read parts of them."""
 
 MAX_ITEMS = 200_000
 """Maximum total number of list entries and map keys in one node's outputs."""
@@ -61,15 +63,23 @@ def join_texts(pieces: Iterable[str]) -> str:
     return "".join(parts)
 
 
-def read_path(value: Any, path: Sequence[str]) -> JsonValue:
+def parse_json(text: str) -> JsonValue:
+    """Parse text as JSON, or return None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_path(value: Any, path: Sequence[str], parse: Callable[[str], JsonValue] = parse_json) -> JsonValue:
     """Return the value at a dotted path, or None if there is no such value.
 
-    Text along the path is parsed as JSON; list indexes may be negative. Source: RAGFlow's
+    ``parse`` parses text along the path; list indexes may be negative. Source: RAGFlow's
     ``Graph.get_variable_param_value``.
     """
     for segment in path:
         if isinstance(value, str):
-            value = _parse_json(value)
+            value = parse(value)
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(segment)
         elif isinstance(value, list):
@@ -77,15 +87,6 @@ def read_path(value: Any, path: Sequence[str]) -> JsonValue:
         else:
             return None
     return value
-
-
-@functools.lru_cache(maxsize=8)
-def _parse_json(text: str) -> JsonValue:
-    """Parse text as JSON, or return None. The cache serves a node that reads many parts of one text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _item(values: list[Any], segment: str) -> JsonValue:

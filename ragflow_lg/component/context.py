@@ -14,7 +14,16 @@ from ragflow_lg.base.errors import ComponentError, RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.limits import Limit
 from ragflow_lg.base.thinking import AnswerPart
-from ragflow_lg.base.values import JsonValue, join_texts, to_json, to_text, write_path
+from ragflow_lg.base.values import (
+    MAX_CHARS,
+    MAX_PARSED_CHARS,
+    JsonValue,
+    join_texts,
+    parse_json,
+    to_json,
+    to_text,
+    write_path,
+)
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest, look_up, merge_outputs, output_patch
@@ -63,6 +72,9 @@ class RunContext:
     """For a tool: the positions of the enclosing calls, separated by ``/``."""
     _shown: list[str] | None = None
     _has_reported = False
+    _parsed: dict[str, JsonValue] | None = None
+    _parsed_chars = 0
+    _message_pieces: list[str] | None = None
     end: dict[str, JsonValue] | None = None
     """The data for ``message_end``, set by a Message."""
     limit: Limit | None = None
@@ -71,10 +83,10 @@ class RunContext:
     """The number of unusable answers so far; the next attempt asks again instead of using a stored answer."""
     replayed_steps: frozenset[str] = frozenset()
     """The positions of steps whose results were restored."""
-    message_text = ""
-    """The text that a Message has shown, with tags."""
     steps = 0
     """The number of steps so far."""
+    text_chars = 0
+    """The total length of the texts built so far; see `charge`."""
     usage = NO_USAGE
     """The model usage so far."""
     span = (0.0, 0.0)
@@ -268,7 +280,18 @@ class RunContext:
 
     def text(self, template: Template) -> str:
         """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""
-        return join_texts(s if isinstance(s, str) else self.text_of(s) for s in template.segments)
+        return self.charge(join_texts(s if isinstance(s, str) else self.text_of(s) for s in template.segments))
+
+    def charge(self, text: str) -> str:
+        """Return a text that was built from values, counted towards the limit on all such texts of one node.
+
+        Raises:
+            ComponentError: if the limit is exceeded: parameters can repeat a value any number of times.
+        """
+        if self.text_chars + len(text) > MAX_CHARS:
+            raise ComponentError(f"The texts of the node exceed {MAX_CHARS:,} characters.", node=self.node.id)
+        self.text_chars += len(text)
+        return text
 
     def resolve(self, template: Template | JsonValue) -> JsonValue:
         """Resolve a parameter that may be a template.
@@ -357,7 +380,25 @@ class RunContext:
         if reference.node in self.output_updates:
             outputs = merge_outputs(outputs, output_patch(patch=self.output_updates))
         declared = self.plan.nodes[NodeId(reference.node)].declared if reference.kind == "output" else ()
-        return look_up(reference, globals_, outputs, declared)
+        return look_up(reference, globals_, outputs, declared, self.parse_json)
+
+    def parse_json(self, text: str) -> JsonValue:
+        """Parse text as JSON, or return None. Each text is parsed once.
+
+        Raises:
+            ComponentError: if the node has parsed too much.
+        """
+        parsed = self._parsed = {} if self._parsed is None else self._parsed
+        if text not in parsed:
+            if self._parsed_chars + len(text) > MAX_PARSED_CHARS:
+                raise ComponentError(
+                    f"The node reads parts of JSON texts with more than {MAX_PARSED_CHARS:,} characters. "
+                    "Convert them with DataOperations first.",
+                    node=self.node.id,
+                )
+            self._parsed_chars += len(text)
+            parsed[text] = parse_json(text)
+        return parsed[text]
 
     # Writing
 
@@ -419,8 +460,15 @@ class RunContext:
 
     async def piece(self, segment: int, text: str, model: NodeId | None = None) -> None:
         """Emit the text of this Message's segment ``segment``, which may be the answer of a ``model``."""
-        self.message_text += text
+        if self._message_pieces is None:
+            self._message_pieces = []
+        self._message_pieces.append(text)
         await self.emit(MessagePiece(self.node.id, segment, text, model, self.place))
+
+    @property
+    def message_text(self) -> str:
+        """The text that this Message has shown, with tags."""
+        return "".join(self._message_pieces or ())
 
     @property
     def message(self) -> MessagePlan:

@@ -14,13 +14,13 @@ Everything is plain JSON, so that any checkpointer can store it and Studio can s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
 from ragflow_lg.base.long_list import GrowingList, LongList, extend_list
-from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, read_path
+from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, parse_json, read_path
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.references import merge_references
 
@@ -266,8 +266,9 @@ def look_up(
     globals_: Mapping[str, JsonValue],
     outputs: Mapping[str, Any],
     declared: Collection[str] = (),
+    parse: Callable[[str], JsonValue] = parse_json,
 ) -> JsonValue:
-    """Return the value of a reference, and None if the path does not exist.
+    """Return the value of a reference, and None if the path does not exist; ``parse`` parses text along the path.
 
     If nothing was stored, the value is None for an output that the canvas has ``declared``, and otherwise ``""``.
 
@@ -275,7 +276,7 @@ def look_up(
     """
     if reference.kind == "output":
         value = outputs.get(reference.node, {}).get(reference.key, None if reference.key in declared else "")
-        return read_path(value, reference.path) if reference.path else value
+        return read_path(value, reference.path, parse) if reference.path else value
     key = reference.key
     if key in globals_:
         return globals_[key]
@@ -283,5 +284,5 @@ def look_up(
     for end in range(min(len(parts) - 1, MAX_NAME_PARTS), 1, -1):
         name = ".".join(parts[:end])
         if name in globals_:
-            return read_path(globals_[name], parts[end:])
+            return read_path(globals_[name], parts[end:], parse)
     return ""

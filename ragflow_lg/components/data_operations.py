@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.values import MAX_DEPTH, JsonValue, to_json
+from ragflow_lg.base.values import MAX_DEPTH, MAX_ITEMS, JsonValue, to_json
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue
-from ragflow_lg.dsl.conditions import FILTERS, filter_name, filter_text
+from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
+from ragflow_lg.services.workers import measure, worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -26,6 +27,12 @@ Maps: TypeAlias = list[dict[str, JsonValue]]
 
 MAX_LITERAL_CHARS = 100_000
 """Length limit for strings parsed as Python literals; JSON may be longer."""
+
+MAX_SMALL_CHARS = 1_000
+"""How much is parsed as literals in the event loop, which takes a few milliseconds."""
+
+MAX_STEPS = 100_000
+"""How many keys or values are compared in the event loop."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
 
@@ -105,32 +112,43 @@ async def data_operations(ctx: RunContext, params: Params) -> Outputs:
         entries = cast("list[Any]", value if isinstance(value, list) else [value])
         maps += [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
     ctx.report_inputs(ctx.inputs)
-    return Outputs(result=OPERATIONS[params.operations](ctx, params, maps))
+    return Outputs(result=await OPERATIONS[params.operations](ctx, params, maps))
 
 
-def _select(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+async def _select(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     expected = frozenset(params.select_keys)
     return [{key: value for key, value in entry.items() if key in expected} for entry in maps]
 
 
-def _remove(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+async def _remove(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     unwanted = frozenset(params.remove_keys)
     return [{key: value for key, value in entry.items() if key not in unwanted} for entry in maps]
 
 
-def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    names = [(renaming.old_key.strip(), renaming.new_key.strip()) for renaming in params.rename_keys]
+async def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+    pairs = ((renaming.old_key.strip(), renaming.new_key.strip()) for renaming in params.rename_keys)
+    names = [(old, new) for old, new in pairs if old and new and old != new]
+    return [*await ctx.services.workers.run(rename_keys, maps, names)]
+
+
+def _count_renamings(maps: Maps, names: Sequence[tuple[str, str]]) -> int:
+    return len(maps) * len(names)
+
+
+@worker_task("Renaming the keys", seconds=5.0, small_size=MAX_STEPS, size=_count_renamings)
+def rename_keys(maps: Maps, names: Sequence[tuple[str, str]]) -> Maps:
+    """Rename keys, each to the end of its map."""
     results: Maps = []
     for entry in maps:
         result = dict(entry)
         for old, new in names:
-            if old and new and old != new and old in result:
+            if old in result:
                 result[new] = result.pop(old)
         results.append(result)
-    return [*results]
+    return results
 
 
-def _combine(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+async def _combine(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     """Merge maps by key: a single value stays as it is, and several values become a flat list."""
     values_by_key: dict[str, list[JsonValue]] = {}
     for entry in maps:
@@ -143,21 +161,38 @@ def _flatten(values: list[JsonValue]) -> list[JsonValue]:
     return [item for value in values for item in cast("list[Any]", value if isinstance(value, list) else [value])]
 
 
-def _filter(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    rules = [(rule.key, FILTERS[rule.operator], filter_text(ctx.resolve(rule.value))) for rule in params.filter_values]
-    return [
-        entry
-        for entry in maps
-        if all(key in entry and test(filter_text(entry[key]), expected) for key, test, expected in rules)
+async def _filter(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+    rules = [
+        (rule.key, TextRule(rule.operator, ctx.charge(filter_text(ctx.resolve(rule.value)))))
+        for rule in params.filter_values
     ]
+    return [*await ctx.services.workers.run(filter_maps, maps, rules)]
 
 
-def _update(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+def _count_filter_steps(maps: Maps, rules: Sequence[tuple[str, TextRule]]) -> int:
+    return len(rules) * measure(maps, MAX_STEPS) + len(maps) * sum(len(rule.expected) for _, rule in rules)
+
+
+@worker_task("Filtering the maps", seconds=5.0, small_size=MAX_STEPS, size=_count_filter_steps)
+def filter_maps(maps: Maps, rules: Sequence[tuple[str, TextRule]]) -> Maps:
+    """Return the maps that have all keys of the rules, with matching values."""
+    return [entry for entry in maps if all(key in entry and rule.matches(entry[key]) for key, rule in rules)]
+
+
+async def _update(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     new_values = {update.key.strip(): ctx.resolve(update.value) for update in params.updates if update.key.strip()}
+    if len(maps) * len(new_values) > MAX_ITEMS:
+        raise ComponentError(f"The updated maps would have more than {MAX_ITEMS:,} entries.", node=ctx.node.id)
     return [{**entry, **new_values} for entry in maps]
 
 
-def _parse(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+async def _parse(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+    return [*await ctx.services.workers.run(parse_literals, maps)]
+
+
+@worker_task("Parsing the literals", small_size=MAX_SMALL_CHARS)
+def parse_literals(maps: Maps) -> list[JsonValue]:
+    """Parse the strings in maps as JSON or else as Python literals."""
     return [_literal(entry, 0) for entry in maps]
 
 
@@ -191,7 +226,7 @@ def _parse_text(text: str) -> JsonValue:
         return text
 
 
-OPERATIONS: Mapping[Operation, Callable[[RunContext, Params, Maps], JsonValue]] = {
+OPERATIONS: Mapping[Operation, Callable[[RunContext, Params, Maps], Awaitable[JsonValue]]] = {
     "select_keys": _select,
     "remove_keys": _remove,
     "rename_keys": _rename,

@@ -12,17 +12,20 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
-from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, to_text
+from ragflow_lg.base.values import MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.http import HttpRequest
+from ragflow_lg.services.workers import worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 OWN_TIME_S = 3.0
 """Time limit for a node in addition to its requests; in RAGFlow, the limit for all of Invoke."""
+
+MAX_HEADER_CHARS = 64 * 1024
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _BARE_SCHEME = re.compile(r"(?:https?:?/{0,2})?", re.IGNORECASE)
@@ -137,11 +140,17 @@ async def invoke(ctx: RunContext, params: Params) -> Outputs:
     response = await ctx.services.http.send(request)
     result = response.text
     if params.clean_html:
-        try:
-            result = await ctx.run_in_thread(html_to_text, result)
-        except ValueError as error:
-            raise ComponentError(str(error), node=ctx.node.id) from None
+        result = await ctx.services.workers.run(page_text, result)
     return Outputs(result=result, status_code=response.status, headers=dict(response.headers))
+
+
+@worker_task("Converting the page to text", small_size=4_096)
+def page_text(page: str) -> str:
+    """Return the text of an HTML page."""
+    try:
+        return html_to_text(page)
+    except ValueError as error:
+        raise ComponentError(str(error)) from None
 
 
 def _request(ctx: RunContext, params: Params) -> HttpRequest:
@@ -158,7 +167,7 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
         url,
         {name: _header(ctx, value) for name, value in params.headers.items()},
         query=texts if in_url else {},
-        json={key: _read_json(value) for key, value in arguments.items()} if in_body else None,
+        json=_read_body(ctx, arguments) if in_body else None,
         form=texts if in_form else None,
         proxy=params.proxy,
         timeout_s=params.timeout,
@@ -192,6 +201,15 @@ def _is_known(ctx: RunContext, reference: Reference) -> bool:
     return any(ctx.global_value(".".join(parts[:end])) is not None for end in range(2, len(parts) + 1))
 
 
+def _read_body(ctx: RunContext, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    texts = [value for value in arguments.values() if isinstance(value, str) and value.lstrip()[:1] in ("{", "[")]
+    if sum(map(len, texts)) > MAX_PARSED_CHARS:
+        raise ComponentError(
+            f"The variables contain more than {MAX_PARSED_CHARS:,} characters of JSON text.", node=ctx.node.id
+        )
+    return {key: _read_json(value) for key, value in arguments.items()}
+
+
 def _read_json(value: JsonValue) -> JsonValue:
     """Parse text that is JSON. RAGFlow also does this in query strings and forms, where it loses ``1.0``."""
     if not isinstance(value, str):
@@ -208,12 +226,24 @@ def _reject_constant(constant: str) -> None:
 
 def _header(ctx: RunContext, template: Template) -> str:
     """Render a header value; unknown names stay unchanged."""
-    return "".join(
-        _PLAIN_NAME.sub(lambda match: _global_text(ctx, match), segment)
-        if isinstance(segment, str)
-        else _reference_text(ctx, segment)
+    pieces = (
+        _fill_names(ctx, segment) if isinstance(segment, str) else _reference_text(ctx, segment)
         for segment in template.segments
     )
+    header = ctx.charge(join_texts(pieces))
+    if len(header) > MAX_HEADER_CHARS:
+        raise ComponentError(f"A header has more than {MAX_HEADER_CHARS:,} characters.", node=ctx.node.id)
+    return header
+
+
+def _fill_names(ctx: RunContext, text: str) -> str:
+    """Return a text with the values of its global names."""
+    pieces: list[str] = []
+    at = 0
+    for match in _PLAIN_NAME.finditer(text):
+        pieces += [text[at : match.start()], ctx.charge(_global_text(ctx, match))]
+        at = match.end()
+    return join_texts([*pieces, text[at:]])
 
 
 def _global_text(ctx: RunContext, match: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -13,13 +13,20 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue
-from ragflow_lg.dsl.conditions import FILTERS, filter_name, filter_text
+from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
 from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.services.workers import measure, worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 Operation: TypeAlias = Literal["nth", "head", "tail", "filter", "sort", "drop_duplicates"]
+
+MAX_STEPS = 100_000
+"""How many characters and values are compared in the event loop."""
+
+MAX_SORTED = 8_192
+"""Size of the lists that are sorted in the event loop, which takes a few milliseconds."""
 
 
 def _operation(value: Any) -> Any:
@@ -97,11 +104,11 @@ async def list_operations(ctx: RunContext, params: Params) -> Outputs:
     if not isinstance(values, list):
         raise ComponentError("The input of List Operations should be an array.", node=ctx.node.id)
     ctx.report_inputs({params.query.text: values})
-    result = OPERATIONS[params.operations](ctx, params, cast("list[Any]", values))
+    result = await OPERATIONS[params.operations](ctx, params, cast("list[Any]", values))
     return Outputs(result=result, first=result[0] if result else None, last=result[-1] if result else None)
 
 
-def _nth(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+async def _nth(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     index = params.n - 1 if params.n > 0 else params.n + len(values)
     if params.n == 0 or not 0 <= index < len(values):
         _raise_if_strict(ctx, params, values)
@@ -109,13 +116,13 @@ def _nth(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     return [values[index]]
 
 
-def _head(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+async def _head(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     if not 1 <= params.n <= len(values):
         _raise_if_strict(ctx, params, values)
     return values[: max(params.n, 0)]
 
 
-def _tail(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+async def _tail(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     if not 1 <= params.n <= len(values):
         _raise_if_strict(ctx, params, values)
     return values[-params.n :] if params.n > 0 else []
@@ -126,20 +133,41 @@ def _raise_if_strict(ctx: RunContext, params: Params, values: list[Any]) -> None
         raise ComponentError(f"n is {params.n}, but the list has {len(values)} items.", node=ctx.node.id)
 
 
-def _filter(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    test = FILTERS[params.filter.operator]
-    expected = filter_text(ctx.resolve(params.filter.value))
-    return [value for value in values if test(filter_text(value), expected)]
+async def _filter(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+    rule = TextRule(params.filter.operator, ctx.charge(filter_text(ctx.resolve(params.filter.value))))
+    return await ctx.services.workers.run(filter_items, values, rule)
 
 
-def _sort(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+def _count_filter_steps(values: list[Any], rule: TextRule) -> int:
+    return measure(values, MAX_STEPS) + len(values) * len(rule.expected)
+
+
+@worker_task("Filtering the list", seconds=5.0, small_size=MAX_STEPS, size=_count_filter_steps)
+def filter_items(values: list[Any], rule: TextRule) -> list[Any]:
+    """Return the items that match a rule."""
+    return [value for value in values if rule.matches(value)]
+
+
+async def _sort(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+    is_descending = params.sort_method == "desc"
+    return await ctx.services.workers.run(sort_items, values, params.sort_by, is_descending)
+
+
+def _count_sort_steps(values: list[Any], keys: Sequence[str], is_descending: bool) -> int:
+    return measure(values, MAX_SORTED) + len(values) * len(keys)
+
+
+@worker_task("Sorting the list", seconds=5.0, small_size=MAX_SORTED, size=_count_sort_steps)
+def sort_items(values: list[Any], keys: Sequence[str], is_descending: bool) -> list[Any]:
+    """Return the items in order; maps are compared by the values of some keys, if there are any."""
+
     def key(value: Any) -> Any:
-        if isinstance(value, dict) and params.sort_by:
+        if isinstance(value, dict) and keys:
             entry = cast("dict[str, Any]", value)
-            return [_rank(entry.get(name)) for name in params.sort_by]
+            return [_rank(entry.get(name)) for name in keys]
         return [_rank(cast("JsonValue", value))]
 
-    return sorted(values, key=key, reverse=params.sort_method == "desc")
+    return sorted(values, key=key, reverse=is_descending)
 
 
 def _rank(value: JsonValue) -> tuple[int, Any]:
@@ -155,7 +183,13 @@ def _rank(value: JsonValue) -> tuple[int, Any]:
     return 4, sorted((key, _rank(entry)) for key, entry in cast("dict[str, Any]", value).items())
 
 
-def _drop_duplicates(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+async def _drop_duplicates(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
+    return await ctx.services.workers.run(drop_duplicates, values)
+
+
+@worker_task("Dropping the duplicates", seconds=5.0, small_size=MAX_SORTED)
+def drop_duplicates(values: list[Any]) -> list[Any]:
+    """Return the first of each group of equal items."""
     unique: dict[str, Any] = {}
     for value in values:
         unique.setdefault(json.dumps(_normalize(value), sort_keys=True), value)
@@ -173,7 +207,7 @@ def _normalize(value: JsonValue) -> JsonValue:
     return value
 
 
-OPERATIONS: Mapping[Operation, Callable[[RunContext, Params, list[Any]], list[Any]]] = {
+OPERATIONS: Mapping[Operation, Callable[[RunContext, Params, list[Any]], Awaitable[list[Any]]]] = {
     "nth": _nth,
     "head": _head,
     "tail": _tail,

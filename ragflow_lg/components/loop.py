@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -16,9 +16,16 @@ from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionR
 from ragflow_lg.dsl.conditions import parse_condition
 from ragflow_lg.dsl.loop_conditions import NAMES, OPERATORS, holds
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
+from ragflow_lg.services.workers import measure
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
+
+MAX_COMPARED = 64 * 1024 * 1024
+"""Maximum number of characters that the conditions compare before one round."""
+
+ENTRY_COST = 16
+"""How many characters of a text can be compared in the time for one entry of a list."""
 
 _OPPOSITE = {"=": "≠", "≠": "=", ">": "≤", "<": "≥", "≥": "<", "≤": ">", "contains": "not contains"}
 _BARE_NAME = re.compile(r"\{\s*([A-Za-z_]\w*)\s*\}")
@@ -157,16 +164,28 @@ def _has_next_round(ctx: RunContext, params: Params) -> bool:
         return False
     if not params.loop_termination_condition:
         return params.logical_operator == "or" or not ctx.compatibility.skip_unconditional_loops
-    results = (_is_met(ctx, row) for row in params.loop_termination_condition)
+    results = _results(ctx, params.loop_termination_condition)
     return not (any(results) if params.logical_operator == "or" else all(results))
 
 
-def _is_met(ctx: RunContext, row: LoopCondition) -> bool:
+def _results(ctx: RunContext, rows: Iterable[LoopCondition]) -> Iterator[bool]:
+    """Yield whether each condition is met."""
+    compared = 0
+    for row in rows:
+        left, right = _operands(ctx, row)
+        weight = ENTRY_COST if isinstance(left, list | dict) else 1
+        compared += weight * measure((left, right), MAX_COMPARED)
+        if compared > MAX_COMPARED:
+            raise ComponentError(f"The conditions compare more than {MAX_COMPARED:,} characters.", node=ctx.node.id)
+        yield holds(left, row.operator or "", right)
+
+
+def _operands(ctx: RunContext, row: LoopCondition) -> tuple[JsonValue, JsonValue]:
     variable = row.variable
     if not isinstance(variable, Reference):
         variable = Reference("output", f"{ctx.node.id}@{variable}", str(variable), ctx.node.id)
     value = ctx.value(row.value) if isinstance(row.value, Reference) else row.value
-    return holds(ctx.value(variable), row.operator or "", value)
+    return ctx.value(variable), value
 
 
 def _no_items(ctx: RunContext, params: Params) -> None:

@@ -13,8 +13,8 @@ from ragflow_lg.base.thinking import split_thinking
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, MessageAlternative, OneOrMany
-from ragflow_lg.dsl.downloads import drop_duplicates, find_downloads, message_text
-from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.dsl.downloads import drop_duplicates, show_value
+from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
 
 if TYPE_CHECKING:
@@ -108,35 +108,50 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
 
 
 async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict[str, JsonValue]]) -> str:
-    content = ""
-    for index, (segment, model) in enumerate(ctx.message.segments(template)):
-        if isinstance(segment, str):
-            text = segment
-        elif model is not None:
-            text = ctx.answer(segment)
-            ctx.record(segment, text)
-        else:
-            value = ctx.peek(segment)
-            downloads += find_downloads(value)
-            text = message_text(value)
-            ctx.record(segment, text)
-        if len(content) + len(text) > MAX_TEXT_CHARS:
-            raise ComponentError(f"The text would exceed {MAX_TEXT_CHARS:,} characters.", node=ctx.node.id)
-        await ctx.piece(index, text, model)
-        content += _strip_tags(text)
-        ctx.partial["content"] = content
-    return content
+    contents: list[str] = []
+    texts: dict[str, str] = {}
+    size = 0
+    try:
+        for index, (segment, model) in enumerate(ctx.message.segments(template)):
+            if isinstance(segment, str):
+                text = segment
+            elif segment.text in texts:
+                text = texts[segment.text]
+            else:
+                text = texts[segment.text] = _show(ctx, segment, downloads, is_answer=model is not None)
+            size += len(text)
+            if size > MAX_TEXT_CHARS:
+                raise ComponentError(f"The text would exceed {MAX_TEXT_CHARS:,} characters.", node=ctx.node.id)
+            await ctx.piece(index, text, model)
+            contents.append(_strip_tags(text))
+    finally:
+        if contents:
+            ctx.partial["content"] = "".join(contents)
+    return "".join(contents)
+
+
+def _show(ctx: RunContext, segment: Reference, downloads: list[dict[str, JsonValue]], *, is_answer: bool) -> str:
+    """Return the text of a value or of a model's answer, and collect its downloads."""
+    if is_answer:
+        text = ctx.answer(segment)
+    else:
+        shown = show_value(ctx.peek(segment), ctx.parse_json)
+        downloads += shown.downloads
+        text = ctx.charge(shown.text)
+    ctx.record(segment, text)
+    return text
 
 
 async def _render(ctx: RunContext, template: Template, downloads: list[dict[str, JsonValue]]) -> str:
     values: dict[str, JsonValue] = {}
     for reference in template.references:
-        value = ctx.peek(reference)
-        ctx.record(reference, message_text(value))
-        files = find_downloads(value)
-        downloads += files
-        is_text = bool(files) or ctx.compatibility.jinja_text
-        values[reference.text] = message_text(value) if is_text else value
+        if reference.text not in values:
+            value = ctx.peek(reference)
+            shown = show_value(value, ctx.parse_json)
+            ctx.record(reference, ctx.charge(shown.text))
+            downloads += shown.downloads
+            is_text = bool(shown.downloads) or ctx.compatibility.jinja_text
+            values[reference.text] = shown.text if is_text else value
     return await render(template, values, ctx.services.workers)
 
 

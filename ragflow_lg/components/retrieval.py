@@ -6,7 +6,6 @@ import logging
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
@@ -360,8 +359,8 @@ async def _documents(
 async def _matching(
     ctx: RunContext, metadata: Metadata, conditions: Sequence[FilterCondition], *, any_of: bool
 ) -> tuple[str, ...]:
-    """Filter in a thread: there may be a value for each of 100,000 documents."""
-    return await ctx.run_in_thread(partial(filter_documents, metadata, conditions, any_of=any_of))
+    """Filter in a worker if there are many values: there may be one for each of 100,000 documents."""
+    return tuple(await ctx.services.workers.run(filter_documents, metadata, conditions, any_of=any_of))
 
 
 def _value(ctx: RunContext, value: JsonValue) -> JsonValue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
@@ -14,10 +14,16 @@ from ragflow_lg.base.values import MAX_ITEMS, JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference
 from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.services.workers import worker_task
 from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
+
+
+SPLIT_SECONDS = 5.0
+MAX_COMPARISONS = 1_000_000
+"""How many characters are compared in the event loop, which takes a few milliseconds."""
 
 
 class Params(ComponentParams):
@@ -65,21 +71,37 @@ async def string_transform(ctx: RunContext, params: Params) -> Outputs:
     """Split or merge. Lists are joined before a Jinja template sees them, as in RAGFlow."""
     if params.method == "split":
         ctx.report_inputs({})
-        return Outputs(result=_split(ctx, params))
-    values = {reference.text: _join_list(ctx.peek(reference), params) for reference in params.script.references}
+        return Outputs(result=await _split(ctx, params))
+    references = {reference.text: reference for reference in params.script.references}
+    values = {text: ctx.charge(_join_list(ctx.peek(reference), params)) for text, reference in references.items()}
     ctx.report_inputs(values)
     return Outputs(result=await render(params.script, values, ctx.services.workers))
 
 
-def _split(ctx: RunContext, params: Params) -> list[str]:
+async def _split(ctx: RunContext, params: Params) -> list[str]:
     text = ctx.value(params.split_ref) if params.split_ref else ""
     if not text:
         text = ""  # as in RAGFlow, for every empty value
     if not isinstance(text, str):
         raise ComponentError(f"The input variable must be a string, not {to_text(text)[:60]!r}.", node=ctx.node.id)
-    pattern = "|".join(re.escape(delimiter) for delimiter in params.delimiters if delimiter)
-    # One more piece than the limit for stored values is enough for the engine to reject the list.
-    return re.split(pattern, text, maxsplit=MAX_ITEMS) if pattern else [text]
+    delimiters = [delimiter for delimiter in params.delimiters if delimiter]
+    return await ctx.services.workers.run(split, text, delimiters) if delimiters else [text]
+
+
+def _comparisons(text: str, delimiters: Sequence[str]) -> int:
+    """Return how many characters splitting may compare."""
+    return 0 if len(delimiters) == 1 else len(text) * sum(map(len, delimiters))
+
+
+@worker_task("Splitting the text", seconds=SPLIT_SECONDS, small_size=MAX_COMPARISONS, size=_comparisons)
+def split(text: str, delimiters: Sequence[str]) -> list[str]:
+    """Split a text at delimiters; where several match, the first one in the list counts.
+
+    There is at most one more piece than the limit for stored values, which is enough for the engine to reject the list.
+    """
+    if len(delimiters) == 1:
+        return text.split(delimiters[0], MAX_ITEMS)
+    return re.split("|".join(map(re.escape, delimiters)), text, maxsplit=MAX_ITEMS)
 
 
 def _join_list(value: JsonValue, params: Params) -> str:

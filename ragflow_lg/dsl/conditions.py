@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.values import JsonValue, to_number, to_text
 
@@ -74,6 +74,18 @@ FILTERS: Mapping[str, Callable[[str, str], bool]] = {
     "not empty": lambda text, literal: bool(text),
 }
 """Filter operators for lists and maps, by RAGFlow's name. They compare text and are case-sensitive."""
+
+
+class TextRule(NamedTuple):
+    """A filter operator with the text that values are compared with."""
+
+    operator: str
+    expected: str
+
+    def matches(self, value: JsonValue) -> bool:
+        """Return whether a value matches."""
+        return FILTERS[self.operator](filter_text(value), self.expected)
+
 
 _SYNONYMS = {
     "==": "=",

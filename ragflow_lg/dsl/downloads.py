@@ -7,18 +7,35 @@ It is added to the Message's ``downloads`` and does not appear in the text unles
 
 from __future__ import annotations
 
-import json
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import JsonValue, parse_json, to_text
 
 _KEYS = frozenset({"doc_id", "filename", "mime_type"})
 _PRINT_FLAG = "include_download_info_in_content"
 
 
-def find_downloads(value: JsonValue) -> list[dict[str, JsonValue]]:
-    """Return the download infos in a value, without the print flag; an empty list for other values."""
-    return [{key: part for key, part in info.items() if key != _PRINT_FLAG} for info in _infos(value)]
+class ShownValue(NamedTuple):
+    """A value as a Message shows it: its text, and its downloads without the print flag."""
+
+    text: str
+    downloads: list[dict[str, JsonValue]]
+
+
+def show_value(value: JsonValue, parse: Callable[[str], JsonValue] = parse_json) -> ShownValue:
+    """Return how a Message shows a value. ``parse`` parses JSON text."""
+    content = value
+    if isinstance(value, str) and "doc_id" in value and value.lstrip().startswith(("{", "[")):
+        content = parse(value)
+    infos = cast("list[Any]", content if isinstance(content, list) else [content])
+    if not infos or not all(isinstance(info, dict) and info.keys() >= _KEYS for info in infos):
+        return ShownValue(to_text(value), [])
+    maps = cast("list[dict[str, JsonValue]]", infos)
+    downloads = [{key: part for key, part in info.items() if key != _PRINT_FLAG} for info in maps]
+    if not any(info.get(_PRINT_FLAG) for info in maps):
+        return ShownValue("", downloads)
+    return ShownValue(to_text(downloads if isinstance(content, list) else downloads[0]), downloads)
 
 
 def drop_duplicates(downloads: list[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
@@ -27,27 +44,3 @@ def drop_duplicates(downloads: list[dict[str, JsonValue]]) -> list[dict[str, Jso
     for info in downloads:
         by_text.setdefault(to_text(info), info)
     return list(by_text.values())
-
-
-def message_text(value: JsonValue) -> str:
-    """Return the text of a value in a Message."""
-    infos = _infos(value)
-    if not infos:
-        return to_text(value)
-    if not any(info.get(_PRINT_FLAG) for info in infos):
-        return ""
-    downloads = find_downloads(value)
-    is_list = isinstance(json.loads(value) if isinstance(value, str) else value, list)
-    return to_text(downloads if is_list else downloads[0])
-
-
-def _infos(value: JsonValue) -> list[dict[str, JsonValue]]:
-    if isinstance(value, str):
-        if "doc_id" not in value or not value.lstrip().startswith(("{", "[")):
-            return []
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return []
-    infos = cast("list[Any]", value if isinstance(value, list) else [value])
-    return infos if infos and all(isinstance(i, dict) and i.keys() >= _KEYS for i in infos) else []

@@ -12,10 +12,11 @@ from typing import Any
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import Preview, StreamedSegment
 from ragflow_lg.component.plan import MessagePlan
-from ragflow_lg.dsl.downloads import message_text
+from ragflow_lg.dsl.downloads import show_value
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 
@@ -35,17 +36,26 @@ def preview_messages(ctx: RunContext, state: Mapping[str, Any]) -> dict[NodeId, 
 
 
 def _preview(ctx: RunContext, message: MessagePlan, template: Template) -> Preview:
-    return tuple(_render(ctx, message, segment, model) for segment, model in message.segments(template))
+    settled = {reference.text: reference for reference in message.settled or ()}
+    texts: dict[str, str | None] = {}
+    pieces: list[str | StreamedSegment | None] = []
+    size = 0
+    for segment, model in message.segments(template):
+        if isinstance(segment, str):
+            pieces.append(segment)
+        elif model is not None:
+            pieces.append(StreamedSegment(model, ctx.answer(segment)))
+        else:
+            if segment.text not in texts:
+                text = _render(ctx, segment) if segment.text in settled and size <= MAX_TEXT_CHARS else None
+                texts[segment.text] = text
+                size += len(text or "")
+            pieces.append(texts[segment.text])
+    return tuple(pieces)
 
 
-def _render(
-    ctx: RunContext, message: MessagePlan, segment: str | Reference, model: NodeId | None
-) -> str | StreamedSegment | None:
-    if isinstance(segment, str):
-        return segment
-    if model is not None:
-        return StreamedSegment(model, ctx.answer(segment))
+def _render(ctx: RunContext, reference: Reference) -> str | None:
     try:
-        return message_text(ctx.peek(segment)) if segment in (message.settled or ()) else None
+        return show_value(ctx.peek(reference), ctx.parse_json).text
     except ComponentError:
         return None  # the Message will report it

@@ -11,6 +11,10 @@ from ragflow_lg.models.prompt_texts import PROMPTS
 _FIRST_LINE = PROMPTS["categorize"].text.partition("\n")[0]
 
 
+MAX_ANSWER_CHARS = 100_000
+"""How much of an answer is searched for categories."""
+
+
 class NamedCategory(NamedTuple):
     """A category as described to the model."""
 
@@ -54,6 +58,7 @@ def match_category(answer: str, names: Sequence[str]) -> str:
     names that they contain. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside ``order
     status`` as well.
     """
+    answer = answer[:MAX_ANSWER_CHARS]
     reply = answer.strip().strip("\"'`.*").strip().casefold()
     for name in names:
         if name.strip().casefold() == reply:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import Metadata
+from ragflow_lg.services.workers import worker_task
 
 FILTER_OPERATORS = (
     "=",
@@ -58,13 +59,18 @@ def metadata_operator(text: str) -> str | None:
     return name if name in FILTER_OPERATORS else None
 
 
+def _count_comparisons(metadata: Metadata, conditions: Sequence[FilterCondition], *, any_of: bool = False) -> int:
+    return sum(len(metadata.get(condition.key) or ()) for condition in conditions)
+
+
+@worker_task("Filtering the documents", small_size=1_000, size=_count_comparisons)
 def filter_documents(
-    metadata: Metadata, conditions: Iterable[FilterCondition], *, any_of: bool = False
-) -> tuple[str, ...]:
+    metadata: Metadata, conditions: Sequence[FilterCondition], *, any_of: bool = False
+) -> Sequence[str]:
     """Return the ids of documents that satisfy all conditions or, with ``any_of``, at least one.
 
     A document without a key does not satisfy any condition on that key. If a key has several values, one match is
-    enough. This function is CPU-bound; call it in a thread.
+    enough.
     """
     matches: dict[str, None] | None = None
     for condition in conditions:

@@ -23,7 +23,7 @@ from ragflow_lg.models.prompts import (
     join_prompts,
     read_history,
 )
-from ragflow_lg.models.structured_answer import append_schema, build_correction, find_problems, read_answer
+from ragflow_lg.models.structured_answer import append_schema, build_correction, read_and_check, read_answer
 from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall, count_tokens
 
 if TYPE_CHECKING:
@@ -271,8 +271,8 @@ async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema
             attempt.
     """
     if ctx.compatibility.unchecked_answers:
-        return await ctx.run_in_thread(read_answer, answer)
-    value, problems = await ctx.run_in_thread(_read, answer, schema)
+        return await ctx.services.workers.run(read_answer, answer)
+    value, problems = await ctx.services.workers.run(read_and_check, answer, schema)
     if problems:
         ctx.refusals += 1
         shown_answer = shorten(strip_thinking(answer), model.context_tokens // 4)
@@ -282,9 +282,3 @@ async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema
         ]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
     return value
-
-
-def _read(answer: str, schema: dict[str, Any]) -> tuple[dict[str, JsonValue], list[str]]:
-    value = read_answer(answer)
-    problems = find_problems(value, schema)
-    return value if isinstance(value, dict) else {}, problems

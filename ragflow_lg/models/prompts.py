@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.tokens import estimate_tokens, shorten
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 if TYPE_CHECKING:
@@ -70,11 +70,17 @@ class PromptRenderer(Struct):
     """Renders prompts and collects the images from their values, without duplicates."""
 
     ctx: RunContext
-    images: list[str] = field(default_factory=list[str])
+    found: dict[str, None] = field(default_factory=dict[str, None])
+    """The images, in the order in which they were found."""
+
+    @property
+    def images(self) -> list[str]:
+        """The images that were found."""
+        return [*self.found]
 
     def text(self, template: Template) -> str:
         """Render a template in one pass, omitting the ``data:image/…`` values in it."""
-        return "".join(s if isinstance(s, str) else self._text_of(s) for s in template.segments)
+        return self.ctx.charge(join_texts(s if isinstance(s, str) else self._text_of(s) for s in template.segments))
 
     def _text_of(self, reference: Reference) -> str:
         text = to_text(self.extract_images(self.ctx.peek(reference)))
@@ -84,8 +90,7 @@ class PromptRenderer(Struct):
     def extract_images(self, value: JsonValue, depth: int = 0) -> JsonValue:
         """Return the value without its images. A single image becomes ``""``; images in lists and maps are dropped."""
         if isinstance(value, str) and _is_image(value):
-            if value not in self.images:
-                self.images.append(value)
+            self.found[value] = None
             return ""
         if depth > _MAX_DEPTH:
             return value

@@ -87,7 +87,7 @@ async def choose_conditions(
     )
     request = ChatRequest(system, ({"role": "user", "content": CONDITIONS_TAIL},))
     answer = await _answer(ctx, "conditions", request)
-    parsed = await ctx.run_in_thread(read_answer, answer) if answer else None
+    parsed = await ctx.services.workers.run(read_answer, answer) if answer else None
     if not isinstance(parsed, Mapping):
         return [], False
     answer_fields = cast("Mapping[str, Any]", parsed)

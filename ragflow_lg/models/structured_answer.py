@@ -14,6 +14,7 @@ from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.models.engine_prompts import fill_prompt
 from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.services.workers import worker_task
 
 _DEFAULT = PROMPTS["structured_output"].text
 _CORRECTION = PROMPTS["structured_output_correction"].text
@@ -25,6 +26,8 @@ _MAX_REPAIRED_CHARS = 50_000
 _UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
 """Keywords that run the schema's regular expressions or need special reference resolution."""
 _MAX_SHOWN_CHARS = 300
+_MAX_SMALL_CHARS = 1_000
+"""Length of the answers that are repaired in the event loop, which takes up to ten milliseconds."""
 
 
 def find_schema(outputs: Any) -> dict[str, Any] | None:
@@ -63,10 +66,11 @@ def build_correction(problems: list[str], prompt: str = _CORRECTION) -> str:
     return fill_prompt(prompt, {"problems": "\n".join(f"- {problem}" for problem in problems)})
 
 
+@worker_task("Reading the answer", small_size=_MAX_SMALL_CHARS)
 def read_answer(answer: str) -> JsonValue:
     """Parse an answer as JSON, repairing it if possible: thinking, code fences, missing quotes and missing brackets.
 
-    Repairs may take seconds, so call this in a thread. Very long answers are not repaired.
+    Very long answers are not repaired.
     """
     from json_repair import loads
 
@@ -107,6 +111,7 @@ def _children(value: object) -> Iterable[object]:
     return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
+@worker_task("Checking the answer", small_size=_MAX_SMALL_CHARS)
 def find_problems(
     value: JsonValue, schema: Mapping[str, Any], where: str = "The schema in outputs.structured"
 ) -> list[str]:
@@ -131,6 +136,13 @@ def find_problems(
         raise ComponentError(f"{where} refers to something outside itself: {error}") from None
     except (AttributeError, TypeError):
         raise ComponentError(f"{where} refers to one of its parts that is not a schema.") from None
+
+
+@worker_task("Reading the answer", small_size=_MAX_SMALL_CHARS)
+def read_and_check(answer: str, schema: Mapping[str, Any]) -> list[Any]:
+    """Return the object in an answer (``{}`` if it is not one), and its differences from the schema."""
+    value = read_answer(answer)
+    return [value if isinstance(value, dict) else {}, find_problems(value, schema)]
 
 
 def _checker(schema: Mapping[str, Any], where: str) -> Any:

@@ -11,7 +11,7 @@ process, unless its arguments are small::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 P = ParamSpec("P")
@@ -24,16 +24,20 @@ SMALL_SIZE = 16_384
 class WorkerTask(Generic[P, T]):
     """A function with its limits. Its module-level name must be the function's, because workers import it by name.
 
-    The arguments can be anything that pickle supports; the result must be JSON, so tuples arrive as lists.
+    The arguments can be anything that pickle supports. The result of a worker has passed through
+    `ragflow_lg.base.values.to_json`, so tuples arrive as lists, and its size is limited.
     """
 
-    def __init__(self, function: Callable[P, T], activity: str, seconds: float, small_size: int) -> None:
+    def __init__(
+        self, function: Callable[P, T], activity: str, seconds: float, small_size: int, size: Callable[P, int] | None
+    ) -> None:
         self.function = function
         self.activity = activity
         """What the task does, as the start of an error message: ``Reading the file``."""
         self.seconds = seconds
         """Maximum duration, which is also the maximum processor time."""
         self.small_size = small_size
+        self._size = size
         self.module = function.__module__
         self.name = function.__qualname__
         self.__doc__ = function.__doc__
@@ -42,22 +46,27 @@ class WorkerTask(Generic[P, T]):
         """Run the function in this thread."""
         return self.function(*args, **kwargs)
 
-    def is_small(self, arguments: Iterable[Any]) -> bool:
+    def is_small(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Return whether the arguments are so small that the task may run in the event loop."""
-        return self.small_size > 0 and measure(arguments, self.small_size) <= self.small_size
+        if self.small_size <= 0:
+            return False
+        if self._size is not None:
+            return self._size(*args, **kwargs) <= self.small_size
+        return measure((args, kwargs), self.small_size) <= self.small_size
 
 
 def worker_task(
-    activity: str, *, seconds: float = 10.0, small_size: int = SMALL_SIZE
+    activity: str, *, seconds: float = 10.0, small_size: int = SMALL_SIZE, size: Callable[P, int] | None = None
 ) -> Callable[[Callable[P, T]], WorkerTask[P, T]]:
     """Return a decorator that turns a module-level function into a task.
 
     ``small_size`` is the size of arguments up to which the task runs in the event loop, which should take less than a
-    few milliseconds; 0 means that it never does.
+    few milliseconds; 0 means that it never does. ``size`` measures the arguments of a task whose cost is not linear; by
+    default, `measure` does.
     """
 
     def decorate(function: Callable[P, T]) -> WorkerTask[P, T]:
-        return WorkerTask(function, activity, seconds, small_size)
+        return WorkerTask(function, activity, seconds, small_size, size)
 
     return decorate
 

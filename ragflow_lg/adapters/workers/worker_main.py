@@ -8,14 +8,16 @@ bytes. Source of the limits: POSIX ``setrlimit``; Windows has none, and only the
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import os
 import pickle
 import sys
 from typing import Any, BinaryIO
 
+import orjson
+
 from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.values import to_json
 
 LENGTH_BYTES = 4
 PRIORITY = 10
@@ -84,13 +86,13 @@ def _perform(request: bytes) -> list[Any]:
     _limit_processor_time(seconds)
     try:
         task = getattr(importlib.import_module(module), name)
-        return ["result", task.function(*args, **kwargs)]
+        return ["result", to_json(task.function(*args, **kwargs))]
     except MemoryError:
         return ["memory"]
     except RagflowLgError as error:
-        return ["error", type(error).__name__, str(error)]
+        return ["error", type(error).__name__, to_json(str(error))]
     except Exception as error:  # noqa: BLE001 - the border of the process: the parent reports it
-        return ["failed", f"{type(error).__name__}: {error}"[:500]]
+        return ["failed", to_json(f"{type(error).__name__}: {error}"[:500])]
 
 
 def _read(stream: BinaryIO) -> bytes:
@@ -99,7 +101,7 @@ def _read(stream: BinaryIO) -> bytes:
 
 def _write(stream: BinaryIO, response: list[Any]) -> None:
     try:
-        text = json.dumps(response, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        text = orjson.dumps(response)
     except MemoryError:
         text = b'[true, "memory"]'
     stream.write(len(text).to_bytes(LENGTH_BYTES, "big"))

@@ -55,7 +55,7 @@ class WorkerPool:
 
     async def run_for(self, tenant: str, task: WorkerTask[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         """Run a task for a tenant."""
-        if task.is_small((args, kwargs)):
+        if task.is_small(*args, **kwargs):
             return task.function(*args, **kwargs)
         async with self._slots.slot(tenant):
             process = await self._take_process()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from typing import Any, NoReturn
+
+import orjson
 
 from ragflow_lg.adapters.workers.worker_main import LENGTH_BYTES
 from ragflow_lg.base import errors
@@ -69,7 +70,7 @@ class WorkerProcess:
         finally:
             if not is_answered:
                 self.kill()
-        is_last, kind, *rest = json.loads(response.decode("utf-8", "surrogatepass"))
+        is_last, kind, *rest = orjson.loads(response)
         if is_last:
             self.kill()
         if kind == "result":

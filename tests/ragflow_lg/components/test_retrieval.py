@@ -1,5 +1,4 @@
 import asyncio
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ from pydantic import ValidationError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
-from ragflow_lg.models.metadata_filter import filter_documents
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.knowledge import FakeKnowledge, chunk
@@ -276,20 +274,11 @@ def test_params_without_effect_are_reported() -> None:
     assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
 
 
-async def test_documents_are_filtered_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[threading.Thread] = []
-
-    def compare(*arguments: Any, any_of: bool) -> tuple[str, ...]:
-        threads.append(threading.current_thread())
-        return filter_documents(*arguments, any_of=any_of)
-
-    monkeypatch.setattr("ragflow_lg.components.retrieval.filter_documents", compare)
+async def test_documents_are_filtered_before_the_search() -> None:
     condition = {"key": "year", "op": "=", "value": "2023"}
     params: dict[str, Any] = {**DS1, "meta_data_filter": {"method": "manual", "manual": [condition]}}
     _, knowledge, _ = await search(params, FakeKnowledge(metas=METAS))
     assert knowledge.searches[0].document_ids == ("doc-guide.pdf",)
-    assert threads
-    assert threads[0] is not threading.main_thread()
     params["meta_data_filter"]["manual"] *= 1001
     with pytest.raises(ValidationError, match="the limit is 1,000"):
         await search(params)

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.dsl.downloads import find_downloads, message_text
+from ragflow_lg.dsl.downloads import show_value
 
 INFO: dict[str, JsonValue] = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
 PRINTED: dict[str, JsonValue] = {**INFO, "include_download_info_in_content": True}
@@ -11,17 +11,17 @@ PRINTED: dict[str, JsonValue] = {**INFO, "include_download_info_in_content": Tru
 
 @pytest.mark.parametrize("value", [INFO, [INFO], json.dumps(INFO), json.dumps([INFO])])
 def test_download_info_is_removed_from_the_text(value: JsonValue) -> None:
-    assert find_downloads(value) == [INFO]
-    assert message_text(value) == ""
+    assert show_value(value).downloads == [INFO]
+    assert show_value(value).text == ""
 
 
 def test_the_flag_prints_download_info_as_well() -> None:
-    assert json.loads(message_text(PRINTED)) == INFO
-    assert json.loads(message_text([PRINTED])) == [INFO]
-    assert json.loads(message_text(json.dumps(PRINTED))) == INFO
+    assert json.loads(show_value(PRINTED).text) == INFO
+    assert json.loads(show_value([PRINTED]).text) == [INFO]
+    assert json.loads(show_value(json.dumps(PRINTED)).text) == INFO
 
 
 @pytest.mark.parametrize("value", [None, "text", [], [INFO, 3], {"doc_id": "1"}, '{"doc_id": broken', 3])
 def test_everything_else_is_text(value: JsonValue) -> None:
-    assert find_downloads(value) == []
-    assert message_text([]) == "[]"
+    assert show_value(value).downloads == []
+    assert show_value([]).text == "[]"

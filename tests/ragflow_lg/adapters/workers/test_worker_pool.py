@@ -31,9 +31,17 @@ async def test_a_worker_is_used_again(pool: WorkerPool) -> None:
     assert await pool.run(tasks.process_id) == await pool.run(tasks.process_id)
 
 
-async def test_arguments_and_results_of_any_characters_arrive_unchanged(pool: WorkerPool) -> None:
-    text = "ü\ud83d\0\n\U0001f600" * 10_000
+async def test_arguments_and_results_of_any_characters_arrive(pool: WorkerPool) -> None:
+    text = "ü\0\n\U0001f600" * 10_000
     assert await pool.run(tasks.repeat, text, times=2) == text * 2
+    assert await pool.run(tasks.repeat, "\ud83d" * 20_000) == "\ufffd" * 20_000  # as in every stored value
+    with pytest.raises(ServiceError, match="\ufffd"):
+        await pool.run(tasks.fail, "\ud83d")
+
+
+async def test_results_have_the_limits_of_stored_values(pool: WorkerPool) -> None:
+    with pytest.raises(ComponentError, match="exceeds the limit"):
+        await pool.run(tasks.repeat, "a" * 100_000, times=1000)
 
 
 @pytest.mark.parametrize(

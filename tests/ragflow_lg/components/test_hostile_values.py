@@ -1,0 +1,169 @@
+"""Values and parameters that would stop the event loop for seconds, or take gigabytes, if their work were unlimited."""
+
+import asyncio
+import json
+import resource
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.services.services import Services
+from tests.fakes.run import run_component
+from tests.fakes.services import fake_services
+
+LATE_S = 1.0
+"""How late the event loop may be. The attacks below made it late by 2 s to minutes."""
+
+MEMORY_BYTES = 600 * 1024**2
+
+SPECS = load_catalog()
+BIG_MAPS = [{f"k{i}": "v"} for i in range(20_000)]
+FOUR_MB = "a" * 4_000_000
+DOWNLOADS = json.dumps([{"doc_id": str(i), "filename": "a", "mime_type": "b"} for i in range(5_000)])
+
+
+@pytest.fixture
+async def services() -> AsyncGenerator[Services]:
+    pool = WorkerPool(size=2)
+    await pool.start()
+    yield replace(fake_services(), workers=pool)
+    await pool.aclose()
+
+
+ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
+    "split at two long delimiters": (
+        "StringTransform",
+        {"split_ref": "env.v", "delimiters": ["a" * 200_000 + "b", "c"]},
+        "a" * 1_000_000,
+        "Splitting the text did not finish within 5 s",
+    ),
+    "merge values in many spellings": (
+        "StringTransform",
+        {"method": "merge", "script": "{% if 0 %}" + "".join(f"{{env.v.{i}}}" for i in range(200)) + "{% endif %}"},
+        [FOUR_MB] * 200,
+        "The texts of the node exceed",
+    ),
+    "update many maps with many keys": (
+        "DataOperations",
+        {
+            "query": ["env.v"],
+            "operations": "append_or_update",
+            "updates": [{"key": str(i), "value": 1} for i in range(5_000)],
+        },
+        BIG_MAPS,
+        "The updated maps would have more than",
+    ),
+    "rename many keys in many maps": (
+        "DataOperations",
+        {
+            "query": ["env.v"],
+            "operations": "rename_keys",
+            "rename_keys": [{"old_key": f"x{i}", "new_key": "y"} for i in range(20_000)],
+        },
+        BIG_MAPS,
+        "Renaming the keys did not finish within 5 s",
+    ),
+    "filter many maps by a long text": (
+        "DataOperations",
+        {
+            "query": ["env.v"],
+            "operations": "filter_values",
+            "filter_values": [{"key": "k", "operator": "contains", "value": "b" * 1_000}] * 3_000,
+        },
+        [{"k": "a" * 1_000} for _ in range(5_000)],
+        "",
+    ),
+    "fill in a long text many times": (
+        "DataOperations",
+        {
+            "query": ["env.v"],
+            "operations": "append_or_update",
+            "updates": [{"key": str(i), "value": "x{env.v}"} for i in range(2_000)],
+        },
+        FOUR_MB,
+        "The texts of the node exceed",
+    ),
+    "parse formatted strings": (
+        "DataOperations",
+        {"query": ["env.v"], "operations": "literal_eval"},
+        [{"a": "[" + 'f"{a}",' * 14_000 + "]"}],
+        "",
+    ),
+    "sort maps by many keys": (
+        "ListOperations",
+        {"query": "env.v", "operations": "sort", "sort_by": [f"k{i}" for i in range(2_000)]},
+        BIG_MAPS[:5_000],
+        "",
+    ),
+    "drop duplicates": (
+        "ListOperations",
+        {"query": "env.v", "operations": "drop_duplicates"},
+        [{"a": [i, i, i, i]} for i in range(30_000)],
+        "",
+    ),
+    "read parts of JSON texts": (
+        "VariableAggregator",
+        {"groups": [{"group_name": "g", "variables": [f"env.v.{i % 9}.x" for i in range(3_000)]}]},
+        ["[" + "1," * 500_000 + f"{i}]" for i in range(9)],
+        "The node reads parts of JSON texts with more than",
+    ),
+    "show downloads many times": ("Message", {"content": "{env.v}" * 2_000}, DOWNLOADS, ""),
+    "show many tags": ("Message", {"content": "{env.v}"}, "<think></think>" * 60_000, ""),
+    "show many pieces after a long one": (
+        "Message",
+        {"content": "{env.v.0}" + "{env.v.1}." * 9_000},
+        [FOUR_MB, "b"],
+        "",
+    ),
+    "fill in a header many times": (
+        "Invoke",
+        {"url": "http://x.test", "headers": {"a": "{env.v}" * 2_000}},
+        FOUR_MB,
+        "The text would exceed",
+    ),
+    "ask with a prompt of a long text many times": (
+        "LLM",
+        {"llm_id": "m", "sys_prompt": "{env.v}" * 2_000},
+        FOUR_MB,
+        "The text would exceed",
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_the_event_loop_stays_responsive_and_the_memory_bounded(attack: str, services: Services) -> None:
+    name, params, value, error = ATTACKS[attack]
+    spec = SPECS.get(name)
+    assert spec is not None
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with asyncio.timeout(30), measure_lateness() as lateness:
+        result = await run_component(spec, params, globals={"env.v": value}, services=services)
+
+    assert error in (result.error or ""), result.error
+    assert bool(result.error) == bool(error), result.error
+    assert max(lateness) < LATE_S
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < MEMORY_BYTES
+
+
+@asynccontextmanager
+async def measure_lateness() -> AsyncGenerator[list[float]]:
+    """Measure during the block how late the event loop is, in seconds."""
+    lateness: list[float] = []
+
+    async def measure() -> None:
+        while True:
+            begin = time.monotonic()
+            await asyncio.sleep(0.01)
+            lateness.append(time.monotonic() - begin)
+
+    task = asyncio.create_task(measure())
+    await asyncio.sleep(0)
+    yield lateness
+    await asyncio.sleep(0.02)
+    task.cancel()
