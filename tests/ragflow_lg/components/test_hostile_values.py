@@ -18,7 +18,7 @@ from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
 
 LATE_S = 1.0
-"""How late the event loop may be. The attacks below made it late by 2 s to minutes."""
+"""For how long the event loop may compute. The attacks below kept it busy for 2 s to minutes."""
 
 MEMORY_BYTES = 600 * 1024**2
 
@@ -74,10 +74,10 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
         {
             "query": ["env.v"],
             "operations": "filter_values",
-            "filter_values": [{"key": "k", "operator": "contains", "value": "b" * 1_000}] * 3_000,
+            "filter_values": [{"key": "k", "operator": "contains", "value": "a" * 500 + "b"}] * 3_000,
         },
-        [{"k": "a" * 1_000} for _ in range(5_000)],
-        "",
+        [{"k": "a" * 999 + "b"} for _ in range(5_000)],
+        "Filtering the maps did not finish within 5 s",
     ),
     "fill in a long text many times": (
         "DataOperations",
@@ -97,9 +97,9 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
     ),
     "sort maps by many keys": (
         "ListOperations",
-        {"query": "env.v", "operations": "sort", "sort_by": [f"k{i}" for i in range(2_000)]},
+        {"query": "env.v", "operations": "sort", "sort_by": [f"k{i}" for i in range(20_000)]},
         BIG_MAPS[:5_000],
-        "",
+        "Sorting the list",
     ),
     "drop duplicates": (
         "ListOperations",
@@ -153,14 +153,14 @@ async def test_the_event_loop_stays_responsive_and_the_memory_bounded(attack: st
 
 @asynccontextmanager
 async def measure_lateness() -> AsyncGenerator[list[float]]:
-    """Measure during the block how late the event loop is, in seconds."""
+    """Measure during the block for how long the event loop computes, in seconds of processor time."""
     lateness: list[float] = []
 
     async def measure() -> None:
         while True:
-            begin = time.monotonic()
+            begin = time.thread_time()
             await asyncio.sleep(0.01)
-            lateness.append(time.monotonic() - begin)
+            lateness.append(time.thread_time() - begin)
 
     task = asyncio.create_task(measure())
     await asyncio.sleep(0)
