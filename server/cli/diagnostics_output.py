@@ -15,12 +15,13 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler.source import split_lines
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS, find_canvases
 from ragflow_lg.server.assembly.library import check_file
-from ragflow_lg.server.cli.terminal import count_of, print_note, printable
+from ragflow_lg.server.cli.terminal import Style, count_of, paint, print_note, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_STYLES: dict[str, Style] = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
 def to_sarif(reports: Iterable[tuple[Path, tuple[Diagnostic, ...]]]) -> str:
@@ -140,23 +141,34 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     lines = split_lines(text)
     parts: list[str] = []
     for diagnostic in diagnostics:
+        style = _STYLES[diagnostic.severity]
         node = f" [{diagnostic.title or diagnostic.node}]" if diagnostic.node else ""
         position = f":{diagnostic.line}:{diagnostic.column}" if diagnostic.line else ""
-        parts.append(f"{path}{position}: {diagnostic.severity} {diagnostic.code}{node}")
-        parts.append(f"  {diagnostic.message}")
+        place, code = paint(_one_line(f"{path}{position}:"), "bold"), paint(diagnostic.severity, "bold", style)
+        parts.append(f"{place} {code} {_one_line(diagnostic.code + node)}")
+        parts.append(_one_line(f"  {diagnostic.message}"))
         if 0 < diagnostic.line <= len(lines):
-            parts += _excerpt(lines[diagnostic.line - 1], diagnostic.line, diagnostic.column)
+            parts += _excerpt(lines[diagnostic.line - 1], diagnostic.line, diagnostic.column, style)
         if diagnostic.hint:
-            parts.append(f"  → {diagnostic.hint}")
+            parts.append(_one_line(f"  → {diagnostic.hint}"))
     errors = sum(d.severity == "error" for d in diagnostics)
     warnings = sum(d.severity == "warning" for d in diagnostics)
-    verdict = "cannot run" if errors else "can run"
-    parts.append(f"{path}: {verdict} ({count_of(errors, 'error')}, {count_of(warnings, 'warning')})")
-    return "\n".join(printable(part).replace("\n", " ") for part in parts) + "\n"
+    verdict = paint("cannot run", "bold", "red") if errors else paint("can run", "green")
+    counts = f"({count_of(errors, 'error')}, {count_of(warnings, 'warning')})"
+    parts.append(f"{_one_line(str(path))}: {verdict} {counts}")
+    return "\n".join(parts) + "\n"
 
 
-def _excerpt(line: str, number: int, column: int) -> list[str]:
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", " ")
+
+
+def _excerpt(line: str, number: int, column: int, style: Style) -> list[str]:
     """Return the line with a caret below the column; a long line is cut to 90 characters around it."""
     start = max(0, column - 40)
-    excerpt = line[start : start + 90].replace("\t", " ")
-    return [f"  {number:>5} | {excerpt}", f"        | {' ' * (column - 1 - start)}^"]
+    excerpt = printable(line[start : start + 90].replace("\t", " "))
+    caret = paint("^", "bold", style)
+    return [
+        paint(f"  {number:>5} | ", "dim") + excerpt,
+        paint("        | ", "dim") + " " * (column - 1 - start) + caret,
+    ]

@@ -11,7 +11,7 @@ import typer
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.checkpoints.store import CheckResult
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
-from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.server.cli.terminal import paint, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_servers import McpServer
@@ -107,7 +107,8 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
 
     findings = asyncio.run(examine())
     for finding in findings:
-        sys.stdout.write(printable(f"{'ok  ' if finding.is_well else 'FAIL'}  {finding.what}\n"))
+        mark = paint("ok", "green") + "  " if finding.is_well else paint("FAIL", "bold", "red")
+        sys.stdout.write(f"{mark}  {printable(finding.what)}\n")
         if finding.advice:
             sys.stdout.write(printable(f"      → {finding.advice}\n"))
     raise typer.Exit(0 if all(finding.is_well for finding in findings) else 1)

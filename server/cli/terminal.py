@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import sys
 from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+Style: TypeAlias = Literal["bold", "dim", "red", "yellow", "green", "cyan"]
+
+_SGR: dict[Style, int] = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
+"""Parameters of the terminal's control sequence "Select Graphic Rendition"."""
 
 
 def count_of(number: int, noun: str) -> str:
@@ -16,6 +23,24 @@ def count_of(number: int, noun: str) -> str:
 def printable(text: str) -> str:
     """Replace terminal control characters with spaces; keep line breaks and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
+def has_colours() -> bool:
+    """Return whether standard output is a terminal that shows colours, and the user has not set NO_COLOR."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    # Older consoles of Windows print control sequences as text; Windows Terminal sets this variable.
+    return sys.stdout.isatty() and (os.name != "nt" or "WT_SESSION" in os.environ)
+
+
+def paint(text: str, *styles: Style) -> str:
+    """Return a text with the terminal's control sequences for its styles, if `has_colours`.
+
+    Terminal libraries do more, but importing one takes longer than checking a canvas.
+    """
+    if not styles or not text or not has_colours():
+        return text
+    return f"\x1b[{';'.join(str(_SGR[style]) for style in styles)}m{text}\x1b[0m"
 
 
 def print_line(text: str) -> None:

@@ -1,8 +1,10 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from ragflow_lg.server.cli.diagnostics_output import check_quickly
 from tests.server.cli.command import SUPPORT, call, invoke, write_canvas
 
 UNKNOWN = """{
@@ -36,6 +38,19 @@ def test_a_problem_is_shown_with_its_line(unknown: Path) -> None:
     caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
     assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
     assert "Switch" in result.stdout
+
+
+def test_a_terminal_gets_the_same_report_in_colour(
+    unknown: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = invoke("check", unknown).stdout
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in {"NO_COLOR": "", "TERM": "xterm", "WT_SESSION": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert check_quickly([str(unknown)]) == 1
+    coloured = capsys.readouterr().out
+    assert "\x1b[1;31merror\x1b[0m component-unknown" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
 
 def test_a_long_line_is_cut_around_the_column(tmp_path: Path) -> None:

@@ -63,3 +63,15 @@ def test_models_and_keys_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     settings.write_text("default_model = 'x@Nowhere'\n")
     result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
     assert "FAIL  the default model x@Nowhere cannot be used\n" in result.stdout
+
+
+def test_a_terminal_shows_the_marks_in_colour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def is_terminal(_: object) -> bool:
+        return True
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", is_terminal, raising=False)
+    colours = {"NO_COLOR": "", "TERM": "xterm", "WT_SESSION": "1"}
+    assert "\x1b[32mok\x1b[0m    " in invoke("doctor", "--checkpoint", "memory://", environment=colours).stdout
+    plain = invoke("doctor", "--checkpoint", "memory://", environment={**colours, "NO_COLOR": "1"})
+    assert "\x1b" not in plain.stdout

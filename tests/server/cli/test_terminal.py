@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from ragflow_lg.server.cli.terminal import count_of, format_command, format_time, print_line, printable
+from ragflow_lg.server.cli.terminal import count_of, format_command, format_time, paint, print_line, printable
 
 
 def test_times_are_in_utc() -> None:
@@ -30,3 +30,23 @@ def test_control_characters_become_spaces() -> None:
 def test_a_line_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_line("a\nb\x1b[31m")
     assert capsys.readouterr().out == "a b [31m\n"
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "is_coloured"),
+    [
+        (True, {}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+        (False, {}, False),
+    ],
+)
+def test_only_terminals_get_colours(
+    is_terminal: bool, variables: dict[str, str], is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    for name, value in {"NO_COLOR": "", "TERM": "xterm", "WT_SESSION": "1", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert paint("error", "bold", "red") == ("\x1b[1;31merror\x1b[0m" if is_coloured else "error")
+    assert (paint("", "red"), paint("plain")) == ("", "plain")
