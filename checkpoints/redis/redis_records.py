@@ -180,6 +180,7 @@ def _to_hash(record: RunRecord) -> dict[str, str | int]:
         "session_name": record.name,
         "canvas_hash": record.canvas_hash,
         "updated_at": record.updated_ms,
+        "model": record.model,
     }
 
 
@@ -207,4 +208,5 @@ def _from_hash(run_id: str, fields: Mapping[str, str]) -> RunRecord:
         _number(fields.get("started_at", "")),
         _number(fields.get("updated_at", "")),
         _number(fields.get("finished_at", "")),
+        fields.get("model", ""),
     )

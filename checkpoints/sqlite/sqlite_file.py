@@ -28,7 +28,8 @@ CREATE TABLE IF NOT EXISTS runs (
     run_id TEXT PRIMARY KEY, session TEXT NOT NULL, name TEXT NOT NULL, canvas_id TEXT NOT NULL,
     canvas_hash TEXT NOT NULL, tenant TEXT NOT NULL, checkpoint TEXT NOT NULL, parent_run TEXT NOT NULL,
     status TEXT NOT NULL, reason TEXT NOT NULL, is_cancel_requested INTEGER NOT NULL,
-    started_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL
+    started_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,
+    model TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS runs_of_session ON runs (session, started_ms);
 CREATE TABLE IF NOT EXISTS traces (
@@ -122,8 +123,20 @@ def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bo
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={'FULL' if survives_power_loss else 'NORMAL'}")
         connection.executescript(TABLES)
+        _add_missing_column(connection)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise CheckpointError(describe_failure(path, error)) from error
+
+
+def _add_missing_column(connection: sqlite3.Connection) -> None:
+    """Add the column that files from earlier versions lack. Several processes may do so at the same time."""
+    has_model = "SELECT 1 FROM pragma_table_info('runs') WHERE name = 'model'"
+    try:
+        if connection.execute(has_model).fetchone() is None:
+            connection.execute("ALTER TABLE runs ADD COLUMN model TEXT NOT NULL DEFAULT ''")
+    except sqlite3.OperationalError:
+        if connection.execute(has_model).fetchone() is None:
+            raise
 
 
 def describe_failure(path: Path, error: Exception) -> str:

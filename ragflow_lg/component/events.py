@@ -119,12 +119,14 @@ class Waiting(NamedTuple):
 class TurnFinished(NamedTuple):
     """The closing node ended the turn.
 
-    ``outputs`` are the last node's outputs; ``error`` is the error that stopped the turn.
+    ``outputs`` are the last node's outputs; ``error`` is the error that stopped the turn, and ``failed_node`` the node
+    that caused it, or ``""`` if the request did.
     """
 
     status: Literal["succeeded", "failed", "cancelled"]
     outputs: dict[str, JsonValue]
     error: str | None = None
+    failed_node: str = ""
 
 
 AgentRecordKind: TypeAlias = Literal[

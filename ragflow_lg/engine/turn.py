@@ -108,9 +108,10 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
     outputs = state.get("outputs", {})
     seed, number = record.get("seed", 0), record.get("number", 0)
     if "error" in record:
-        text = record["error"][3]
+        superstep, _, node, text = record["error"]
         messages = [answer_message(f"The turn failed: {text}", seed, number)]
-        return {"messages": messages, "turn": {"status": "failed"}}, TurnFinished("failed", {}, text)
+        failed_node = node if superstep else ""  # `open_turn` refuses a request before the first superstep
+        return {"messages": messages, "turn": {"status": "failed"}}, TurnFinished("failed", {}, text, failed_node)
     last: dict[str, Any] = outputs.get(record["last"][2], {}) if "last" in record else {}
     answer = to_text(last["content"]) if "content" in last else to_text(last)
     update: dict[str, Any] = {

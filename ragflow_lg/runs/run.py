@@ -71,6 +71,7 @@ class Run:
         has_saver: bool,
         store: SessionStore | None,
         canvas_id: str,
+        model: str,
         event_limit: int,
         running: set[Run],
         callbacks: CallbackSet,
@@ -98,15 +99,9 @@ class Run:
         now = services.clock.now()
         self._is_taken_over = envelope is not None
         self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
-        self.record = RunRecord(
-            self.envelope.message_id,
-            session_id,
-            str(session),
-            canvas_id,
-            canvas.plan.canvas_hash,
-            started_ms=int(now * 1000),
-            updated_ms=int(now * 1000),
-        )
+        now_ms, name, hash_ = int(now * 1000), str(session), canvas.plan.canvas_hash
+        record = RunRecord(self.envelope.message_id, session_id, name, canvas_id, hash_, model=model)
+        self.record = replace(record, started_ms=now_ms, updated_ms=now_ms)
         self._observer = RunObserver(canvas.plan, callbacks, self.record, store.traces if store is not None else None)
         self.status: Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"] = "running"
         """``running`` until the end; ``waiting`` if it needs an answer; ``drained`` if it can continue elsewhere."""
@@ -359,8 +354,7 @@ class Run:
                 self.status = "drained"
                 return []
         if end is not None:
-            self._set_end(end)
-            return list(projection.feed(end))
+            return self._end(end, projection)
         if self.status == "running" and projection.waiting:
             if self._has_saver and not open_pauses(await self._canvas.graph.aget_state(self._config)):
                 raise CheckpointError("The session store has lost this pause. Continue the session to be asked again.")
@@ -442,8 +436,14 @@ class Run:
         async for _ in supersteps:
             pass
 
-    def _set_end(self, event: TurnFinished) -> None:
+    def _end(self, event: TurnFinished, projection: Projection) -> list[WireEvent]:
         self.status, self.error = event.status, event.error
+        frames = list(projection.feed(event))
+        if event.failed_node and not self.failed_node and not self._is_taken_over:
+            # It failed in an earlier run, next to an open form or before a crash.
+            self.failed_node = event.failed_node
+            frames += projection.report_failure(event)
+        return frames
 
     def _observe(self, event: EngineEvent) -> None:
         self._observer.observe(event)

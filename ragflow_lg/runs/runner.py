@@ -53,6 +53,7 @@ class Runner:
         saver: BaseCheckpointSaver[Any] | None = None,
         store: SessionStore | None = None,
         canvas_id: str = "",
+        model: str = "",
         event_limit: int = 256,
         callbacks: Sequence[RunCallbacks] = (),
         callback_limits: CallbackLimits = DEFAULT_LIMITS,
@@ -60,6 +61,7 @@ class Runner:
     ) -> None:
         """Create a runner.
 
+        ``canvas_id`` and ``model``, which replaces the models of the canvas in ``services``, are stored with each run.
         ``event_limit`` is the number of events that may wait for a slow reader before nodes are slowed down. ``busy_s``
         is the number of seconds that a run waits for a busy session. ``callbacks`` receive the events of every run,
         within ``callback_limits``.
@@ -75,6 +77,7 @@ class Runner:
         self._store = store
         self._leases = store.leases if store is not None else None
         self._canvas_id = canvas_id
+        self._model = model
         self._checkpointer = saver
         self._event_limit = event_limit
         self._busy_s = busy_s
@@ -132,6 +135,22 @@ class Runner:
         config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
         snapshot = await self._canvas.graph.aget_state(config)
         return open_pauses(snapshot, self._canvas.plan.unchecked_forms)
+
+    async def unfinished_checkpoint(self, session: SessionId | str) -> str:
+        """Return the checkpoint at which a session's last turn was interrupted, or ``""`` if it was not.
+
+        A turn that is running or waiting for an answer is not interrupted. In a region, it is the region's checkpoint.
+        """
+        session_id = session_of_thread(thread_of_session(session))
+        if self._checkpointer is None or (self._leases is not None and await self._leases.holder(session_id)):
+            return ""
+        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
+        snapshot: Any = await self._canvas.graph.aget_state(config, subgraphs=True)
+        if not snapshot.tasks or open_pauses(snapshot):
+            return ""
+        while inner := [task.state for task in snapshot.tasks if hasattr(task.state, "values")]:
+            snapshot = inner[0]
+        return snapshot.config["configurable"]["checkpoint_id"]
 
     async def progress(self, session: SessionId | str) -> Progress:
         """Return how far a session's last turn has got."""
@@ -191,6 +210,7 @@ class Runner:
             has_saver=self._checkpointer is not None,
             store=self._store,
             canvas_id=self._canvas_id,
+            model=self._model,
             event_limit=self._event_limit,
             running=self._running,
             callbacks=self._callbacks,

@@ -61,6 +61,8 @@ class RunRecord(Struct, frozen=True):
     started_ms: int = 0
     updated_ms: int = 0
     ended_ms: int = 0
+    model: str = ""
+    """The model that replaced those of the canvas, or ``""``."""
 
 
 class Lease(Protocol):

@@ -127,6 +127,16 @@ class Projection:
         """Continue a run of another process, which began with these inputs and has used this much."""
         self._inputs, self._usage = dict(inputs), usage
 
+    def report_failure(self, event: TurnFinished) -> list[wire.WireEvent]:
+        """Return the events of the node that stopped the turn in an earlier run.
+
+        Clients of this run learn only from them why the turn failed.
+        """
+        node, now = NodeId(event.failed_node), float(self._created_at)
+        outputs: dict[str, JsonValue] = {ERROR: event.error}
+        finished = NodeFinished(node, now, 0.0, {}, outputs, event.error, is_halting=True)
+        return [self._node_started(("", node), now), self._node_finished(finished)]
+
     def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]]) -> None:
         """Record that a node waits for the user."""
         self._waiting[NodeId(node)] = (tips, fields)

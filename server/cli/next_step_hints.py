@@ -24,7 +24,7 @@ def next_command(options: RunOptions, name: str, session: str, *words: str) -> s
     """
     values = {"--checkpoint": _mask_password(options.checkpoint), "--settings": str(options.settings or "")}
     if name in _MODEL_COMMANDS:
-        values["--model"] = options.model
+        values["--model"] = options.model or ""
     repeated = [word for option, value in values.items() if value for word in (option, value)]
     return format_command(name, session, *words, *repeated)
 
@@ -43,6 +43,12 @@ def waiting_hint(pauses: Sequence[Pause], options: RunOptions, session: str, *, 
     name = f"{pauses[0].node}@NAME" if len(pauses) > 1 else "NAME"
     fields = ["--input", f"{name}=VALUE"] if any(pause.inputs for pause in pauses) else []
     return f"The turn waits for an answer: {next_command(options, 'resume', session, *fields)}"
+
+
+def failure_hint(node: str, options: RunOptions, session: str) -> str:
+    """Return a hint that a node next to an open form has failed, with the command to repeat it."""
+    command = next_command(options, "rerun", session, "--from", node)
+    return f"{node} has failed, so the turn fails after the answer. Repeat the node then; the answer is kept: {command}"
 
 
 def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: RunOptions, session: str) -> str:

@@ -64,6 +64,15 @@ Model: TypeAlias = Annotated[
     str,
     typer.Option("--model", "-m", help="Use this model in place of every model of the canvas; demo needs no API key."),
 ]
+RunModel: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Use this model in place of every model of the canvas; demo needs no API key. A turn that goes on uses the"
+        " model that it was started with.",
+    ),
+]
 Record: TypeAlias = Annotated[
     Path | None,
     typer.Option(
@@ -119,7 +128,8 @@ TraceOption: TypeAlias = Annotated[
 class RunOptions:
     """Options for all commands that run a turn."""
 
-    model: Model = ""
+    model: RunModel = None
+    """``""`` selects the models of the canvas; None selects the model of the run that is continued, if there is one."""
     record: Record = None
     replay: Replay = None
     replay_mode: ReplayModeOption = ReplayMode.STRICT

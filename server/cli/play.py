@@ -8,7 +8,8 @@ import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +24,7 @@ from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.cli.console import show, show_forms
-from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command, waiting_hint
+from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions
 from ragflow_lg.server.cli.terminal import count_of, print_note
 from ragflow_lg.server.observability.telemetry import open_callbacks
@@ -31,6 +32,7 @@ from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
 from ragflow_lg.server.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 
@@ -68,27 +70,24 @@ def play_canvas(
 
     async def play() -> str:
         async with AsyncExitStack() as stack:
-            is_taped = options.record or options.replay
-            sources = [read_canvas(Path(canvas_id)), dict(inputs or {})] if is_taped else []
-            recording = stack.enter_context(
-                open_recording(
-                    options.record or "",
-                    options.replay or "",
-                    plan=canvas.plan,
-                    is_loose=options.replay_mode is ReplayMode.LOOSE,
-                    secrets=settings.secrets,
-                    sources=sources,
-                )
-            )
+            recording = stack.enter_context(_open_recording(options, canvas, canvas_id, settings, inputs or {}))
             services = await stack.enter_async_context(
-                open_services(settings, model=options.model, recording=recording)
+                open_services(settings, model=options.model or "", recording=recording)
             )
             store = await stack.enter_async_context(_open_store(url, settings))
             if before is not None:
                 await before(store)
             callbacks = await stack.enter_async_context(open_callbacks(settings))
             limit = settings.run.event_limit
-            runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit, callbacks=callbacks)
+            runner = Runner(
+                canvas,
+                services,
+                store=store,
+                canvas_id=canvas_id,
+                model=options.model or "",
+                event_limit=limit,
+                callbacks=callbacks,
+            )
             result = begin(runner, name)
             run = result if isinstance(result, Run) else await result
             output = show(canvas.plan, run, has_trace=options.trace) if is_pretty else _write_events(run, options.trace)
@@ -109,18 +108,19 @@ def play_session(
     name_target: Callable[[Store], Awaitable[str]] | None = None,
     entries: Sequence[str] = (),
 ) -> None:
-    """Execute a run of an existing session with the session's canvas.
+    """Execute a run of an existing session with the session's canvas, and with the model of its last run.
 
     ``name_target`` returns the name of the new session for the run, if it needs one.
     """
     options.check_replay()
     settings = load_settings(options.settings)
 
-    async def look_up(store: Store) -> tuple[Path, str]:
+    async def look_up(store: Store) -> tuple[Path, str, RunOptions]:
         file = canvas_file or Path(await canvas_of(store, session))
-        return file, await name_target(store) if name_target else session
+        target = await name_target(store) if name_target else session
+        return file, target, await keep_model(store, session, options)
 
-    file, name = with_store(settings, options.checkpoint, look_up)
+    file, name, options = with_store(settings, options.checkpoint, look_up)
     play_canvas(
         load_canvas(file, settings, asks_servers=options.replay is None),
         begin,
@@ -131,6 +131,29 @@ def play_session(
         inputs=inputs,
         entries=entries,
     )
+
+
+def _open_recording(
+    options: RunOptions, canvas: CompiledCanvas, canvas_id: str, settings: Settings, inputs: Mapping[str, Any]
+) -> AbstractContextManager[Recorder | Player | None]:
+    is_taped = options.record or options.replay
+    return open_recording(
+        options.record or "",
+        options.replay or "",
+        plan=canvas.plan,
+        is_loose=options.replay_mode is ReplayMode.LOOSE,
+        secrets=settings.secrets,
+        sources=[read_canvas(Path(canvas_id)), dict(inputs)] if is_taped else [],
+    )
+
+
+async def keep_model(store: Store, session: str, options: RunOptions) -> RunOptions:
+    """Return options with the model of the session's last run, unless they name a model or a recording."""
+    newest = await newest_run(store, session)
+    if options.model is not None or options.replay or newest is None or not newest.model:
+        return options
+    print_note(f"The model is {newest.model}, as before. To use the models of the canvas, add --model ''.")
+    return replace(options, model=newest.model)
 
 
 def with_store(settings: Settings, checkpoint: str, work: Callable[[Store], Awaitable[T]]) -> T:
@@ -212,6 +235,8 @@ async def _play(
         if is_pretty:
             show_forms(pauses)
         print_note(waiting_hint(pauses, caller.options, caller.session, is_stored=caller.is_stored))
+        if run.failed_node and caller.is_stored:
+            print_note(failure_hint(run.failed_node, caller.options, caller.session))
     if run.status in ("drained", "cancelled") and caller.is_stored:
         print_note(f"The turn was stopped; finish it with: {next_command(caller.options, 'continue', caller.session)}")
     return run.status

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragflow_lg.dsl.forms import FormField
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
+    from ragflow_lg.server.settings import Settings
 
 MAX_BYTES = 10 * 1024 * 1024
 """Maximum file size. The content is stored in the session and sent to the model."""
@@ -101,6 +102,8 @@ def run(
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
     request["files"] = read_attachments(files or [])
     canvas_id = str(file.resolve())
+    if session:
+        options = _keep_model_of_open_turn(session, settings, options)
 
     play_canvas(
         canvas,
@@ -135,9 +138,24 @@ def _start_turn(
     async def begin(runner: Runner, name: str) -> Run:
         if has_session and (pauses := await runner.pauses(name)):
             print_note(_waiting_note(pauses, request, options, name))
+        elif has_session and (checkpoint := await runner.unfinished_checkpoint(name)):
+            print_note(_unfinished_note(checkpoint, options, name))
         return runner.start(name, request)
 
     return begin
+
+
+def _keep_model_of_open_turn(session: str, settings: Settings, options: RunOptions) -> RunOptions:
+    """Return options with the model of the turn that waits for an answer, which this run continues."""
+    from ragflow_lg.server.cli.play import keep_model, with_store
+    from ragflow_lg.server.runs.stored_sessions import newest_run
+
+    async def look_up(store: Store) -> RunOptions:
+        newest = await newest_run(store, session)
+        is_waiting = newest is not None and newest.status == "waiting"
+        return await keep_model(store, session, options) if is_waiting else options
+
+    return with_store(settings, options.checkpoint, look_up)
 
 
 def _require_same_canvas(
@@ -160,6 +178,16 @@ def _require_same_canvas(
             )
 
     return check
+
+
+def _unfinished_note(checkpoint: str, options: RunOptions, session: str) -> str:
+    """Return a note that a new turn takes the place of an interrupted one, with the command to finish a copy of it."""
+    from ragflow_lg.server.cli.next_step_hints import next_command
+
+    return (
+        f"The last turn of {session!r} was interrupted; `continue` would have finished it. This run starts a new turn."
+        f" To finish the old one in a copy: {next_command(options, 'fork', session, '--at', checkpoint)}"
+    )
 
 
 def _waiting_note(pauses: Sequence[Pause], request: TurnRequest, options: RunOptions, session: str) -> str:

@@ -85,7 +85,8 @@ async def fork_session(
     canvas = canvas.with_saver(store.saver)
     await fork(canvas, store.saver, session, target, checkpoint, leases=store.leases)
     snapshot: Any = await canvas.graph.aget_state(thread_config(canvas, target))
-    if not parent_run and (newest := await newest_run(store, session)) is not None:
+    newest = await newest_run(store, session)
+    if not parent_run and newest is not None:
         parent_run = newest.run_id
     status: RunStatus = session_status(snapshot)
     turn: dict[str, Any] = snapshot.values.get("turn", {})
@@ -103,6 +104,7 @@ async def fork_session(
         started_ms=now,
         updated_ms=now,
         ended_ms=now if status in ("succeeded", "failed") else 0,
+        model=newest.model if newest is not None else "",
     )
     await store.runs.put(record)
     return record

@@ -14,7 +14,7 @@ from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.stores import OpenStore
 
 RECORD = RunRecord(
-    "r1", "anna", "Anna", "/c.json", "hash", "tenant", "cp", "r0", "failed", "no ü", True, 1000, 2000, 3000
+    "r1", "anna", "Anna", "/c.json", "hash", "tenant", "cp", "r0", "failed", "no ü", True, 1000, 2000, 3000, "demo"
 )
 
 

@@ -105,6 +105,40 @@ async def test_a_run_reports_its_failed_node() -> None:
     assert run.error is not None
 
 
+@pytest.mark.parametrize("answers_by", ["resume", "start"])
+async def test_a_node_that_failed_next_to_a_form_is_reported_after_the_answer(answers_by: str) -> None:
+    components = {
+        "a": text(["ask", "l"]),
+        "ask": form("w", downstream=["out"]),
+        "l": node("ListOperations", {"query": "sys.query"}),
+        **out("{ask@w}"),
+    }
+    runner = create_runner(components, InMemorySaver())
+    first = runner.start("s", {"query": "q"})
+    _, events = await play_run(first)
+    assert (first.status, first.failed_node, events[-1]) == ("waiting", "l", "?w")
+    second = runner.resume("s", {"w": "x"}) if answers_by == "resume" else runner.start("s", {"inputs": {"w": "x"}})
+    _, events = await play_run(second)
+    assert events == ["+ask", "-ask", "+l", "-l"]
+    assert (second.status, second.failed_node, second.error) == ("failed", "l", first.error)
+
+
+async def test_a_rerun_of_the_failed_node_keeps_the_answer_to_the_form_next_to_it() -> None:
+    components = {
+        "a": text(["ask", "l"]),
+        "ask": form("w", downstream=["out"]),
+        "l": node("ListOperations", {"query": "env.list", "operations": "topN", "n": 1}),
+        **out("{ask@w}"),
+    }
+    document = canvas(components, variables={"list": {"name": "list", "type": "string", "value": "no list"}})
+    runner = Runner(compile_canvas(document, CATALOG), fake_services(), saver=InMemorySaver())
+    await play_run(runner.start("s", {"query": "q"}))
+    await play_run(runner.resume("s", {"w": "x"}))
+    rerun = await runner.rerun("s", "t", "l", changes={"env.list": [1]})
+    assert await play_run(rerun) == ("x", ["+l", "-l", "+out", "-out"])
+    assert rerun.status == "succeeded"
+
+
 async def test_an_endless_cycle_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_canvas, "CYCLE_STEPS", 200)
     run = create_runner({"a": text(["s"]), "s": switch(["a"], ["end"]), "end": text()}).start("s", {"query": "q"})

@@ -78,7 +78,7 @@ def test_hints_name_the_same_store(cli: Cli, tmp_path: Path) -> None:
     repeated = "--checkpoint 'sqlite:///my store.db' --settings my.toml"
     waiting = cli("run", "words.json", "go", "--session", "anna", "--model", "demo", *options)
     assert f"ragflow-lg resume anna --input NAME=VALUE {repeated} --model demo\n" in waiting.stderr
-    assert f"resume anna --input w=VALUE {repeated}\n" in cli("resume", "anna", *options).stderr
+    assert f"resume anna --input w=VALUE {repeated} --model demo\n" in cli("resume", "anna", *options).stderr
     assert f"ragflow-lg resume anna-fork {repeated}\n" in cli("fork", "anna", *options).stderr
     assert cli("resume", "anna-fork", "-i", "w=x", *options).returncode == 0
     unstored = cli("run", "words.json", "go", "--session", "anna", "--checkpoint", "memory://")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.canvas import canvas
-from tests.fakes.regions import form, out
+from tests.fakes.regions import form, node, out
 from tests.server.cli.command import Cli, one_line
 
 
@@ -76,6 +76,62 @@ def test_an_unfinished_turn_is_finished(cli: Cli) -> None:
     assert cli("sessions").stdout.split()[:2] == ["ben", "interrupted"]
     assert cli("continue", "ben", "--events", "pretty").stdout == "got xy\n"
     assert cli("sessions").stdout.split()[:2] == ["ben", "succeeded"]
+
+
+def test_a_turn_goes_on_with_the_model_that_it_was_started_with(cli: Cli, tmp_path: Path) -> None:
+    components = {
+        "ask": form("w", downstream=["llm"]),
+        "llm": node("LLM", {"llm_id": "gpt@Nobody", "prompts": "Say {ask@w}"}, ["out"]),
+        **out("{llm@content}"),
+    }
+    (tmp_path / "llm.json").write_text(json.dumps(canvas(components)))
+    for session, words in {
+        "anna": ["resume", "anna", "--input", "w=x"],
+        "ben": ["run", "llm.json", "x", "--session", "ben"],
+        "cleo": ["resume", "cleo-fork", "--input", "w=x"],
+    }.items():
+        cli("run", "llm.json", "go", "--session", session, "--model", "demo")
+        cli("fork", session)
+        result = cli(*words, "--events", "pretty")
+        assert (result.returncode, "demo" in result.stdout) == (0, True), result.stderr
+        assert "The model is demo, as before. To use the models of the canvas, add --model ''.\n" in result.stderr
+    cli("fork", "anna", "--as", "own")
+    own = cli("rerun", "anna", "--from", "llm", "--model", "")
+    assert (own.returncode, "gpt@Nobody" in own.stdout) == (1, True), own.stderr
+
+
+def test_a_node_that_failed_next_to_a_form_is_named(cli: Cli, tmp_path: Path) -> None:
+    components = {
+        "ask": form("w", downstream=["out"]),
+        "bad": node("ListOperations", {"query": "sys.query"}),
+        **out("{ask@w}"),
+    }
+    (tmp_path / "bad.json").write_text(json.dumps(canvas(components, ["ask", "bad"])))
+    waiting = cli("run", "bad.json", "go", "--session", "anna")
+    assert waiting.returncode == 0
+    assert "bad has failed, so the turn fails after the answer." in waiting.stderr
+    assert "the answer is kept: ragflow-lg rerun anna --from bad\n" in waiting.stderr
+    failed = cli("resume", "anna", "--input", "w=x", "--events", "json")
+    assert failed.returncode == 1
+    last = json.loads(failed.stdout.splitlines()[-1])
+    assert (last["event"], last["data"]["component_id"]) == ("node_finished", "bad")
+    assert failed.stderr == f"ragflow-lg: bad: {last['data']['error']}\n"
+
+
+def test_a_new_turn_in_an_interrupted_session_is_announced(cli: Cli) -> None:
+    cli("run", "words.json", "go", "--session", "anna")
+    for word in "xy":
+        cli("resume", "anna", "--input", f"w={word}")
+    steps = cli("history", "anna").stdout.splitlines()
+    step = next(line.split()[0] for line in steps if "in lp round 1  next: t" in line)
+    cli("fork", "anna", "--at", step, "--as", "ben")
+    fresh = cli("run", "words.json", "go", "--session", "ben")
+    assert "The last turn of 'ben' was interrupted; `continue` would have finished it." in fresh.stderr
+    command = fresh.stderr.partition("in a copy: ragflow-lg ")[2].partition("\n")[0]
+    assert command.startswith("fork ben --at ")
+    assert cli(*command.split()).stdout == "ben-fork\n"
+    assert cli("continue", "ben-fork", "--events", "pretty").stdout == "got xy\n"
+    assert "interrupted" not in cli("run", "words.json", "go", "--session", "cleo").stderr
 
 
 def test_a_finished_turn_is_refused(cli: Cli) -> None:
