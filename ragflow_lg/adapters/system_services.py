@@ -49,6 +49,10 @@ class RandomIds:
         return 1 + secrets.randbelow(2**31 - 1)
 
 
+INLINE_KEYS = ("content", "text")
+"""Keys of an object that contains the file's content."""
+
+
 class InlineFiles:
     """The `ragflow_lg.services.services.Files` for a process without a file store.
 
@@ -62,28 +66,31 @@ class InlineFiles:
         Raises:
             ServiceError: for a file without content, since there is no store to read it from.
         """
-        return [_content(file) for file in files]
+        return [self._content(number, file) for number, file in enumerate(files, 1)]
+
+    def _content(self, number: int, file: Any) -> str:
+        if (content := inline_content(file)) is not None:
+            return content
+        advice = 'Send the text itself as {"name": …, "content": …}, or an image as a data: URI.'
+        if not isinstance(file, Mapping):
+            raise ServiceError(f"File {number} is not a file but of type {type(file).__name__}. {advice}")
+        fields = cast("Mapping[str, Any]", file)
+        name = fields.get("name") or fields.get("id")
+        which = f"File {number}, {name!r:.80}," if name else f"File {number}"
+        raise ServiceError(f"{which} has no content, and no file store is configured. {advice}")
 
 
-def _content(file: Any) -> str:
+def inline_content(file: Any) -> str | None:
+    """Return the content that a file contains itself, or None."""
     if isinstance(file, str):
         return file
-    if isinstance(file, Mapping):
-        fields = cast("Mapping[str, Any]", file)
-        for key in ("content", "text"):
-            if isinstance(fields.get(key), str):
-                return fields[key]
-        for value in fields.values():
-            if isinstance(value, str) and value.startswith("data:"):
-                return value
-        name = fields.get("name") or fields.get("id")
-        which = f"The file {name!r}" if name else "A file"
-    else:
-        which = f"A file of type {type(file).__name__}"
-    raise ServiceError(
-        f"{which} cannot be read: no file store is configured. "
-        'Send the text itself as {"name": …, "content": …}, or an image as a data: URI.'
-    )
+    if not isinstance(file, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", file)
+    for key in INLINE_KEYS:
+        if isinstance(fields.get(key), str):
+            return fields[key]
+    return next((value for value in fields.values() if isinstance(value, str) and value.startswith("data:")), None)
 
 
 class _Entry(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import os
 import re
@@ -15,12 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
-from ragflow_lg.adapters.system_services import InlineFiles
+from ragflow_lg.adapters.knowledge.attachments import file_text
+from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.database.file_repository import FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
-from ragflow_lg.services.workers import Workers, worker_task
+from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -31,12 +30,6 @@ if TYPE_CHECKING:
 MAX_READ_BYTES = 10 * 1024 * 1024
 """Maximum size of a file that a run can read, since its text is stored in the session and sent to the model."""
 
-READ_SECONDS = 20
-"""Maximum time for reading a document. An ordinary one of a hundred pages takes a few seconds."""
-
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_CONTENT_KEYS = ("content", "text")
-"""Keys of an object that contains the file's content."""
 
 _ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/\\]")
@@ -175,13 +168,16 @@ class TenantFiles(Struct, frozen=True):
         Raises:
             ServiceError: If a file does not exist, is too large, or has no text.
         """
-        return [await self._read(file, layout_recognize) for file in files]
+        return [await self._read(number, file) for number, file in enumerate(files, 1)]
 
-    async def _read(self, file: Any, layout_recognize: str) -> str:
+    async def _read(self, number: int, file: Any) -> str:
         fields: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
         file_id = fields.get("id")
-        if not isinstance(file_id, str) or any(isinstance(fields.get(key), str) for key in _CONTENT_KEYS):
-            return (await InlineFiles().read([file], layout_recognize))[0]
+        if not isinstance(file_id, str) or any(isinstance(fields.get(key), str) for key in INLINE_KEYS):
+            if (content := inline_content(file)) is not None:
+                return content
+            problem = "has no `id`" if isinstance(file, Mapping) else f"is not a file but of type {type(file).__name__}"
+            raise ServiceError(f"File {number} {problem}. Send the `data` of an upload unchanged.")
         row = await self.store.find(file_id)
         if row is None:
             raise ServiceError(f"There is no file {file_id!r:.80}; upload it first.")
@@ -194,36 +190,3 @@ class TenantFiles(Struct, frozen=True):
         except RequestError:
             raise ServiceError(f"The file {row.name!r} has been deleted; upload it again.") from None
         return await file_text(self.workers, row.name, row.mime_type, content)
-
-
-async def file_text(workers: Workers, name: str, mime_type: str, content: bytes) -> str:
-    """Return a file's text, or an image as a ``data:`` URI.
-
-    Plain text, tables and JSON are returned unchanged. Only HTML and documents in binary formats are parsed, in a
-    worker process.
-
-    Raises:
-        ServiceError: If no text can be extracted.
-    """
-    if mime_type in _PICTURES:
-        return f"data:{mime_type};base64,{base64.b64encode(content).decode()}"
-    suffix = f".{name.rpartition('.')[2].lower()}" if "." in name else ""
-    if suffix in (".docx", ".pdf", ".xlsx", ".html", ".htm"):
-        try:
-            return await workers.run(document_text, name, content)
-        except ServiceError as error:
-            raise ServiceError(f"The file {name!r} cannot be read: {str(error).rstrip('.')}.") from None
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        kinds = ", ".join(sorted(SUFFIXES))
-        raise ServiceError(f"The file {name!r} is not UTF-8 text, an image or one of the supported types: {kinds}.")
-    return text
-
-
-@worker_task("Reading the file", seconds=READ_SECONDS, small_size=0)
-def document_text(name: str, content: bytes) -> str:
-    """Return the text of an HTML page or an office document."""
-    return "\n".join(block.text for block in read_blocks(name, content).blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 MAX_BYTES = 10 * 1024 * 1024
 """Maximum file size. The content is stored in the session and sent to the model."""
 
-_PICTURES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
-
 
 def read_attachments(paths: Iterable[Path]) -> list[dict[str, str]]:
     """Read files: images as ``data:`` URIs, all others as text.
 
     Raises:
-        typer.BadParameter: If a file cannot be read, is too large, or is neither an image nor UTF-8 text.
+        typer.BadParameter: If a file cannot be read, is too large, or is not what its suffix says.
     """
     return [{"name": path.name, "content": _read_content(path)} for path in paths]
 
@@ -48,12 +46,14 @@ def _read_content(path: Path) -> str:
         raise _error(path, f"cannot be read: {error}.") from None
     if len(content) > MAX_BYTES:
         raise _error(path, f"is larger than {MAX_BYTES // 1024**2} MiB.")
-    if kind := _PICTURES.get(path.suffix.lower()):
-        return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    from ragflow_lg.adapters.knowledge.attachments import file_text
+    from ragflow_lg.base.errors import ServiceError
+    from ragflow_lg.services.workers import NoWorkers
+
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise _error(path, f"is neither UTF-8 text nor a picture ({', '.join(sorted(_PICTURES))}).") from None
+        return asyncio.run(file_text(NoWorkers(), str(path), "", content))
+    except ServiceError as error:
+        raise typer.BadParameter(str(error), param_hint="--file") from None
 
 
 def _error(path: Path, reason: str) -> typer.BadParameter:

@@ -7,6 +7,7 @@
 - ``elasticsearch``: an HTTP server that executes our Elasticsearch requests over given documents.
 - ``embedded``: embedded knowledge bases with a few texts, and counting embedders.
 - ``http_server``: an HTTP/1.1 server with fixed routes that records its requests.
+- ``images``: the smallest complete images.
 - ``knowledge``: a knowledge store with given chunks that records its searches.
 - ``knowledge_models``: deterministic embedding and rerank models.
 - ``listed_knowledge``: a dataset store that only lists.

@@ -9,9 +9,10 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, file_text
+from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.request_parsing import Upload, check_shape, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers

@@ -44,14 +44,14 @@ async def test_contents_are_returned_in_order() -> None:
     [
         ({"id": "f1", "name": "a.pdf"}, "'a.pdf'"),
         ({"id": "f1"}, "'f1'"),
-        ({"path": "/etc/passwd"}, "A file"),
-        ({"content": b"x"}, "A file"),
-        (7, "A file of type int"),
-        (None, "A file of type NoneType"),
+        ({"path": "/etc/passwd"}, "File 2 has no content, and no file store is configured"),
+        ({"content": b"x"}, "File 2 has no content"),
+        (7, "File 2 is not a file but of type int"),
+        (None, "File 2 is not a file but of type NoneType"),
     ],
 )
 async def test_a_file_without_content_cannot_be_read(file: Any, description: str) -> None:
-    with pytest.raises(ServiceError, match="no file store is configured") as caught:
+    with pytest.raises(ServiceError, match="Send the text itself") as caught:
         await InlineFiles().read(["first", file], "")
 
     assert description in str(caught.value)

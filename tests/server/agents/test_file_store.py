@@ -1,19 +1,14 @@
 import stat
-import time
-import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import (
     MAX_READ_BYTES,
     FileStore,
     TenantFiles,
-    document_text,
-    file_text,
     safe_file_name,
 )
 from ragflow_lg.server.database.database import Database, open_database
@@ -99,9 +94,12 @@ async def test_uploads_are_read_by_id_and_only_by_their_tenant(tmp_path: Path, d
             "inline",
             "with it",
         ]
-        for odd in (sent, {"id": "../../etc/passwd"}, {"id": 7}, {}):
-            with pytest.raises(ServiceError):
+        for odd in (sent, {"id": "../../etc/passwd"}):
+            with pytest.raises(ServiceError, match="There is no file"):
                 await TenantFiles(theirs, NoWorkers()).read([odd], "")
+        for odd, problem in (({"id": 7}, "has no `id`"), ({}, "has no `id`"), (5, "is not a file but of type int")):
+            with pytest.raises(ServiceError, match=f"File 2 {problem}. Send the `data` of an upload unchanged"):
+                await TenantFiles(ours, NoWorkers()).read([sent, odd], "")
         next(p for p in (tmp_path / "files").rglob("*") if p.is_file()).unlink()
         with pytest.raises(ServiceError, match="has been deleted"):
             await TenantFiles(ours, NoWorkers()).read([sent], "")
@@ -113,46 +111,3 @@ async def test_a_file_too_large_for_a_run_is_refused(tmp_path: Path, database_ur
         await ours.save(FILE, "big.txt", "text/plain", b"x" * (MAX_READ_BYTES + 1), 1, "a1")
         with pytest.raises(ServiceError, match="10 MiB"):
             await TenantFiles(ours, NoWorkers()).read([{"id": FILE}], "")
-
-
-async def test_pictures_become_data_uris_and_pages_text() -> None:
-    here = NoWorkers()
-    assert await file_text(here, "a.png", "image/png", b"\x89PNG") == "data:image/png;base64,iVBORw=="
-    assert await file_text(here, "a.html", "text/html", b"<p>Hello</p><script>x</script>") == "Hello"
-    assert await file_text(here, "a.py", "text/x-python", b"\xef\xbb\xbfx = 1\n") == "x = 1\n"
-    for content in (b"\xff\xfe\x00x", b"a\0b"):
-        with pytest.raises(ServiceError, match="is not UTF-8 text"):
-            await file_text(here, "a.bin", "application/octet-stream", content)
-    with pytest.raises(ServiceError, match="cannot be read"):
-        await file_text(here, "a.docx", "", b"no zip")
-
-
-async def test_a_document_that_takes_too_long_is_stopped_and_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = WorkerPool(size=2)
-    begin = time.monotonic()
-    monkeypatch.setattr(document_text, "seconds", 1.0)
-    with pytest.raises(ServiceError, match=r"'slow\.pdf' cannot be read: Reading the file did not finish within 1 s"):
-        await file_text(pool, "slow.pdf", "application/pdf", pdf_with_operators(200_000))
-
-    assert time.monotonic() - begin < 10
-    monkeypatch.undo()
-    assert "Hello" in await file_text(pool, "fast.pdf", "application/pdf", pdf_with_operators(1))
-    await pool.aclose()
-
-
-def pdf_with_operators(count: int) -> bytes:
-    """Return a PDF with one page that shows a text many times. Compressed, 200,000 times need 11 KB."""
-    stream = zlib.compress(b"BT /F1 12 Tf 50 50 Td " + b"(Hello) Tj T* " * count + b"ET", 9)
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
-        b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(stream), stream),
-        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-    ]
-    content, places = b"%PDF-1.4\n", list[int]()
-    for number, text in enumerate(objects, 1):
-        places.append(len(content))
-        content += b"%d 0 obj%s endobj\n" % (number, text)
-    table = b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
-    return content + table + b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(content)

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import json
 import os
 import sqlite3
@@ -14,6 +15,7 @@ import typer
 from ragflow_lg.base.errors import CheckpointError, CompileError, SettingsError
 from ragflow_lg.server.cli import run as attachments
 from ragflow_lg.server.cli.run import read_attachments
+from tests.fakes.images import PNG
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import ROOT, SUPPORT, call, frames, invoke, one_line, write_canvas
 
@@ -175,6 +177,14 @@ def test_a_canvas_that_cannot_run_raises_an_error(tmp_path: Path, greeter: Path)
     assert isinstance(invoke("run", greeter, "--settings", tmp_path / "none.toml").exception, SettingsError)
 
 
+def test_a_file_that_is_no_canvas_is_named(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("a = 1")
+    for command in ("run", "draw"):
+        refused = call(command, tmp_path / "c.toml")
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"The canvas '{tmp_path}/c.toml' has 1 error:\n  1:1: error json-invalid")
+
+
 def test_a_store_without_a_session_is_refused(greeter: Path) -> None:
     result = invoke("run", greeter, "Hi", "--checkpoint", "memory://")
     assert result.exit_code == 2
@@ -216,10 +226,10 @@ def test_an_unknown_exporter_is_refused(guide: Path) -> None:
 
 def test_texts_are_read_and_pictures_encoded(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes("\ufeffÜber".encode())
-    (tmp_path / "b.PNG").write_bytes(b"\x89PNG")
+    (tmp_path / "b.PNG").write_bytes(PNG)
     assert read_attachments([tmp_path / "a.md", tmp_path / "b.PNG"]) == [
         {"name": "a.md", "content": "Über"},
-        {"name": "b.PNG", "content": "data:image/png;base64,iVBORw=="},
+        {"name": "b.PNG", "content": f"data:image/png;base64,{base64.b64encode(PNG).decode()}"},
     ]
 
 
@@ -229,7 +239,9 @@ def test_texts_are_read_and_pictures_encoded(tmp_path: Path) -> None:
         ("none.txt", None, "no such file"),
         (".", None, "is a directory"),
         ("bad\0name", None, "cannot be read"),
-        ("a.bin", b"\xff\xfe\x00", "neither UTF-8 text nor a picture"),
+        ("a.bin", b"\xff\xfe\x00", "is not UTF-8 text, an image or one of the supported types"),
+        ("fake.pdf", b"Just text.", r"fake\.pdf' cannot be read: "),
+        ("fake.png", b"Just text.", r"fake\.png' is not an image"),
         ("big.txt", b"x" * 101, "is larger than"),
     ],
 )

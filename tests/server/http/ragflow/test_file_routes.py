@@ -1,3 +1,4 @@
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
+from tests.fakes.images import PNG
 from tests.server.http.app_server import FORM, AppServer, canvas, start_app
 
 MISSING = "0" * 32
+PNG_URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 READS = canvas(
     ("begin", "Begin", {"mode": "task", "inputs": {"file": {"name": "File", "type": "file"}}}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{sys.files} {begin@file}"]}, []),
@@ -38,17 +41,15 @@ async def test_uploads_are_used_in_turns_and_downloaded(tmp_path: Path) -> None:
             "preview_url",
         ]
         assert (one["name"], one["size"], one["extension"], one["created_by"]) == ("notes.TXT", 10, "txt", "tenant")
-        both = (await upload(server, agent_id, ("a.png", b"\x89PNG", "image/png"), ("b", b"B", "")))["data"]
+        both = (await upload(server, agent_id, ("a.png", PNG, "image/png"), ("b", b"B", "")))["data"]
         assert [file["name"] for file in both] == ["a.png", "b"]
         for files in ([one, both[0]], [[one, both[0]]]):
             answer = await server.ask(agent_id, files=files, inputs={"file": {"value": [one], "type": "file"}})
-            assert answer["data"]["data"]["content"] == (
-                '["some notes", "data:image/png;base64,iVBORw=="] ["some notes"]'
-            ), answer
+            assert answer["data"]["data"]["content"] == (f'["some notes", "{PNG_URI}"] ["some notes"]'), answer
             body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": files}
             chat = (await server.client.post(f"{server.url}/v1/chat/completions", json=body)).json()
             content = chat["choices"][0]["message"]["content"]
-            assert content.startswith('["some notes", "data:image/png;base64,iVBORw=="]'), chat
+            assert content.startswith(f'["some notes", "{PNG_URI}"]'), chat
         raw = await server.client.get("/agents/download", params={"id": one["id"]})
         assert (raw.content, raw.headers["content-type"]) == (b"some notes", "text/plain; charset=utf-8")
         for path in (f"/agents/attachments/{one['id']}/download", f"/document/download/{one['id']}"):

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
+from tests.fakes.images import PNG
 from tests.fakes.services import Reply
 from tests.server.http.app_server import FORM, AppServer, canvas, start_app
 
@@ -102,11 +104,11 @@ async def test_all_kinds_of_bodies_are_parsed(tmp_path: Path) -> None:
 
         assert await body(json={"event": "a", "n": 1, "more": 2}) == {"event": "a", "n": 1, "f": []}
         assert await body(data={"event": "ä b", "n": "2"}) == {"event": "ä b", "n": 2, "f": []}
-        files = [("f", ("a.txt", b"text")), ("f", ("b.png", b"\x89", "image/png"))]
+        files = [("f", ("a.txt", b"text")), ("f", ("b.png", PNG, "image/png"))]
         assert await body(data={"event": "x"}, files=files) == {
             "event": "x",
             "n": 0,
-            "f": ["text", "data:image/png;base64,iQ=="],
+            "f": ["text", f"data:image/png;base64,{base64.b64encode(PNG).decode()}"],
         }
         assert await body(content=b'{"event": "raw"}') == {"event": "raw", "n": 0, "f": []}
         for content in (b"", b"no JSON", b"[1]"):
