@@ -107,7 +107,7 @@ class MemoryJournal:
         while True:
             bell = run.bell
             if run.is_dropped:
-                raise unknown_run(run_id, self._retention_s)
+                raise unknown_run(run_id, self._retention_s, is_shared=False)
             page = run.window.page(after)
             if page is None:
                 raise gap_error(run_id, after, run.window.first)
@@ -152,7 +152,7 @@ class MemoryJournal:
     def _find(self, run_id: str) -> _Run:
         run = self._runs.get(run_id)
         if run is None:
-            raise unknown_run(run_id, self._retention_s)
+            raise unknown_run(run_id, self._retention_s, is_shared=False)
         return run
 
     def _shrink(self, writing: _Run) -> None:

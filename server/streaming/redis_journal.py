@@ -196,7 +196,7 @@ class RedisJournal:
                 if page is None:
                     page = await self._read_page(run_id, after)
                     if not page:
-                        raise unknown_run(run_id, self._retention_s)
+                        raise unknown_run(run_id, self._retention_s, is_shared=True)
                 elif not page and not is_sure:
                     page, is_sure = await self._read_news(run_id, after), True
                 if page:

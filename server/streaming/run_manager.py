@@ -127,7 +127,7 @@ class RunManager:
             return task.head
         head = await self._journal.head(run_id) if _RUN_ID.fullmatch(run_id) else None
         if head is None:
-            raise unknown_run(run_id, self._journal.retention_s)
+            raise unknown_run(run_id, self._journal.retention_s, is_shared=self._journal.is_shared)
         return head
 
     async def read_end(self, run_id: str) -> RunEnd | None:

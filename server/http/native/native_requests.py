@@ -37,6 +37,14 @@ def _storable(text: str) -> str:
     return text.replace("\x00", "")
 
 
+def _no_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+NoBoolean = BeforeValidator(_no_boolean)
+"""Refuses true and false, which Pydantic would read as 1 and 0."""
 Line = Annotated[str, Field(max_length=TITLE_CHARS), AfterValidator(_storable)]
 """Text that fits in a database column; NUL characters are removed."""
 Text = Annotated[str, AfterValidator(_storable)]
@@ -133,6 +141,7 @@ class RerunRequest(_Body):
     node: Annotated[Line, Field(min_length=1, description="Id or title of the node to start at.")]
     round: Annotated[
         int | None,
+        NoBoolean,
         Field(ge=0, le=2**31 - 1, description="Round of the enclosing Loop or Iteration, from 0. Default: the last."),
     ] = None
     changes: Annotated[
@@ -184,11 +193,13 @@ class PruneRequest(_Body):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"keep_turns": 20, "dry_run": True}]})
 
-    keep_turns: Annotated[int, Field(ge=1, le=1_000_000, description="How many of the last turns are kept.")]
+    keep_turns: Annotated[int, NoBoolean, Field(ge=1, le=1_000_000, description="How many of the last turns are kept.")]
     keep_days: Annotated[
-        float, Field(ge=0, le=36_500, description="Turns that ran within this number of days are kept; 0 for none.")
+        float,
+        NoBoolean,
+        Field(ge=0, le=36_500, description="Turns that ran within this number of days are kept; 0 for none."),
     ] = 0
-    dry_run: Annotated[bool, Field(description="Only report what would be deleted.")] = False
+    dry_run: Annotated[bool, Field(strict=True, description="Only report what would be deleted.")] = False
 
 
 class PublishRequest(_Body):

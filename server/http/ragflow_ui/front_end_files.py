@@ -39,9 +39,10 @@ def check_build(folder: Path) -> None:
         SettingsError: if it has no ``index.html``.
     """
     if not (folder / INDEX).is_file():
+        problem = f"has no {INDEX}" if folder.is_dir() else "does not exist"
         raise SettingsError(
-            f"[server] ragflow_ui is {str(folder)!r}, which has no {INDEX}: build RAGFlow's folder web/ with "
-            "`npm run build` and name its folder dist."
+            f"[server] ragflow_ui is {str(folder)!r}, but {str(folder.absolute())!r} {problem}: build RAGFlow's folder "
+            "web/ with `npm run build` and name its folder dist."
         )
 
 

@@ -20,7 +20,12 @@ def test_errors_name_the_lost_events_and_the_next_step() -> None:
     assert gap.first == 40
     assert "Events 5 to 39 of run r1 have been dropped" in str(gap)
     assert "Continue from event 40" in str(gap)
-    assert len(str(unknown_run("x" * 9000, 300))) < 300
+    assert len(str(unknown_run("x" * 9000, 300, is_shared=True))) < 300
+
+
+def test_only_events_in_memory_are_lost_with_a_restart() -> None:
+    assert "the server has been restarted" in str(unknown_run("a", 300, is_shared=False))
+    assert "restarted" not in str(unknown_run("a", 300, is_shared=True))
 
 
 async def test_a_bell_wakes_all_readers_that_fetched_it_before_it_rang() -> None:

@@ -77,7 +77,8 @@ async def test_old_turns_of_a_session_are_pruned(tmp_path: Path) -> None:
             "third",
         ]
         assert problem(await client.post(f"{path}/prune", json={})) == (422, "invalid")
-        assert problem(await client.post(f"{path}/prune", json={"keep_turns": 0})) == (422, "invalid")
+        for invalid in ({"keep_turns": 0}, {"keep_turns": True}, {"keep_turns": 1, "keep_days": False}):
+            assert problem(await client.post(f"{path}/prune", json=invalid)) == (422, "invalid")
         assert problem(await client.post(f"/sessions/{MISSING}/prune", json={"keep_turns": 1})) == (404, "not-found")
 
 

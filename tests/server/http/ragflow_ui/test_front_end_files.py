@@ -61,6 +61,10 @@ async def test_the_front_end_is_off_by_default(tmp_path: Path) -> None:
         assert (await server.client.get(f"{server.url}/agents")).status_code == 404
 
 
-def test_a_folder_without_a_build_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"has no index.html: build RAGFlow's folder web/"):
-        check_build(tmp_path)
+def test_a_folder_without_a_build_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "web").mkdir()
+    for folder, problem in (("web", "has no index.html"), ("web/dist", "does not exist")):
+        with pytest.raises(SettingsError) as refused:
+            check_build(Path(folder))
+        assert f"'{folder}', but '{tmp_path}/{folder}' {problem}: build RAGFlow's folder web/" in str(refused.value)
