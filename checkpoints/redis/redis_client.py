@@ -97,7 +97,7 @@ async def open_redis(url: str, connections: int = CONNECTIONS) -> AsyncGenerator
     """
     if missing := missing_modules(url):
         raise CheckpointError(
-            f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which includes them."
+            f"The Redis server lacks these modules: {', '.join(missing)}. Use redis:8, which includes them."
         )
     # Timeouts are not retried, so that a request waits for an unresponsive server only once.
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))

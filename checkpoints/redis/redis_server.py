@@ -78,7 +78,7 @@ def redis_server(keep: Path | None = None, port: int = 0, options: Sequence[str]
     if url and keep is None:
         if missing := missing_modules(url):
             raise CheckpointError(
-                f"The Redis server at REDIS_URL lacks the module(s) {', '.join(missing)}; use redis:8."
+                f"The Redis server at REDIS_URL lacks these modules: {', '.join(missing)}. Use redis:8."
             )
         yield url
         return
@@ -202,7 +202,7 @@ def _start(
         except CheckpointError:
             time.sleep(0.01)
             continue
-        return process, url, f"lacks the module(s) {', '.join(missing)}" if missing else ""
+        return process, url, f"lacks these modules: {', '.join(missing)}" if missing else ""
     return process, url, log.read_text("utf-8", "replace").strip()[-300:] or "did not start"
 
 

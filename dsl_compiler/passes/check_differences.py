@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import STREAMED_OUTPUT, PlanNode
-from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS, OPTIONS, Compatibility, read_choices
+from ragflow_lg.dsl.compatibility import ALL, OPTIONS, Compatibility, read_choices
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
@@ -40,8 +40,8 @@ def check_differences(draft: Draft, reporter: Reporter) -> Draft:
     """
     choices, problems = read_choices(draft.document.get("compat"))
     for problem in problems:
-        hint = f'"{ALL}" stands for all behaviours; the single ones are {", ".join(BEHAVIOURS)}.'
-        reporter.report("compat-invalid", "error", extend_pointer(draft.base, ["compat"]), problem, hint=hint)
+        pointer = extend_pointer(draft.base, ["compat", problem.name] if problem.name else ["compat"])
+        reporter.report("compat-invalid", "error", pointer, problem.message, hint=problem.hint)
     unread = frozenset(_find_unread_models(draft))
     differences = list(_find_differences(draft, unread))
     is_affected = bool(differences) or any(map(_is_affected, draft.nodes.values()))

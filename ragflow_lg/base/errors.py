@@ -64,17 +64,19 @@ def _revive(kind: type[RagflowLgError], args: tuple[Any, ...], attributes: dict[
 
 
 class CompileError(RagflowLgError):
-    """A canvas was rejected. ``diagnostics`` holds all findings, warnings included."""
+    """A canvas was rejected. ``diagnostics`` holds all findings, warnings included; ``file`` is its path, if known."""
 
     code = "compile"
 
-    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+    def __init__(self, diagnostics: Iterable[Diagnostic], *, file: str = "") -> None:
         self.diagnostics = tuple(diagnostics)
+        self.file = file
         errors = [d for d in self.diagnostics if d.severity == "error"]
         lines = [f"  {d}" for d in errors[:MAX_LISTED_ERRORS]]
         if len(errors) > MAX_LISTED_ERRORS:
             lines.append(f"  and {len(errors) - MAX_LISTED_ERRORS:,} more")
-        super().__init__("\n".join([f"The canvas has {len(errors)} error{'' if len(errors) == 1 else 's'}:", *lines]))
+        canvas = f"The canvas {file!r}" if file else "The canvas"
+        super().__init__("\n".join([f"{canvas} has {len(errors)} error{'' if len(errors) == 1 else 's'}:", *lines]))
 
 
 class RunError(RagflowLgError):

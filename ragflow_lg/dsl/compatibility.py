@@ -7,12 +7,16 @@ a row for each of them, and the compiler reports canvases whose results may depe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from difflib import get_close_matches
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct, structs
 
 ALL = "ragflow"
 """The name that stands for all behaviours."""
+
+MAX_NAME_CHARS = 80
+"""Maximum length of a name for which similar names are searched. A canvas may be hostile."""
 
 
 class Compatibility(Struct, frozen=True):
@@ -61,27 +65,43 @@ OPTIONS: Mapping[str, str] = {
 """The behaviour that each diagnostic is about. After ``differs-``, a code names the row of ``docs/fidelity.md``."""
 
 
-def read_choices(declared: Any) -> tuple[dict[str, bool], list[str]]:
+class ChoiceProblem(NamedTuple):
+    """What is wrong with a choice. ``name`` is its key in the map, or ``""`` if there is no map."""
+
+    name: str
+    message: str
+    hint: str
+
+
+def read_choices(declared: Any) -> tuple[dict[str, bool], list[ChoiceProblem]]:
     """Read a canvas's ``compat``: ``"ragflow"``, or a map from names to true or false. Return its choices and problems.
 
     >>> read_choices("ragflow")
     ({'ragflow': True}, [])
-    >>> read_choices({"jinja_text": True, "unknown": True})
-    ({'jinja_text': True}, ["There is no behaviour 'unknown'."])
+    >>> choices, problems = read_choices({"jinja_text": True, "jinja_txt": True})
+    >>> choices, problems[0].name, problems[0].message, problems[0].hint
+    ({'jinja_text': True}, 'jinja_txt', "There is no behaviour 'jinja_txt'.", "Did you mean 'jinja_text'?")
     """
     if declared is None:
         return {}, []
     if declared == ALL:
         return {ALL: True}, []
     if not isinstance(declared, Mapping):
-        return {}, [f'compat should be "{ALL}" or an object, not {declared!r:.80}.']
+        return {}, [ChoiceProblem("", f'compat should be "{ALL}" or an object, not {declared!r:.80}.', _list_names())]
     choices: dict[str, bool] = {}
-    problems: list[str] = []
+    problems: list[ChoiceProblem] = []
     for name, value in cast("Mapping[str, Any]", declared).items():
         if name not in (ALL, *BEHAVIOURS):
-            problems.append(f"There is no behaviour {name!r:.80}.")
+            near = get_close_matches(name[:MAX_NAME_CHARS], (ALL, *BEHAVIOURS), n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else _list_names()
+            problems.append(ChoiceProblem(name, f"There is no behaviour {name!r:.80}.", hint))
         elif not isinstance(value, bool):
-            problems.append(f"{name} should be true or false, not {value!r:.80}.")
+            problem = f"{name} should be true or false, not {value!r:.80}."
+            problems.append(ChoiceProblem(name, problem, "Write true or false, without quotes."))
         else:
             choices[name] = value
     return choices, problems
+
+
+def _list_names() -> str:
+    return f'The behaviours are {", ".join(BEHAVIOURS)}; "{ALL}" stands for all of them.'

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
@@ -71,9 +71,10 @@ def load_canvas(
     content = _content(source)
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
     files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat))
-    if isinstance(content, Mapping):
-        return compile_canvas(content, catalog(), files)
-    return _compile(content, files)
+    try:
+        return compile_canvas(content, catalog(), files) if isinstance(content, Mapping) else _compile(content, files)
+    except CompileError as error:
+        raise (error if path is None else CompileError(error.diagnostics, file=str(path))) from None
 
 
 def _compatibility(compat: Compat | None) -> Compatibility | None:
@@ -81,7 +82,8 @@ def _compatibility(compat: Compat | None) -> Compatibility | None:
         return None
     choices, problems = read_choices(compat)
     if problems:
-        raise SettingsError(f"compat is wrong: {' '.join(problems)}")
+        texts = [f"{problem.message} {problem.hint}" for problem in problems]
+        raise SettingsError(f"compat is wrong: {' '.join(texts)}")
     return Compatibility().override(choices)
 
 

@@ -44,7 +44,7 @@ def draw(
     _require_matching_suffix(kind, output)
     plan, diagnostics = sketch_file(file)
     if plan is None:
-        raise CompileError(diagnostics)
+        raise CompileError(diagnostics, file=str(file))
     if kind is PictureFormat.PNG:
         picture = to_png(plan)
     else:

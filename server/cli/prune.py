@@ -39,6 +39,8 @@ def prune(
     Deleted turns can no longer be used by `history`, `fork` and `rerun`. The last turn is always kept, with its open
     forms. With both options, a turn is deleted only if both allow it. A session that is running is not changed.
 
+    The sizes are those of the contents. An SQLite file becomes smaller by at least as much.
+
     Examples:
     ragflow-lg sessions prune anna --keep-turns 20
 
@@ -84,6 +86,7 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
 def _describe(name: str, pruned: Pruned, is_dry_run: bool) -> str:
     if not (pruned.checkpoints or pruned.parts or pruned.runs):
         return f"{name}: nothing to delete"
-    what = f"{count_of(pruned.checkpoints, 'checkpoint')}, {count_of(pruned.parts, 'part')} and"
+    parts, runs = count_of(pruned.parts, "part"), count_of(pruned.runs, "run")
+    what = f"{count_of(pruned.checkpoints, 'checkpoint')}, {parts} and {runs}"
     size = f"{pruned.bytes / 1e6:,.1f} MB" if pruned.bytes >= 1e6 else f"{pruned.bytes / 1e3:,.1f} kB"
-    return f"{name}: {'would delete' if is_dry_run else 'deleted'} {what} {count_of(pruned.runs, 'run')} ({size})"
+    return f"{name}: {'would delete' if is_dry_run else 'deleted'} {what} ({size} of content)"

@@ -23,7 +23,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 sessions = typer.Typer(rich_markup_mode=None)
-sessions.command(no_args_is_help=True)(prune)
+sessions.command()(prune)
 
 
 @sessions.callback(invoke_without_command=True)

@@ -108,7 +108,7 @@ def _title(file: Path) -> str:
         raise SettingsError(f"{str(file)!r} is not a regular file.")
     plan, diagnostics = sketch_file(file)
     if plan is None:
-        raise CompileError(diagnostics)
+        raise CompileError(diagnostics, file=str(file))
     return plan.title or file.stem
 
 

@@ -82,7 +82,8 @@ def _answer(request: ChatRequest) -> str:
         return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
     if quote := quote_answer(question, request.system, question):
         return quote
-    images = f" ({len(request.images)} image(s) attached)" if request.images else ""
+    count = len(request.images)
+    images = f" ({count} image{'' if count == 1 else 's'} attached)" if count else ""
     echo = question if len(question) <= _MAX_ECHO_CHARS else question[: _MAX_ECHO_CHARS - 1] + "…"
     return f"This is the demo model, not a real one. You said: {echo}{images}"
 

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -115,10 +116,20 @@ def test_a_canvas_takes_precedence_over_its_deployment() -> None:
     assert not plan.nodes[NodeId("g")].is_skipped
 
 
-@pytest.mark.parametrize("compat", ["ragflw", {"jinja": True}, {"jinja_text": 1}])
-def test_an_unknown_behaviour_refuses_the_canvas(compat: Any) -> None:
+@pytest.mark.parametrize(
+    ("compat", "pointer", "hint"),
+    [
+        ("ragflw", "/compat", 'The behaviours are jinja_text, unchecked_answers, .*; "ragflow" stands for all of them'),
+        ({"jinja_txt": True}, "/compat/jinja_txt", "Did you mean 'jinja_text'?"),
+        ({"a/b": True}, "/compat/a~1b", "The behaviours are jinja_text, "),
+        ({"": True}, "/compat", "The behaviours are jinja_text, "),
+        ({"jinja_text": 1}, "/compat/jinja_text", "Write true or false, without quotes."),
+    ],
+)
+def test_an_unknown_behaviour_refuses_the_canvas(compat: Any, pointer: str, hint: str) -> None:
     (diagnostic,) = differences({"m": message("Hi")}, compat)
-    assert (diagnostic.code, diagnostic.severity, diagnostic.pointer) == ("compat-invalid", "error", "/compat")
+    assert (diagnostic.code, diagnostic.severity, diagnostic.pointer) == ("compat-invalid", "error", pointer)
+    assert re.match(hint, diagnostic.hint)
 
 
 class Unread(NoDeployment):

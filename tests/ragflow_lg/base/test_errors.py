@@ -32,6 +32,7 @@ def test_codes_are_unique() -> None:
 def test_the_number_of_errors_is_spelt_correctly() -> None:
     bad = Diagnostic("json-invalid", "error", "", "bad")
     assert str(errors.CompileError([bad])).startswith("The canvas has 1 error:\n")
+    assert str(errors.CompileError([bad], file="a.json")).startswith("The canvas 'a.json' has 1 error:\n")
     assert str(errors.CompileError([bad, bad])).startswith("The canvas has 2 errors:\n")
 
 

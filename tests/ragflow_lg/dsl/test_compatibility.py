@@ -32,7 +32,7 @@ def test_a_single_name_takes_precedence_over_all() -> None:
 def test_the_choices_of_a_canvas(declared: Any, choices: dict[str, bool], problem: str) -> None:
     found, problems = read_choices(declared)
     assert found == choices
-    assert [text[: len(problem)] for text in problems] == ([problem] if problem else [])
+    assert [entry.message[: len(problem)] for entry in problems] == ([problem] if problem else [])
 
 
 def test_every_behaviour_has_a_diagnostic() -> None:

@@ -40,7 +40,7 @@ async def test_the_echo_says_that_it_is_a_demo() -> None:
 async def test_the_echo_of_a_long_question_is_short_and_counts_images() -> None:
     answer = await answer_to(user_request("x" * 10_000, images=("data:image/png;base64,A",)))
     assert len(answer) < 700
-    assert "1 image(s)" in answer
+    assert "(1 image attached)" in answer
 
 
 async def test_a_stream_yields_the_same_answer_in_pieces() -> None:
