@@ -32,6 +32,7 @@ from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.devtools.chaos.chaos_agent import ToolUser, WatchedSteps, watch_tool
 from ragflow_lg.services.services import Services
@@ -67,6 +68,10 @@ class Point(Struct, frozen=True):
         return f"{self.kind} {self.number}"
 
 
+ChoosePoints: TypeAlias = Callable[[list[Point]], list[Point]]
+"""Returns those of a canvas's points at which runs are killed."""
+
+
 class Result(Struct, frozen=True):
     """The problems of a run that was killed at one point; none if it recovered."""
 
@@ -74,20 +79,21 @@ class Result(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-class _Canvas(Struct, frozen=True):
-    """The canvas that is disturbed, and the catalog that every forked process has its own copy of."""
-
-    document: bytes
-    catalog: Registry
-
-
 class _Log:
-    """Records the points in a file that outlives the process, and kills the process at the chosen one."""
+    """Records the points in a file that outlives the process, and kills the process at the chosen one.
 
-    def __init__(self, path: Path, point: Point | None) -> None:
+    The components of the compiled canvas report to one log. Each forked process has its own copy of it.
+    """
+
+    def __init__(self) -> None:
+        self._file = -1
+        self._point: Point | None = None
+        self._count: Counter[str] = Counter()
+
+    def open(self, path: Path, point: Point | None) -> None:
+        """Begin the log of this process."""
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._point = point
-        self._count: Counter[str] = Counter()
 
     def reach(self, kind: str, node: str = "") -> None:
         """Record a point and, if it is the chosen one, kill this process."""
@@ -95,6 +101,13 @@ class _Log:
         self._count[kind] += 1
         if self._point is not None and (self._point.kind, self._point.number) == (kind, self._count[kind]):
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Canvas(Struct, frozen=True):
+    """The canvas that is disturbed, and the log to which its components report."""
+
+    compiled: CompiledCanvas
+    log: _Log
 
 
 class _SameIds:
@@ -108,21 +121,26 @@ class _SameIds:
 
 
 def disturb(
-    document: bytes, fresh: Callable[[], StoredSession], folder: Path, query: str = "hello"
+    document: bytes,
+    fresh: Callable[[], StoredSession],
+    folder: Path,
+    query: str = "hello",
+    choose: ChoosePoints = list,
 ) -> Iterator[Result | int]:
     """Run a canvas undisturbed, then once for each point. Yield the number of points, then the result for each point.
 
-    ``fresh`` returns the URL of a store and the name of a session that does not exist in it.
+    ``fresh`` returns the URL of a store and the name of a session that does not exist in it. ``choose`` selects from
+    all points.
 
     Raises:
         RuntimeError: If the undisturbed run does not end.
     """
-    canvas = _Canvas(document, _load_everything(document))
+    canvas = _compile(document)
     calm_log = folder / "calm"
     expected = _run_to_end(canvas, fresh(), calm_log, query, None)
     calm = _entries(calm_log)
     counts = Counter(kind for kind, _ in calm)
-    points = [Point(kind, n) for kind in POINT_KINDS for n in range(1, counts[kind] + 1)]
+    points = choose([Point(kind, n) for kind in POINT_KINDS for n in range(1, counts[kind] + 1)])
     yield len(points)
     for index, point in enumerate(points):
         log, where = folder / f"log-{index}", fresh()
@@ -131,9 +149,13 @@ def disturb(
 
 
 def disturb_all(
-    document: bytes, url: str = "", query: str = "hello", report: Callable[[int, int], None] | None = None
+    document: bytes,
+    url: str = "",
+    query: str = "hello",
+    report: Callable[[int, int], None] | None = None,
+    choose: ChoosePoints = list,
 ) -> tuple[int, list[str]]:
-    """Kill a canvas at every point; return the number of kills and the problems.
+    """Kill a canvas at every point that ``choose`` selects; return the number of kills and the problems.
 
     Without ``url`` every run has its own SQLite file. ``report`` is called with the number of kills so far and the
     total number.
@@ -149,7 +171,7 @@ def disturb_all(
             return url or f"sqlite:///{folder}/{name}.db", name
 
         kills, done, problems = 0, 0, list[str]()
-        for result in disturb(document, fresh, Path(folder), query):
+        for result in disturb(document, fresh, Path(folder), query, choose):
             if isinstance(result, int):
                 kills = result
             else:
@@ -160,19 +182,13 @@ def disturb_all(
     return kills, problems
 
 
-def _load_everything(document: bytes) -> Registry:
-    """Import the modules that every forked process would otherwise import itself, and return a loaded catalog."""
-    for name in (
-        "ragflow_lg.checkpoints.sqlite.sqlite_store",
-        "langgraph.checkpoint.redis",
-    ):
+def _compile(document: bytes) -> _Canvas:
+    """Compile the canvas and import the modules that every forked process would otherwise import itself."""
+    for name in ("ragflow_lg.checkpoints.sqlite.sqlite_store", "langgraph.checkpoint.redis"):
         with suppress(ImportError):
             import_module(name)
-    catalog = load_catalog()
-    compile_canvas(document, catalog)
-    for _ in catalog:  # loads all components; watching them would do it in every process
-        pass
-    return catalog
+    log = _Log()
+    return _Canvas(compile_canvas(document, _watch_components(load_catalog(), log)), log)
 
 
 def _problems(expected: Any, state: Any, calm: list[tuple[str, str]], entries: list[tuple[str, str]]) -> Iterator[str]:
@@ -226,7 +242,8 @@ def _child(
 ) -> None:
     gc.freeze()  # a collection would visit, and so copy, all objects of the parent
     try:
-        outcome = asyncio.run(asyncio.wait_for(_play(canvas, where, _Log(log, point), query, intent), LIMIT_S))
+        canvas.log.open(log, point)
+        outcome = asyncio.run(asyncio.wait_for(_play(canvas, where, query, intent), LIMIT_S))
         answer.write_text(json.dumps(outcome, sort_keys=True))
         os._exit(0)
     except BaseException:  # noqa: BLE001 - a forked process must not return into its parent's code
@@ -234,9 +251,8 @@ def _child(
         os._exit(1)
 
 
-async def _play(source: _Canvas, where: StoredSession, log: _Log, query: str, intent: str) -> dict[str, Any]:
-    canvas = compile_canvas(source.document, _watch_components(source.catalog, log))
-    http = GuardedHttpClient()
+async def _play(watched: _Canvas, where: StoredSession, query: str, intent: str) -> dict[str, Any]:
+    canvas, log, http = watched.compiled, watched.log, GuardedHttpClient()
     services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds())
     url, session = where
     async with open_store(url, SystemClock()) as store:
