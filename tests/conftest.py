@@ -6,12 +6,14 @@ import os
 import ssl
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from tests.harness.loaded_python import loaded_python
 from tests.stores import OpenStore, fresh_prefix, store_opener
 
 settings.register_profile("no deadlines", deadline=None)
@@ -30,6 +32,14 @@ SHARED = Path(__file__).parents[2] / "shared"
 """Recorded behaviour and real canvases, beside the checkout; they are not part of it."""
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Provide the process that `python_command` uses to all processes of xdist, whose starter this is."""
+    if not hasattr(config, "workerinput"):
+        stack = ExitStack()
+        stack.enter_context(loaded_python())
+        config.add_cleanup(stack.close)
 
 
 def pytest_collection_finish() -> None:

@@ -17,6 +17,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services
 from ragflow_lg.server.settings import Settings
 from tests.fakes.mcp_servers import TINY
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, frames, invoke, write_canvas
 
 KEY, CANVAS_KEY = "settings-key-0123456789", "canvas-key-0123456789"
@@ -53,15 +54,7 @@ def mock_llm(folder: Path, rules: str) -> Generator[str]:
     """Run the server; give its URL."""
     file = folder / "rules.toml"
     file.write_text(rules, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "ragflow_lg",
-        "mock-llm",
-        str(file),
-        "--log",
-        str(folder / "requests.jsonl"),
-    ]
+    command = python_command("-m", "ragflow_lg", "mock-llm", file, "--log", folder / "requests.jsonl")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     try:

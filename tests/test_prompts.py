@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from ragflow_lg.server.studio import canvas_factory
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, write_canvas
 
 CATEGORIES = {"bills": {"description": "money", "to": ["Message:M"]}, "other": {"to": ["Message:M"]}}
@@ -54,7 +54,7 @@ EXPECTED = 'Pick one:\n{"name": "bills", "description": "money"}\n{"name": "othe
 async def test_run_uses_the_prompts(tmp_path: Path, write_settings: Callable[[str], Path]) -> None:
     canvas = write_canvas(tmp_path / "c.json", *NODES)
     async with MockLLM([reply("bills")]) as server:
-        command = [sys.executable, "-m", "ragflow_lg", "run", str(canvas), "Hi", "--events", "pretty"]
+        command = python_command("-m", "ragflow_lg", "run", canvas, "Hi", "--events", "pretty")
         env = environment(write_settings(server.base_url))
         process = await asyncio.create_subprocess_exec(*command, env=env, stdout=PIPE)
         answer, _ = await process.communicate()
@@ -63,7 +63,7 @@ async def test_run_uses_the_prompts(tmp_path: Path, write_settings: Callable[[st
 
 async def test_serve_uses_the_prompts(write_settings: Callable[[str], Path]) -> None:
     async with MockLLM([reply("bills")]) as server:
-        command = [sys.executable, "-m", "ragflow_lg", "serve", "--port", "0"]
+        command = python_command("-m", "ragflow_lg", "serve", "--port", "0")
         env = environment(write_settings(server.base_url))
         process = await asyncio.create_subprocess_exec(*command, env=env, stdout=PIPE)
         assert process.stdout is not None
@@ -108,7 +108,7 @@ async def test_a_wrong_prompt_is_reported_before_anything_runs(
     (tmp_path / "categorize.txt").write_text("Pick one.")
     for command in (["run", str(canvas), "Hi"], ["serve", "--port", "0"], ["studio", str(canvas)]):
         env = environment(write_settings("http://127.0.0.1:1"))
-        arguments = [sys.executable, "-m", "ragflow_lg", *command]
+        arguments = python_command("-m", "ragflow_lg", *command)
         process = await asyncio.create_subprocess_exec(*arguments, env=env, stdout=PIPE, stderr=PIPE)
         _, errors = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode == 2

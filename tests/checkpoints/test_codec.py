@@ -42,7 +42,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not report the peak of memory")
 @pytest.mark.parametrize(("value", "mebibytes"), [("[1] * 1_000_000", 30), ("[{}, 'ab'] * 100_000", 40)])
 def test_encoding_needs_memory_in_proportion_to_the_value(value: str, mebibytes: int) -> None:
-    with python_process(MEASURE, value) as process:
+    with python_process(MEASURE, value, is_new=True) as process:
         assert int(process.read_line()) < mebibytes * 1024
 
 

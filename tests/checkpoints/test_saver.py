@@ -1,6 +1,5 @@
 import asyncio
 import subprocess
-import sys
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
 from ragflow_lg.services.sessions import hold_lease
+from tests.harness.loaded_python import python_command
 from tests.stores import (
     OpenStore,
     checkpoint_config,
@@ -248,7 +248,7 @@ async def test_processes_share_a_store(shared_url: str) -> None:
     prefix = fresh_prefix()
     async with open_store(shared_url, SystemClock(), prefix=prefix):
         pass  # create the store
-    commands = [[sys.executable, "-c", WRITER, shared_url, prefix, f"own {number}"] for number in range(3)]
+    commands = [python_command("-c", WRITER, shared_url, prefix, f"own {number}") for number in range(3)]
     writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
     texts = [writer.communicate(timeout=60)[0] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tests.harness.loaded_python import python_command
+
 _ROOT = Path(__file__).parents[2]
 
 
@@ -17,7 +19,7 @@ class PythonProcess:
         self._process = process
         self._stdin = stdin
         self._stdout = stdout
-        self.pid = process.pid
+        self.pid = int(self.read_line())
 
     def write_line(self, line: str) -> None:
         self._stdin.write(f"{line}\n")
@@ -29,13 +31,18 @@ class PythonProcess:
 
     def kill(self) -> None:
         self._process.kill()
+        self._stdout.read()  # to its end: the program is dead
         self._process.wait()
 
 
 @contextmanager
-def python_process(program: str, *arguments: str) -> Generator[PythonProcess]:
-    """Run the source of a program in the root of the repository. It is killed at the end of the block."""
-    command = [sys.executable, "-c", program, *arguments]
+def python_process(program: str, *arguments: str, is_new: bool = False) -> Generator[PythonProcess]:
+    """Run the source of a program in the root of the repository. It is killed at the end of the block.
+
+    A new process is a child of this one and has loaded nothing. Any other one starts faster.
+    """
+    source = f"import os\nprint(os.getpid(), flush=True)\n{program}"
+    command = [sys.executable, "-c", source, *arguments] if is_new else python_command("-c", source, *arguments)
     with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

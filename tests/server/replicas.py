@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 from msgspec import Struct
 
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import canvas
 from tests.stores import fresh_prefix
@@ -71,7 +71,7 @@ async def start_replica(settings: Path, key: str) -> Replica:
     """Start a server; without a ``key``, it is the first one and creates the key."""
     arguments: list[Any] = ["serve", "--port", "0", "--model", "any@Mock", "--settings", settings]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "ragflow_lg", *map(str, arguments)]
+    command = python_command("-m", "ragflow_lg", *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=settings.parent, env=environment)
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()

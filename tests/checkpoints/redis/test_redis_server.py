@@ -82,7 +82,7 @@ with redis_server() as url:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_a_server_ends_with_the_process_that_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
-    with python_process(OWNER) as parent:
+    with python_process(OWNER, is_new=True) as parent:
         url = parent.read_line()
         assert missing_modules(url) == []
         parent.kill()

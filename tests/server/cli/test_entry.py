@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, SUPPORT, call, write_canvas
 
 COMMAND = [sys.executable, "-m", "ragflow_lg"]
@@ -49,7 +50,9 @@ def test_an_endless_file_is_too_large_for_a_canvas() -> None:
 
 
 def test_a_closed_pipe_is_not_an_error() -> None:
-    process = subprocess.Popen([*COMMAND, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+    process = subprocess.Popen(
+        python_command("-m", "ragflow_lg", "schema"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.read(1)
@@ -66,9 +69,8 @@ def test_ctrl_c_stops_the_run_without_a_traceback(tmp_path: Path) -> None:
         ("begin", "Begin", {}, ["Message:Slow"]),
         ("Message:Slow", "Message", {"content": [slow]}, []),
     )
-    process = subprocess.Popen(
-        [*COMMAND, "run", str(path), "x"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
-    )
+    command = python_command("-m", "ragflow_lg", "run", path, "x")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
     for line in process.stdout:
         if b"Message:Slow" in line:

@@ -1,7 +1,6 @@
 import json
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import httpx
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, invoke
 
 RULES = ROOT / "examples" / "mock_rules.toml"
@@ -21,7 +21,7 @@ def test_it_prints_its_url_logs_and_ends_at_once(tmp_path: Path, number: signal.
         '[[rules]]\nwhen.user = "slow"\nreplies = [{ delay_s = 60 }]\n[[rules]]\nreplies = [{ text = "hi" }]'
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragflow_lg", "mock-llm", str(rules), "--log", str(log)],
+        python_command("-m", "ragflow_lg", "mock-llm", rules, "--log", log),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes.canvas import canvas, node
 from tests.fakes.regions import out
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, Cli, one_line
 
 
@@ -99,7 +100,7 @@ def test_a_signal_stops_the_turn_where_it_can_be_continued(
     (tmp_path / "c.json").write_text(json.dumps(canvas({"call": slow, **out("after {call@result}")})))
     monkeypatch.setenv("RAGFLOW_LG_HTTP__ALLOW", '["127.0.0.1"]')
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragflow_lg", "run", "c.json", "q", "--session", "s", "--events", "json"],
+        python_command("-m", "ragflow_lg", "run", "c.json", "q", "--session", "s", "--events", "json"),
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

@@ -4,7 +4,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from ragflow_lg.server.cli import run as attachments
 from ragflow_lg.server.cli.run import read_attachments
 from tests.fakes.images import PNG
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, SUPPORT, call, frames, invoke, one_line, write_canvas
 
 FORM = {
@@ -265,7 +265,7 @@ async def test_a_key_in_the_environment_is_enough_for_openai(tmp_path: Path, llm
     )
     async with MockLLM([reply("a real answer")]) as server:
         environment = {**os.environ, "OPENAI_API_KEY": "k-1", "OPENAI_BASE_URL": server.base_url}
-        command = [sys.executable, "-m", "ragflow_lg", "run", str(canvas), "Hi", "--events", "pretty"]
+        command = python_command("-m", "ragflow_lg", "run", canvas, "Hi", "--events", "pretty")
         process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE)
         answer, _ = await process.communicate()
     assert (process.returncode, answer.strip()) == (0, b"a real answer")
@@ -302,7 +302,7 @@ def test_a_missing_dataset_is_reported_with_the_command_that_creates_it(tmp_path
         ("begin", "Begin", {}, ["Retrieval:R"]),
         ("Retrieval:R", "Retrieval", {"dataset_ids": ["65cb"], "query": "{sys.query}"}, []),
     )
-    command = [sys.executable, "-m", "ragflow_lg", "run", str(canvas), "Hi"]
+    command = python_command("-m", "ragflow_lg", "run", canvas, "Hi")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "ragflow-lg kb create NAME --id 65cb" in done.stderr

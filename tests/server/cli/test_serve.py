@@ -3,20 +3,20 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import httpx
 
 from ragflow_lg.base.errors import DatabaseError, SettingsError
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, invoke
 from tests.server.http.app_server import ECHO
 
 
 def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "ragflow_lg", "serve", "--port", "0", "--model", "demo"],
+        python_command("-m", "ragflow_lg", "serve", "--port", "0", "--model", "demo"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

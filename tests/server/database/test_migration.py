@@ -1,4 +1,3 @@
-import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -14,6 +13,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.tables import Row
 from tests.architecture.sources import ROOT
+from tests.harness.loaded_python import python_command
 from tests.server.database.rows import agent, version
 
 
@@ -75,7 +75,7 @@ asyncio.run(main())
 
 
 def test_replicas_that_start_at_once_take_turns(database_url: str) -> None:
-    command = [sys.executable, "-c", REPLICA, database_url]
+    command = python_command("-c", REPLICA, database_url)
     replicas = [Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=ROOT) for _ in range(3)]
     for replica in replicas:
         assert replica.stdin is not None

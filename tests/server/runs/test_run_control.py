@@ -1,7 +1,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.runs.run_control import messages_before, wrap_answers
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import FORM, canvas
 from tests.server.http.native.native_client import frames
@@ -50,7 +50,7 @@ class ServerProcess:
 async def start_server(folder: Path, key: str = "") -> AsyncGenerator[ServerProcess]:
     """Start a server in a folder that holds all its data."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ragflow_lg", "serve", "--port", "0"),
+        *python_command("-m", "ragflow_lg", "serve", "--port", "0"),
         stdout=asyncio.subprocess.PIPE,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
