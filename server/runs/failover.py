@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 FREE_S = 60.0
 """How long to wait for a stopped process's session; longer than its lease."""
 
-PAUSE_S = 0.2
+PAUSES_S = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""How long to wait between looks at a session's lease, the last one repeatedly."""
 
 logger = logging.getLogger(__name__)
 
@@ -128,10 +129,11 @@ class Failover:
     async def _is_free(self, session_id: str) -> bool:
         """Wait until the session is free. Return False if it is still held after `FREE_S`."""
         until = time.monotonic() + FREE_S
+        pauses = iter(PAUSES_S)
         while await self._app_state.store.leases.holder(session_id):
             if time.monotonic() > until:
                 return False
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(next(pauses, PAUSES_S[-1]))
         return True
 
 

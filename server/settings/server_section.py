@@ -87,7 +87,7 @@ class ServerSection(Section):
     """How long people stay signed in."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long, at shutdown, to wait for runs to reach their next step and for responses to be sent."""
-    handover_s: Annotated[float, Field(ge=0, le=3600)] = 0.3
+    handover_s: Annotated[float, Field(ge=0, le=3600)] = 0.1
     """How long, at shutdown, to wait for models if other servers can continue the runs; they call the models again."""
     journal: SecretStr = SecretStr("")
     """URL of the event journal, from which clients can resume: ``redis://…`` for all replicas, ``memory://`` for this

@@ -225,7 +225,6 @@ async def test_unknown_runs_and_busy_sessions_are_not_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failover_module, "FREE_S", 0.05)
-    monkeypatch.setattr(failover_module, "PAUSE_S", 0.01)
     async with start_app(tmp_path) as server:
         run_id, turns = await finish_run(server), FakeTurns()
         failover = Failover(server.app_state, turns)
