@@ -20,7 +20,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance shown corpus
+.PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
 .PHONY: crash failover noisy ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
@@ -82,12 +82,16 @@ $(VALE):
 		CGO_CFLAGS=-w GOBIN=$(CURDIR)/$(@D) go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0; \
 	else echo "make lint needs Vale: install it (https://vale.sh), or Go to build it." >&2; exit 1; fi
 
-lint: $(VENV)/.ok $(VALE)
+lint: lint-code lint-prose
+
+lint-code: $(VENV)/.ok
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+
+lint-prose: $(VALE)
 	$(VALE) $(PROSE)
 
 format: $(VENV)/.ok
