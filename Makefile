@@ -21,7 +21,7 @@ endif
 endif
 
 .PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
-.PHONY: crash failover noisy ragflow-ui schema studio clean
+.PHONY: crash failover noisy fuzz-canvases ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -65,7 +65,11 @@ test-databases: databases
 
 # Nonsense for every route of the OpenAPI document, EXAMPLES of each kind; the server may fail nowhere.
 fuzz-api: clients
-	$(BIN)/python -m tests.harness.api_fuzz $(EXAMPLES)
+	$(BIN)/python -m tests.harness.api_fuzz $(EXAMPLES) $(if $(REQUESTS),--requests $(REQUESTS))
+
+# Random and damaged canvases, FUZZED of them: each one is refused, runs or fails, and none blocks or ends the process.
+fuzz-canvases: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.canvas_fuzz $(or $(FUZZED),5000) $(SEED)
 
 # Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
 test-elasticsearch: $(VENV)/.ok

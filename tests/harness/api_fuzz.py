@@ -1,9 +1,12 @@
 """Run schemathesis against a new server: every response must match its OpenAPI document.
 
-``python -m tests.harness.api_fuzz [EXAMPLES]`` sends EXAMPLES requests of each kind to each route.
+``python -m tests.harness.api_fuzz [EXAMPLES]`` sends EXAMPLES requests of each kind to each route, or with ``--requests
+N`` about as many as make N requests altogether. The server has 1 GB of memory.
 """
 
+import argparse
 import json
+import math
 import os
 import re
 import subprocess
@@ -14,6 +17,8 @@ from typing import Any
 
 import httpx
 
+from tests.harness.memory_limit import limit_memory
+
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / ".cache" / "schemathesis"
 """The folder of ``make clients``; its requirements conflict with those of LangGraph's server."""
@@ -22,20 +27,33 @@ TOOL = ROOT / ".cache" / "schemathesis"
 CANVASES = ("size_form", "customer_service_router", "webhook")
 """Names of examples; requested runs and sessions belong to the first."""
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+REQUEST_LIMIT_S = 20.0
 UNKNOWN_SHARE = 0.2
 """Share of requests with unknown ids; the others use existing ids."""
 
 
-def fuzz(folder: Path, examples: int, limit_s: float, phases: str = "examples,coverage,fuzzing") -> tuple[int, str]:
+def fuzz(
+    folder: Path,
+    examples: int,
+    limit_s: float,
+    phases: str = "examples,coverage,fuzzing",
+    *,
+    requests: int = 0,
+    request_limit_s: float = REQUEST_LIMIT_S,
+) -> tuple[int, str]:
     """Start a server in a folder and fuzz it; return the exit code and the output.
 
-    Exit code 0: the server never failed, and every response matched the document.
+    ``requests``, if set, determines the number of examples. Exit code 0: the server never failed, and every response
+    matched the document.
     """
+    (folder / "ui").mkdir()
+    (folder / "ui" / "index.html").write_text("<html></html>")
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "RAGFLOW_LG_CHECKPOINTS": "memory://",
         "RAGFLOW_LG_SERVER__LOG_LEVEL": "error",
+        "RAGFLOW_LG_SERVER__RAGFLOW_UI": str(folder / "ui"),
     }
     tool = {**os.environ, "PYTHONPATH": str(TOOL)}
     log = folder / "server.log"
@@ -49,22 +67,39 @@ def fuzz(folder: Path, examples: int, limit_s: float, phases: str = "examples,co
             env=environment,
         )
     assert server.stdout is not None
+    limit_memory(server.pid)
     try:
         url = server.stdout.readline().strip()
         key = server.stdout.readline().strip().rpartition(" ")[2]
         (folder / "schemathesis.toml").write_text(_build_configuration(url, key), "utf-8")
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--no-color"]
         command += ["--header", f"Authorization: Bearer {key}", "--checks", CHECKS, "--phases", phases]
-        command += ["--max-examples", str(examples), "--seed", "1", "--request-timeout", "20", "--max-failures", "20"]
-        command += ["--exclude-path-regex", "^/(ready|metrics)$"]
+        if requests:
+            examples = math.ceil(requests / _count_operations(url))
+        command += ["--max-examples", str(examples), "--seed", "1", "--max-failures", "20"]
+        command += ["--request-timeout", str(request_limit_s)]
+        command += ["--exclude-path-regex", "^/(ready|metrics)?$"]
         process = subprocess.run(
             command, capture_output=True, text=True, check=False, cwd=folder, timeout=limit_s, env=tool
         )
+        has_ended = server.poll() is not None
     finally:
         server.terminate()
         server.communicate(timeout=60)
     output = re.sub(r"(Bearer )\S+", r"\1***", process.stdout + process.stderr)
-    return process.returncode, f"{output}\n{log.read_text('utf-8', 'replace')}"
+    if has_ended:
+        output += f"\nThe server ended with {server.returncode}."
+    return process.returncode or int(has_ended), f"{output}\n{log.read_text('utf-8', 'replace')}"
+
+
+def count_requests(output: str) -> int:
+    """Return how many requests were sent."""
+    return sum(int(count) for count in re.findall(r"(\d+) generated", output))
+
+
+def _count_operations(url: str) -> int:
+    paths = httpx.get(f"{url}/openapi.json", timeout=20).json()["paths"]
+    return sum(len(operations) for operations in paths.values())
 
 
 def _build_configuration(url: str, key: str) -> str:
@@ -129,8 +164,18 @@ def _create_agent(client: httpx.Client, name: str, title: str = "") -> str:
     return client.post("/api/v1/agents", json={"title": title or name, "dsl": dsl}).json()["data"]["id"]
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Fuzz a server; return schemathesis's exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.api_fuzz")
+    parser.add_argument("examples", nargs="?", type=int, default=50)
+    parser.add_argument("--requests", type=int, default=0)
+    arguments = parser.parse_args()
+    limit_s = 5.0 if arguments.requests else REQUEST_LIMIT_S
     with tempfile.TemporaryDirectory() as name:
-        code, text = fuzz(Path(name), int(sys.argv[1]) if len(sys.argv) > 1 else 50, 3600)
-    sys.stdout.write(text)
-    sys.exit(code)
+        code, text = fuzz(Path(name), arguments.examples, 7200, requests=arguments.requests, request_limit_s=limit_s)
+    sys.stdout.write(f"{text}\n{count_requests(text)} requests\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

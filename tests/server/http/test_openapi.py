@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.api_fuzz import TOOL, fuzz
+from tests.harness.api_fuzz import TOOL, count_requests, fuzz
 
 BRIEF = "examples,fuzzing"
 """Without the phase that tests every limit of every value, which takes a minute."""
@@ -19,6 +19,5 @@ BRIEF = "examples,fuzzing"
 def test_every_response_matches_the_document(tmp_path: Path) -> None:
     code, output = fuzz(tmp_path, examples=1, limit_s=120, phases=BRIEF)
     assert code == 0, output
-    tested, passed = re.findall(r"Tested: (\d+)|(\d+) generated", output)
-    assert int(tested[0]) >= 95, output
-    assert int(passed[1]) >= 200, output
+    assert int(re.findall(r"Tested: (\d+)", output)[0]) >= 95, output
+    assert count_requests(output) >= 200, output
