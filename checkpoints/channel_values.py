@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Interrupt, Send
 
 from ragflow_lg.checkpoints.langgraph_internals import ERROR_CHANNEL, INTERRUPT_CHANNEL, TASKS_CHANNEL
 
 LONG_LISTS: Mapping[str, Collection[str]] = {"history": ("",), "messages": ("",), "globals": ("sys.history",)}
 """The lists that grow with a conversation, by channel; ``""`` stands for the channel's whole value."""
-
-
-def plain_serializer() -> JsonPlusSerializer:
-    """Create a serializer for inner savers that never deserializes into objects."""
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
 
 
 def to_plain(channel: str, value: Any) -> Any:

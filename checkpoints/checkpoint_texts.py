@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS
 from ragflow_lg.checkpoints.codec import blob_digest
 from ragflow_lg.checkpoints.pruning import thread_of
+from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.services.sessions import RecentEntries
 
@@ -48,15 +49,18 @@ async def unpack_checkpoint(packed: CheckpointTuple, values: ThreadValues, recen
 
 async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentEntries) -> CheckpointTuple:
     thread = thread_of(packed.config)
-    texts = packed.checkpoint["channel_values"]
-    _check_fields(packed.checkpoint)
-    decoded = {channel: await values.decode(channel, text, thread, recent) for channel, text in texts.items()}
+    texts = check_fields(packed)
     metadata: dict[str, Any] = dict(packed.metadata or {})
     more = await values.decode("", metadata.pop(_MORE, None), thread)
+    is_sealed = _CHECKSUM in (more or {})  # checkpoints of version 0.1.0 have no checksums
+    decoded = {
+        channel: await values.decode(channel, text, thread, recent, is_sealed=is_sealed)
+        for channel, text in texts.items()
+    }
     # Only updates of maps contain the whole of a list.
     in_maps = {name: 0 for name in recent if name not in LONG_LISTS}
     writes = [
-        (task, channel, await values.decode(channel, text, thread, in_maps))
+        (task, channel, await values.decode(channel, text, thread, in_maps, is_sealed=is_sealed))
         for task, channel, text in packed.pending_writes or ()
     ]
     checkpoint: Any = {**packed.checkpoint, "channel_values": decoded}
@@ -99,10 +103,3 @@ def _checksum(checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> str
         metadata,
     ]
     return blob_digest(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
-
-
-def _check_fields(checkpoint: Mapping[str, Any]) -> None:
-    """Raise a TypeError or LookupError if LangGraph could not read a checkpoint."""
-    for name, kind in {"id": str, "channel_versions": dict, "versions_seen": dict}.items():
-        if not isinstance(checkpoint[name], kind):
-            raise TypeError(f"its {name} is not a {kind.__name__}")

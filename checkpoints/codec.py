@@ -21,7 +21,7 @@ from typing import Any, cast
 import orjson
 
 from ragflow_lg.base.append_log import FrozenList
-from ragflow_lg.base.errors import CheckpointError, ComponentError
+from ragflow_lg.base.errors import CheckpointError, ComponentError, DamagedSessionError
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
 from ragflow_lg.checkpoints.stored_lists import (
@@ -81,13 +81,13 @@ def _seal(text: bytes) -> bytes:
     return text + _SEAL + hashlib.blake2b(text, digest_size=8).hexdigest().encode()
 
 
-def _unseal(stored: bytes) -> bytes:
+def _unseal(stored: bytes, is_sealed: bool) -> bytes:
     """Return a text without its checksum, which texts of version 0.1.0 do not have."""
     text, mark, _ = stored.rpartition(_SEAL)
-    if not mark:
+    if not mark and not is_sealed:
         return stored
     if _seal(text) != stored:
-        raise CheckpointError("A stored value is damaged: it has been changed.")
+        raise DamagedSessionError("A stored value is damaged: it has been changed.")
     return text
 
 
@@ -169,8 +169,16 @@ class Codec:
         while len(self._parts) > REMEMBERED_PARTS or self._part_bytes > REMEMBERED_PART_BYTES:
             self._part_bytes -= self._parts.popitem(last=False)[1][2]
 
-    async def decode(self, text: str, find: FindBlobs, thread: str = "", unread: Collection[str] = ()) -> Any:
-        """Return the value that a text encodes.
+    async def decode(
+        self,
+        text: str,
+        find: FindBlobs,
+        thread: str = "",
+        unread: Collection[str] = (),
+        *,
+        is_sealed: bool = False,
+    ) -> Any:
+        """Return the value that a text encodes. If ``is_sealed``, it must have a checksum.
 
         The long lists named in ``unread`` become `LongList`, whose blocks of ``thread`` are not read; all others become
         plain lists.
@@ -178,7 +186,7 @@ class Codec:
         Raises:
             CheckpointError: if the text is damaged, or a blob is missing.
         """
-        stored = _unseal(text.encode()).replace(_NULL_MARK, _NULL)
+        stored = _unseal(text.encode(), is_sealed).replace(_NULL_MARK, _NULL)
         if unread and b"\x03" in (stored := await self.expand(stored, find, has_lists=False)):
             marks = find_lists(stored, unread)
             lists = {name: await read_list(mark, thread, find, self.expand) for name, mark in marks.items()}
@@ -214,11 +222,12 @@ class Codec:
                 known.update(await find(missing))
             for digest in missing:
                 if digest not in known:
-                    raise CheckpointError(f"A stored value is incomplete: part {digest} is missing.")
+                    raise DamagedSessionError(f"A stored value is incomplete: part {digest} is missing.")
+            size = len(text) + sum(len(known[mark.decode()]) - _MARK_BYTES for mark in _MARK.findall(text))
+            if size > MAX_EXPANDED_BYTES:
+                raise DamagedSessionError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
             text = _MARK.sub(fill, text)
-            if len(text) > MAX_EXPANDED_BYTES:
-                raise CheckpointError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
-        raise CheckpointError("A stored value is nested too deeply.")
+        raise DamagedSessionError("A stored value is nested too deeply.")
 
 
 class _Encoding:
@@ -388,7 +397,7 @@ def _parse(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except ValueError as error:
-        raise CheckpointError(f"A stored value cannot be read: {error}.") from None
+        raise DamagedSessionError(f"A stored value cannot be read: {error}.") from None
 
 
 def _expanded_sizes(blobs: Mapping[str, bytes], known: Mapping[str, int]) -> dict[str, int]:

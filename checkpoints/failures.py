@@ -8,13 +8,15 @@ import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 
 _ADDRESS = re.compile(
     r"\(?'?\b(?:\d{1,3}\.){3}\d{1,3}\b'?(?:(?::|, )\d+\)?)?"  # 10.0.0.1:6379, ('10.0.0.1', 6379)
     r"|\[[0-9A-Fa-f:]+\](?::\d+)?"  # [::1]:6379
     r"|(?<= )[\w.-]+:\d{2,5}\b"  # host:6379
 )
+_WRONG_KIND = ("WRONGTYPE", "wrong Redis type")
+"""Parts of Redis's errors for a key whose value has another type."""
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,8 @@ def translate_errors(*errors: type[Exception]) -> Generator[None]:
 def store_failure(text: str, error: Exception) -> CheckpointError:
     """Return an error with a safe message; the client's full message is logged for operators."""
     logger.info("%s: %s", text, error)
+    if any(part in str(error) for part in _WRONG_KIND):
+        return DamagedSessionError(f"{text}: something else has replaced a part of it. Delete the session.")
     return CheckpointError(f"{text}: {plain_reason(error)}")
 
 

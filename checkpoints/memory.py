@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ragflow_lg.checkpoints.channel_values import plain_serializer
 from ragflow_lg.checkpoints.lease_owner import Owner
 from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.pruning import CheckpointKey, key_config
 from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.checkpoints.saver import CanvasSaver
@@ -35,7 +35,7 @@ class MemorySaver(InMemorySaver):
     """LangGraph's saver, which can also list and erase checkpoints by key."""
 
     def __init__(self, blobs: MemoryBlobs) -> None:
-        super().__init__(serde=plain_serializer())  # pyright: ignore[reportUnknownMemberType] - an untyped dict
+        super().__init__(serde=PlainSerializer())  # pyright: ignore[reportUnknownMemberType] - an untyped dict
         self._blobs = blobs
 
     async def adelete_thread(self, thread_id: str) -> None:

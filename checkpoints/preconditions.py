@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError, SessionBusyError
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 
 LEASE_TAKEN = "another runner has this session"
@@ -37,7 +37,7 @@ _ERRORS: dict[str, tuple[type[CheckpointError], str]] = {
         "The session store has lost the latest steps of this session, or another process has deleted it. " + _CONTINUE,
     ),
     PART_MISSING: (
-        CheckpointError,
+        DamagedSessionError,
         "The session store has lost a part of this session, so it cannot be read. Delete the session, and check the"
         " store's memory limit and eviction policy: ragflow-lg doctor.",
     ),

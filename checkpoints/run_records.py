@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
 from msgspec.structs import asdict
 
+from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.base.values import to_json
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 MAX_TRACES = 100
 """Number of runs per session for which traces are stored; older traces are deleted."""
+
+MAX_TIME_MS = 253_402_214_400_000
+"""The last day that dates can represent."""
 
 
 def hex_session(session: str) -> str:
@@ -25,6 +31,22 @@ def normalize_record(record: RunRecord) -> RunRecord:
     values = cast("dict[str, Any]", to_json(asdict(record)))
     values["session"] = hex_session(record.session)
     return RunRecord(**values)
+
+
+def read_record(stored: Mapping[str, Any]) -> RunRecord:
+    """Return a stored record. A number may stand for a boolean.
+
+    Raises:
+        DamagedSessionError: if a field has another type, or a time is impossible.
+    """
+    fields = {**stored, "is_cancel_requested": bool(stored["is_cancel_requested"])}
+    try:
+        record = msgspec.convert(fields, RunRecord)
+    except msgspec.ValidationError as error:
+        raise DamagedSessionError(f"The record of a run is damaged in the session store ({error}).") from None
+    if not all(0 <= time_ms <= MAX_TIME_MS for time_ms in (record.started_ms, record.updated_ms, record.ended_ms)):
+        raise DamagedSessionError("The record of a run is damaged in the session store (a time in it is impossible).")
+    return record
 
 
 def write_trace(trace: Trace) -> str:

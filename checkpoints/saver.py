@@ -21,9 +21,10 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
 )
 
-from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.checkpoints.checkpoint_texts import PLAIN_METADATA, has_metadata, pack_checkpoint, unpack_checkpoint
 from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL, advance_ids_past
+from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING, Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.pruning import (
     CheckpointKey,
@@ -36,6 +37,7 @@ from ragflow_lg.checkpoints.pruning import (
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.session_parts import SessionParts
 from ragflow_lg.checkpoints.step_results import StepResults
+from ragflow_lg.checkpoints.stored_fields import is_key
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.services.sessions import RECENT_ENTRIES
 
@@ -64,7 +66,7 @@ class CanvasSaver(PruningSaver):
         ``errors`` are the exceptions it raises when its store fails; they become CheckpointError. ``transaction``
         surrounds every write to a thread.
         """
-        super().__init__()
+        super().__init__(serde=PlainSerializer())
         self.inner = inner
         self._lister = cast("InnerSaver", inner)
         self._errors = SaverErrors(errors)
@@ -171,7 +173,10 @@ class CanvasSaver(PruningSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield the checkpoints that match all arguments, newest first. They are read one at a time."""
+        """Yield the checkpoints that match all arguments, newest first. They are read one at a time.
+
+        Damaged ones are an error if ``config`` names a thread, and are left out otherwise.
+        """
         wanted = (config or {}).get("configurable", {})
         place = wanted.get("thread_id"), wanted.get("checkpoint_ns")
         bound: str = (before or {}).get("configurable", {}).get("checkpoint_id") or ""
@@ -179,10 +184,16 @@ class CanvasSaver(PruningSaver):
         plain = {key: value for key, value in conditions.items() if key in PLAIN_METADATA}
         count = 0
         async for key in self._matching_keys(*place, wanted.get("checkpoint_id"), bound):
-            packed = await self._get_packed(key_config(key))
-            if packed is None or not has_metadata(packed, plain):
+            try:
+                packed = await self._get_packed(key_config(key))
+                if packed is None or not has_metadata(packed, plain):
+                    continue
+                unpacked = await unpack_checkpoint(packed, self.values, wanted.get(RECENT_ENTRIES) or {})
+            except DamagedSessionError as error:
+                if place[0] is not None:
+                    raise
+                logger.warning("A checkpoint is left out of a listing of all sessions: %s", error)
                 continue
-            unpacked = await unpack_checkpoint(packed, self.values, wanted.get(RECENT_ENTRIES) or {})
             if not has_metadata(unpacked, conditions):
                 continue
             yield unpacked
@@ -211,7 +222,12 @@ class CanvasSaver(PruningSaver):
         """
         with self._errors.translate_read():
             async for key in self._lister.list_keys(thread, namespace, before=before, limit=limit):
-                yield key
+                if is_key(key):
+                    yield key
+                elif thread is not None:
+                    raise TypeError("the key of a checkpoint is not a text")
+                else:
+                    logger.warning("A checkpoint is left out of a listing of all sessions: its key is damaged.")
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread. A concurrent writer stores all blobs that it needs again."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.checkpoints.failures import store_failure
 from ragflow_lg.checkpoints.preconditions import describe_violation
 
-_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
+_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions that a saver raises if its stored data was modified by something else."""
 
 
@@ -30,14 +30,14 @@ class SaverErrors:
 
     @contextmanager
     def translate_read(self) -> Generator[None]:
-        """Raise CheckpointError if the store fails or the data in it is damaged."""
+        """Raise CheckpointError if the store fails, or DamagedSessionError if the data in it is damaged."""
         try:
             yield
         except self.kinds as error:
             raise self.describe("read", error) from error
         except _DAMAGE as error:
             text = f"The session is damaged in its store ({type(error).__name__}: {error})."
-            raise CheckpointError(text) from error
+            raise DamagedSessionError(text) from error
 
     def describe(self, participle: str, error: Exception) -> CheckpointError:
         """Return the error for the user."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import orjson
 
-from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
 
 LIST_MARK = re.compile(rb"\x03([0-9a-f]{32}),(\d{1,12}),(\d{1,12})\x03")
@@ -68,7 +68,7 @@ async def read_list(mark: re.Match[bytes], thread: str, find: FindBlobs, expand:
     digests, rest = _split_marks(head, len(levels))
     tail = await _read_entries(rest, find, expand)
     if len(tail) != count % BLOCK:
-        raise CheckpointError(f"A stored list is damaged: part {digest} has the wrong length.")
+        raise DamagedSessionError(f"A stored list is damaged: part {digest} has the wrong length.")
     blocks = [Block(level, None, block) for level, block in zip(levels, digests, strict=True)]
     return LongList(blocks, tail, thread, (count, size))
 
@@ -85,7 +85,7 @@ async def read_blocks(entries: LongList, count: int, find: FindBlobs, expand: Ex
             else:
                 block.content = await _read_entries(text, find, expand)
             if len(block.content) != BLOCK:
-                raise CheckpointError(f"A stored list is damaged: part {block.digest} has the wrong length.")
+                raise DamagedSessionError(f"A stored list is damaged: part {block.digest} has the wrong length.")
 
 
 def block_digests(blocks: Iterable[Block]) -> Iterable[str]:
@@ -112,7 +112,7 @@ def _split_marks(text: bytes, count: int) -> tuple[list[str], bytes]:
     width = BLOCK_MARK_BYTES + 1  # with a comma
     marks = [text[start : start + BLOCK_MARK_BYTES] for start in range(0, count * width, width)]
     if not all(len(mark) == BLOCK_MARK_BYTES and mark[:1] == mark[-1:] == b"\x01" for mark in marks):
-        raise CheckpointError("A stored list is damaged: its blocks are missing.")
+        raise DamagedSessionError("A stored list is damaged: its blocks are missing.")
     return [mark[1:-1].decode("ascii", "replace") for mark in marks], text[count * width :]
 
 
@@ -120,7 +120,7 @@ async def _read_entries(text: bytes, find: FindBlobs, expand: Expand) -> list[An
     try:
         entries = orjson.loads(b"[" + await expand(text, find) + b"]")
     except ValueError as error:
-        raise CheckpointError(f"A stored list cannot be read: {error}.") from None
+        raise DamagedSessionError(f"A stored list cannot be read: {error}.") from None
     return cast("list[Any]", entries)
 
 
@@ -128,5 +128,5 @@ async def _find_all(digests: Sequence[str], find: FindBlobs) -> Mapping[str, byt
     found = await find(digests)
     for digest in digests:
         if digest not in found:
-            raise CheckpointError(f"A stored value is incomplete: part {digest} is missing.")
+            raise DamagedSessionError(f"A stored value is incomplete: part {digest} is missing.")
     return found

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 
-from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
 from ragflow_lg.checkpoints.codec import Codec, blob_digest, find_digests
@@ -105,16 +105,21 @@ class ThreadValues:
         long = LONG_LISTS.get(channel, ())
         return blobs.add_text(self._codec.encode(to_plain(channel, value), thread, blobs.new, long))
 
-    async def decode(self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING) -> Any:
-        """Return the value of a text. What is not a text is returned unchanged.
+    async def decode(
+        self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING, *, is_sealed: bool = False
+    ) -> Any:
+        """Return the value of a text, or None. If ``is_sealed``, the text must have a checksum.
 
         Raises:
             CheckpointError: if the store fails, or the text or a blob is damaged.
+            TypeError: if it is not a text.
         """
+        if text is None:
+            return None
         if not isinstance(text, str):
-            return text
+            raise TypeError("a value is not stored as text")
         unread = {name for name in LONG_LISTS.get(channel, ()) if (name or channel) in recent}
-        value = await self._codec.decode(text, self._finder(thread), thread, unread)
+        value = await self._codec.decode(text, self._finder(thread), thread, unread, is_sealed=is_sealed)
         for name in unread:
             entries = value if not name else value.get(name)
             if isinstance(entries, LongList):
@@ -138,6 +143,6 @@ class ThreadValues:
             blobs = await self.blobs.find(thread, digests)
         for digest, text in blobs.items():
             if blob_digest(text) != digest:
-                raise CheckpointError(f"A stored value is damaged: part {digest} has been changed.")
+                raise DamagedSessionError(f"A stored value is damaged: part {digest} has been changed.")
         self._codec.remember_blobs(thread, blobs)
         return blobs

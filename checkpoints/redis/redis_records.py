@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
@@ -9,10 +10,11 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
-from ragflow_lg.checkpoints.run_records import hex_session, normalize_record, parse_trace, write_trace
+from ragflow_lg.checkpoints.run_records import MAX_TIME_MS, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 
 STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled", "waiting")
@@ -28,6 +30,8 @@ TRACE_TTL_S = 600
 """The same as in RAGFlow: long enough for a client that watches a running turn."""
 
 _ID = re.compile(r"[\w-]{1,128}", re.ASCII)
+
+logger = logging.getLogger(__name__)
 
 
 class RedisRuns:
@@ -65,9 +69,13 @@ class RedisRuns:
                 yield record
 
     async def sessions(self) -> AsyncIterator[RunRecord]:
-        """Yield the newest record of every session, newest first."""
+        """Yield the newest record of every session, newest first. Damaged records are left out."""
         async for session in self._members(self._sessions.index):
-            newest = await anext(aiter(self.of_session(session)), None)
+            try:
+                newest = await anext(aiter(self.of_session(session)), None)
+            except DamagedSessionError as error:
+                logger.warning("A session is left out of a listing: %s", error)
+                continue
             if newest is None:
                 await self._drop(self._sessions.index, session)
             else:
@@ -189,7 +197,8 @@ def _text(stored: bytes) -> str:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    return number if number <= MAX_TIME_MS else 0
 
 
 def _from_hash(run_id: str, fields: Mapping[str, str]) -> RunRecord:

@@ -24,12 +24,15 @@ from redisvl.query.filter import FilterExpression, Tag
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of
+from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
+from ragflow_lg.checkpoints.redis.redis_documents import read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
 
+_FIELDS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
 PAGE = 1000
@@ -85,6 +88,7 @@ class RedisSaver(AsyncRedisSaver):
             checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
             checkpoint_write_prefix=f"{prefix}{WRITES}",
         )
+        self.serde = PlainSerializer(is_json=True)
         self._client = cast("Any", client)
         self._sessions = sessions
 
@@ -93,14 +97,32 @@ class RedisSaver(AsyncRedisSaver):
 
         Raises:
             ResponseError: if the server has lost a part of it.
+            ValueError: if a part of it is damaged.
         """
-        thread, namespace, checkpoint = checkpoint_key(config)
+        thread, namespace, checkpoint = key = checkpoint_key(config)
         pointer = redis_pointer_of(self, thread, namespace)
-        key = self.key_of(checkpoint_key(config)) if checkpoint else ""
+        place: str | bytes = self.key_of(key) if checkpoint else ""
         writes_prefix = CheckpointKeyRegistry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
-        if await self._sessions.is_missing_part(thread, pointer, key, writes_prefix):
+        if await self._sessions.is_missing_part(thread, pointer, place, writes_prefix):
             raise ResponseError(PART_MISSING)
-        return await super().aget_tuple(config)
+        place = place or await self._client.get(pointer) or ""
+        stored = await self._client.json().get(place) if place else None
+        if stored is None:
+            return None
+        document = read_checkpoint(stored)
+        if document.key() != key._replace(checkpoint=checkpoint or document.key().checkpoint):
+            raise ValueError("it belongs to another session")
+        return read_tuple(document, await self._read_writes(document.key()))
+
+    async def _read_writes(self, key: CheckpointKey) -> list[Any]:
+        """Return the documents of a checkpoint's pending writes, in the order in which they were stored."""
+        names = await self._client.zrange(CheckpointKeyRegistry.make_write_keys_zset_key(*key), 0, -1)
+        if not names:
+            return []
+        pipeline = self._client.pipeline(transaction=False)
+        for name in names:
+            pipeline.json().get(name)
+        return await pipeline.execute()
 
     def key_of(self, key: CheckpointKey) -> str:
         """Return the Redis key of a checkpoint."""
@@ -132,19 +154,20 @@ class RedisSaver(AsyncRedisSaver):
     async def _keys_by(
         self, condition: Any, before: str = "", limit: int | None = None
     ) -> AsyncIterator[CheckpointKey]:
-        fields = ["thread_id", "checkpoint_ns", "checkpoint_id"]
-        query = FilterQuery(condition, fields, sort_by=("checkpoint_id", "DESC"))
+        query = FilterQuery(condition, list(_FIELDS), sort_by=("checkpoint_id", "DESC"))
         index: Any = self.checkpoints_index
         size = PAGE if limit is None or before else min(limit, PAGE)
         count, last = 0, before
         while size:
             page: list[Any] = (await index.search(query.paging(count, size))).docs
             count += len(page)
-            for entry in page:
+            found = [_key(entry) for entry in page]
+            for key in found:
                 # A checkpoint stored in the meantime shifts the pages, so entries may repeat.
-                if not last or entry.checkpoint_id < last:
-                    yield _key(entry)
-            last = min(last, page[-1].checkpoint_id) if last and page else page[-1].checkpoint_id if page else last
+                if not last or not key.checkpoint or key.checkpoint < last:
+                    yield key
+            oldest = next((key.checkpoint for key in reversed(found) if key.checkpoint), last)
+            last = min(last or oldest, oldest)
             if len(page) < size:
                 return
 
@@ -216,11 +239,10 @@ def _is(name: str, value: str) -> Any:
 
 
 def _key(entry: Any) -> CheckpointKey:
-    return CheckpointKey(
-        from_storage_safe_id(entry.thread_id),
-        from_storage_safe_str(entry.checkpoint_ns),
-        from_storage_safe_id(entry.checkpoint_id),
-    )
+    """Return the key in an entry of the index. A field of a damaged document can be missing; it is None then."""
+    thread, namespace, checkpoint = (getattr(entry, name, None) for name in _FIELDS)
+    stored: Any = (from_storage_safe_id(thread), from_storage_safe_str(namespace), from_storage_safe_id(checkpoint))  # pyright: ignore[reportArgumentType] - they return None as it is
+    return CheckpointKey(*stored)
 
 
 async def _create_indexes(saver: RedisSaver) -> None:

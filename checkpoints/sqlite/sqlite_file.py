@@ -112,9 +112,16 @@ async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncG
 def _connect(path: Path) -> sqlite3.Connection:
     try:
         path = _create_file(path)
-        return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise CheckpointError(f"The session store {str(path)!r} cannot be opened: {error}.") from error
+    # One damaged text would otherwise fail every statement that finds its row, such as a listing of all sessions.
+    connection.text_factory = _decode
+    return connection
+
+
+def _decode(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bool) -> None:

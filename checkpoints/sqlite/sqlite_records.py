@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from msgspec.structs import asdict, fields
 
+from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
+from ragflow_lg.checkpoints.run_records import (
+    MAX_TRACES,
+    hex_session,
+    normalize_record,
+    parse_trace,
+    read_record,
+    write_trace,
+)
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.services.sessions import RunRecord, Trace
 
@@ -18,6 +27,8 @@ _COLUMNS = tuple(field.name for field in fields(RunRecord))
 _PAGE = "WHERE session = ? AND (started_ms, run_id) < (?, ?) ORDER BY started_ms DESC, run_id DESC LIMIT ?"
 MAX_PAGE = 512
 _DELETE = "DELETE FROM {table} WHERE session = ? AND run_id IN (SELECT value FROM json_each(?))"
+
+logger = logging.getLogger(__name__)
 
 
 class SqliteRuns:
@@ -51,11 +62,15 @@ class SqliteRuns:
                 return
             size = min(size * 8, MAX_PAGE)
 
-    def sessions(self) -> AsyncIterator[RunRecord]:
-        """Yield the newest record of every session, newest first."""
+    async def sessions(self) -> AsyncIterator[RunRecord]:
+        """Yield the newest record of every session, newest first. Damaged records are left out."""
         of_session = "SELECT run_id FROM runs AS other WHERE other.session = runs.session"
         newest = f"{of_session} ORDER BY started_ms DESC, run_id DESC LIMIT 1"
-        return self._select(f"WHERE run_id = ({newest}) ORDER BY started_ms DESC, run_id DESC")
+        for row in await self._find(f"WHERE run_id = ({newest}) ORDER BY started_ms DESC, run_id DESC"):
+            try:
+                yield read_record(row)
+            except DamagedSessionError as error:
+                logger.warning("A session is left out of a listing: %s", error)
 
     async def delete(self, session: str, run_ids: Sequence[str]) -> None:
         """Delete some of a session's records, with their traces."""
@@ -70,13 +85,13 @@ class SqliteRuns:
             await self._rows("DELETE FROM runs WHERE session = ?", (hex_session(session),))
 
     async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
-        query = f"SELECT {', '.join(_COLUMNS)} FROM runs {where}"
+        for row in await self._find(where, *values):
+            yield read_record(row)
+
+    async def _find(self, where: str, *values: Any) -> list[dict[str, Any]]:
         with translate_errors(sqlite3.Error):
-            rows = await self._rows(query, values)
-        for row in rows:
-            entry: dict[str, Any] = dict(zip(_COLUMNS, tuple(row), strict=True))
-            entry["is_cancel_requested"] = bool(entry["is_cancel_requested"])
-            yield RunRecord(**entry)
+            rows = await self._rows(f"SELECT {', '.join(_COLUMNS)} FROM runs {where}", values)
+        return [dict(zip(_COLUMNS, tuple(row), strict=True)) for row in rows]
 
 
 class SqliteTraces:

@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.channel_values import plain_serializer
+from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
@@ -152,7 +152,7 @@ class SqliteFileSaver(SqliteSaver):
     """LangGraph's saver, which works on the file's thread and writes in the open transaction."""
 
     def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
-        super().__init__(file.connection, serde=plain_serializer())
+        super().__init__(file.connection, serde=PlainSerializer())
         self._file = file
         self._transactions = transactions
 

@@ -26,6 +26,7 @@
     │   ├── StreamGapError         events that a follower still needs were dropped
     │   └── StreamPositionError    the event to continue from does not belong to the run
     └── CheckpointError            a session cannot be read or written
+        ├── DamagedSessionError    what the store has of a session is incomplete, or was changed by something else
         └── ConflictError          the state of the session does not allow the request
             └── SessionBusyError   another process runs the session
 """
@@ -277,6 +278,12 @@ class CheckpointError(RagflowLgError):
     """A session cannot be read or written."""
 
     code = "checkpoint"
+
+
+class DamagedSessionError(CheckpointError):
+    """What the store has of one session is incomplete, or was changed by something else."""
+
+    code = "session-damaged"
 
 
 class ConflictError(CheckpointError):

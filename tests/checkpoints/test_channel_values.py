@@ -1,12 +1,10 @@
 import json
-from dataclasses import dataclass
 from typing import Any
 
-import ormsgpack
 import pytest
 from langgraph.types import Interrupt, Send
 
-from ragflow_lg.checkpoints.channel_values import plain_serializer, to_object, to_plain
+from ragflow_lg.checkpoints.channel_values import to_object, to_plain
 
 PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
 
@@ -39,22 +37,3 @@ DAMAGE: list[tuple[str, Any]] = [
 def test_a_damaged_value_is_an_error(channel: str, stored: Any) -> None:
     with pytest.raises((TypeError, LookupError, AttributeError)):
         to_object(channel, stored)
-
-
-@dataclass
-class Owner:
-    name: str
-
-
-def test_objects_are_read_as_data() -> None:
-    serializer = plain_serializer()
-    value = serializer.loads_typed(serializer.dumps_typed({"owner": Owner("a")}))
-    assert isinstance(value["owner"], dict)
-
-
-async def test_stored_bytes_are_not_read_as_objects() -> None:
-    call = ormsgpack.packb(["subprocess", "getoutput", "echo revived"])
-    for code in range(6):
-        value = plain_serializer().loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, call))))
-        assert value != "revived"
-        assert type(value).__module__ == "builtins"

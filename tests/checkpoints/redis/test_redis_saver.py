@@ -179,7 +179,7 @@ async def test_a_lost_server_is_reported(redis_url: str) -> None:
     async with open_redis(redis_url) as client:
         saver, _ = await saver_of(client, fresh_prefix())
         inner: Any = saver.inner
-        inner._redis = redis_client("redis://127.0.0.1:1")
+        inner._client = redis_client("redis://127.0.0.1:1")
         with pytest.raises(CheckpointError, match="cannot be read"):
             await saver.aget_tuple(PLACE)
 

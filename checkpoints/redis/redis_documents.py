@@ -1,0 +1,81 @@
+"""The JSON documents of LangGraph's Redis saver, read as data: its own reader turns some maps into objects."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import orjson
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.redis.util import from_storage_safe_id, from_storage_safe_str
+from msgspec import Struct
+
+from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
+from ragflow_lg.checkpoints.pruning import CheckpointKey, key_config
+
+
+class _Document(Struct, frozen=True):
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str
+
+    def key(self) -> CheckpointKey:
+        """Return the key of the checkpoint to which the document belongs."""
+        thread, checkpoint = from_storage_safe_id(self.thread_id), from_storage_safe_id(self.checkpoint_id)
+        return CheckpointKey(thread, from_storage_safe_str(self.checkpoint_ns), checkpoint)
+
+
+class CheckpointDocument(_Document, frozen=True):
+    """A checkpoint. Its metadata is JSON text."""
+
+    checkpoint: dict[str, Any]
+    metadata: str
+    parent_checkpoint_id: str | None = None
+
+
+class WriteDocument(_Document, frozen=True):
+    """A pending write. ``blob`` is the serialized value in Base64."""
+
+    task_id: str
+    channel: str
+    type: str
+    blob: str
+
+
+def read_checkpoint(stored: Any) -> CheckpointDocument:
+    """Return a checkpoint's document.
+
+    Raises:
+        ValueError: if it is not one.
+    """
+    return msgspec.convert(stored, CheckpointDocument)
+
+
+def read_tuple(document: CheckpointDocument, writes: Sequence[Any]) -> CheckpointTuple:
+    """Return a checkpoint with its pending writes, which must belong to it.
+
+    Raises:
+        ValueError: if a document is damaged.
+    """
+    key = document.key()
+    checkpoint: Any = {
+        name: part for name, part in document.checkpoint.items() if name not in ("type", "pending_sends")
+    }
+    parent = from_storage_safe_id(document.parent_checkpoint_id or "")
+    return CheckpointTuple(
+        config=key_config(key),
+        checkpoint=checkpoint,
+        metadata=orjson.loads(document.metadata),
+        parent_config=key_config(key._replace(checkpoint=parent)) if parent else None,
+        pending_writes=[_read_write(write, key) for write in writes],
+    )
+
+
+def _read_write(stored: Any, key: CheckpointKey) -> tuple[str, str, Any]:
+    write = msgspec.convert(stored, WriteDocument)
+    if write.key() != key:
+        raise ValueError("a pending write belongs to another checkpoint")
+    value = PlainSerializer().loads_typed((write.type, base64.b64decode(write.blob, validate=True)))
+    return write.task_id, write.channel, value

@@ -1,0 +1,271 @@
+"""Rows that something else has written: they never become objects, and concern no other session."""
+
+import asyncio
+import json
+import os
+import random
+import sqlite3
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import ormsgpack
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Interrupt, Send
+
+from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.checkpoints.pruning import checkpoint_key
+from ragflow_lg.checkpoints.run_records import hex_session
+from tests.fakes.canvas import text
+from tests.fakes.regions import form, loop, out, play_run, runner_of
+from tests.fakes.services import fake_services
+from tests.stores import checkpoint_config, fresh_prefix, redis_client, sqlite_file
+
+CANVAS = {**loop({"x": text(["ask"], "some text " * 400), "ask": form("f")}, count=1), **out("{x@result}")}
+LIMIT_S = 5.0
+"""How long reading a session and listing all of them may take, however its rows were changed."""
+SEED = int(os.environ.get("SEED", "0"))
+MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
+"""More of them: ``MUTATIONS=5000 SEED=1 pytest tests/checkpoints/test_poisoned_rows.py``."""
+
+SEALED = ("checkpoints.checkpoint", "checkpoints.metadata", "writes.value", "blobs.text")
+SEALED_PATHS = ('$["checkpoint"]', '$["metadata"]', '$["blob"]')
+"""The columns and fields whose content has a checksum. Others, such as the name of a session, are plain."""
+
+
+class Row(NamedTuple):
+    """A changed row."""
+
+    name: str
+    is_sealed: bool
+
+
+Mutation = Callable[[], AbstractAsyncContextManager[Row]]
+"""Changes one row for the time of the block, and says which."""
+
+ENVELOPES: list[Any] = [
+    {"lc": 2, "type": "constructor", "id": ["subprocess", "Popen"], "args": ["true"]},
+    {"lc": 2, "type": "constructor", "id": ["langgraph", "types", "Send"], "kwargs": {"node": "n", "arg": 1}},
+    {"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", "HumanMessage"], "kwargs": {"content": "x"}},
+    {"__send__": True, "node": "n", "arg": {}},
+    {"__interrupt__": True, "value": 1, "id": "0" * 32},
+    {"__delta_snapshot__": True, "value": 1},
+    {"__bytes__": "AAAA"},
+]
+NESTED: Any = json.loads("[" * 100 + "]" * 100)
+VALUES: list[Any] = [*ENVELOPES, NESTED, None, True, -1, 2**53, 1e300, "", "\ud7ff\x00", "x" * 100_000, [], {}, [[]]]
+TEXTS: list[str | bytes] = [
+    *map(json.dumps, VALUES),
+    "[" * 100_000,
+    "\x01" + "0" * 32 + "\x01",
+    "\x030,0,0\x03",
+    "\x03" + "0" * 32 + ",999999999999,1\x03",
+    "\x04",
+    b"\xff\xfe\x00",
+    b"",
+]
+PACKED: list[bytes] = [
+    *(ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(["subprocess", "getoutput", "true"]))) for code in range(8)),
+    *map(ormsgpack.packb, VALUES),
+    b"\xd6\xff\x00\x00\x00\x01",
+    b"\x91" * 100_000 + b"\xc0",
+    b"\xdf\xff\xff\xff\xff",
+    b"\x80\x04N.",  # a pickle
+]
+
+
+async def read_session(store: Store, session: str) -> Any:
+    """Return all that a session's owner can read of it."""
+    runner = runner_of(CANVAS, first=["lp"], store=store)
+    state = await runner.state(session)
+    pauses = [(pause.id, pause.node) for pause in await runner.pauses(session)]
+    history = [(step.checkpoint, step.region, step.next) async for step in runner.history(session)]
+    runs = [run async for run in store.runs.of_session(session)]
+    traces = [await store.traces.get(run.run_id) for run in runs]
+    tuples = [entry async for entry in store.saver.alist(checkpoint_config(thread_of_session(session)))]
+    for entry in tuples:
+        require_data(entry)
+    return state, pauses, history, runs, traces, tuples
+
+
+def require_data(entry: CheckpointTuple) -> None:
+    """Fail if a checkpoint contains an object that is neither JSON nor one of LangGraph's own."""
+    parts: list[Any] = [entry.checkpoint, entry.metadata, entry.pending_writes]
+    while parts:
+        part: Any = parts.pop()
+        if isinstance(part, dict):
+            parts += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            parts += part
+        elif isinstance(part, Interrupt):
+            parts.append(part.value)
+        elif isinstance(part, Send):
+            parts.append(part.arg)
+        else:
+            assert part is None or type(part) in (str, int, float, bool), repr(part)
+
+
+async def read_others(store: Store) -> Any:
+    """Return what listings of all sessions contain of the sessions whose rows are untouched."""
+    other = thread_of_session("other")
+    sessions = [run.name async for run in store.runs.sessions()]
+    keys = [key async for key in store.saver.list_keys(None) if key.thread == other]
+    entries = [entry async for entry in store.saver.alist(None) if checkpoint_key(entry.config).thread == other]
+    return "other" in sessions, keys, entries, await read_session(store, "other")
+
+
+async def play_sessions(store: Store) -> None:
+    """Store two sessions with checkpoints, pauses, large parts, run records and traces."""
+    for session in ("other", "victim"):
+        services = fake_services(ids=RandomIds())
+        await play_run(runner_of(CANVAS, first=["lp"], store=store, services=services).start(session, {"query": "q"}))
+        async for run in store.runs.of_session(session):
+            await store.traces.put(run, [{"component_id": "a", "trace": [{"tool_name": "t"}]}])
+
+
+async def require_isolation(store: Store, mutations: list[Mutation]) -> None:
+    """Apply each mutation, and require that only the changed session fails, with its own error."""
+    expected, others = await read_session(store, "victim"), await read_others(store)
+    failures: list[str] = []
+    for mutation in mutations:
+        async with mutation() as row:
+            try:
+                async with asyncio.timeout(LIMIT_S):
+                    if await read_session(store, "victim") != expected and row.is_sealed:
+                        failures.append(f"{row.name}: another value")
+            except CheckpointError:
+                pass
+            except Exception as error:  # noqa: BLE001 - the test is about every other one
+                failures.append(f"{row.name}: {error!r:.300}")
+            try:
+                async with asyncio.timeout(LIMIT_S):
+                    if await read_others(store) != others:
+                        failures.append(f"{row.name}: other sessions differ")
+            except Exception as error:  # noqa: BLE001 - the test is about every other one
+                failures.append(f"{row.name}: listings fail: {error!r:.300}")
+    assert not failures, "\n".join(failures)
+    assert await read_session(store, "victim") == expected
+
+
+async def sqlite_mutations(store: Store, draw: random.Random) -> list[Mutation]:
+    """Return changes of every column of the tables, in rows of the victim."""
+    file = sqlite_file(store)
+    thread, session = thread_of_session("victim"), hex_session("victim")
+    owners = {"checkpoints": thread, "writes": thread, "blobs": thread, "runs": session, "traces": session}
+
+    def mutation(table: str, column: str, value: Any) -> Mutation:
+        @asynccontextmanager
+        async def change() -> AsyncGenerator[Row]:
+            rows = await file.rows(f"SELECT * FROM {table}")
+            owner = "session" if table in ("runs", "traces") else "thread_id"
+            key = {"blobs": "hash", "runs": "run_id", "traces": "run_id"}.get(table, "rowid")
+            mine = await file.rows(f"SELECT {key} FROM {table} WHERE {owner} = ?", (owners[table],))
+            where = f"WHERE {owner} = ? AND {key} = ?"
+            place = (owners[table], draw.choice(mine)[0])
+            with suppress(sqlite3.IntegrityError):
+                new = "CAST(? AS TEXT)" if draw.random() < 0.3 else "?"  # can be text that is not UTF-8
+                await file.rows(f"UPDATE {table} SET {column} = {new} {where}", (value, *place))
+            try:
+                yield Row(f"{table}.{column} = {value!r:.60}", f"{table}.{column}" in SEALED)
+            finally:
+                await file.rows(f"DELETE FROM {table}")
+                for row in rows:
+                    await file.rows(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+
+        return change
+
+    columns = [
+        (table, column[1])
+        for table in owners
+        for column in await file.rows(f"PRAGMA table_info({table})")
+        if column[1] not in ("thread_id", "session")
+    ]
+    values: list[Any] = [*TEXTS, *PACKED, None, 1.5, 2**62, -1]
+    chosen = [(place, draw.choice(values)) for place in columns for _ in range(MUTATIONS // len(columns) + 1)]
+    return [mutation(table, column, value) for (table, column), value in chosen]
+
+
+async def redis_mutations(store: Store, draw: random.Random, url: str, prefix: str) -> list[Mutation]:
+    """Return changes of every key of the victim: of its parts, and of its type."""
+    client: Any = redis_client(url)
+    thread = thread_of_session("victim")
+    keys = sorted(await client.smembers(f"{prefix}checkpoint_keys:{thread}"))
+
+    def mutation(key: bytes, change: Callable[[], Awaitable[Row]]) -> Mutation:
+        @asynccontextmanager
+        async def changed() -> AsyncGenerator[Row]:
+            copy = await client.dump(key)
+            name = await change()
+            try:
+                yield Row(f"{key!r}: {name.name}", name.is_sealed)
+            finally:
+                await client.delete(key)
+                await client.restore(key, 0, copy)
+
+        return changed
+
+    async def change_part(key: bytes) -> Row:
+        kind = await client.type(key)
+        if kind == b"ReJSON-RL":
+            path = draw.choice(json_paths(await client.json().get(key)))
+            is_sealed = path.startswith(SEALED_PATHS) and '"ts"' not in path
+            value = draw.choice([*VALUES, *TEXTS])
+            if isinstance(value, bytes) or draw.random() < 0.1:
+                await client.execute_command("JSON.DEL", key, path)
+                return Row(f"without {path}", is_sealed)
+            await client.execute_command("JSON.SET", key, path, json.dumps(value))
+            return Row(f"{path} = {value!r:.60}", is_sealed)
+        value = draw.choice([*TEXTS, *PACKED])
+        if kind == b"hash":
+            field = draw.choice(sorted(await client.hkeys(key)))
+            await (client.hset(key, field, value) if draw.random() < 0.9 else client.hdel(key, field))
+            return Row(f"{field} = {value!r:.60}", b"blobs" in key and field != b"has_keys")
+        if kind == b"zset":
+            await client.zadd(key, {value: draw.choice([0, 1e300])})
+        elif kind == b"set":
+            await client.sadd(key, value)
+        else:
+            await client.set(key, value)
+        return Row(f"{value!r:.60}", False)
+
+    async def change_type(key: bytes) -> Row:
+        await client.delete(key)
+        if draw.random() < 0.5:
+            await client.set(key, draw.choice(PACKED))
+            return Row("a string", False)
+        await client.rpush(key, draw.choice(PACKED))
+        return Row("a list", False)
+
+    mutations: list[Mutation] = []
+    while len(mutations) < MUTATIONS:
+        key = draw.choice(keys)
+        change = change_part if draw.random() < 0.85 else change_type
+        mutations.append(mutation(key, partial(change, key)))
+    return mutations
+
+
+def json_paths(document: Any, path: str = "$") -> list[str]:
+    """Return the paths of a document and of everything in it."""
+    if not isinstance(document, dict):
+        return [path]
+    parts = cast("dict[str, Any]", document)
+    return [path] + [deep for name, part in parts.items() for deep in json_paths(part, f"{path}[{json.dumps(name)}]")]
+
+
+async def test_a_poisoned_row_concerns_one_session(tmp_path: Path) -> None:
+    draw = random.Random(SEED)
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        await play_sessions(store)
+        await require_isolation(store, await sqlite_mutations(store, draw))
+
+
+async def test_a_poisoned_key_concerns_one_session(redis_url: str) -> None:
+    draw, prefix = random.Random(SEED), fresh_prefix()
+    async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+        await play_sessions(store)
+        await require_isolation(store, await redis_mutations(store, draw, redis_url, prefix))
