@@ -241,8 +241,8 @@ async def publish(
     """
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
     draft = await find_version(app_state.database, agent, DRAFT)
-    text = draft.dsl if dsl is None else await check_draft(app_state.settings, dsl)
-    await check_release(app_state.settings, text)
+    text = draft.dsl if dsl is None else await check_draft(app_state.settings_of(agent.tenant), dsl)
+    await check_release(app_state.settings_of(agent.tenant), text)
     if text != draft.dsl:
         new_draft = build_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
         await agents.change(agent.id, {"update_ms": now}, new_draft)

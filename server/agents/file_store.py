@@ -152,8 +152,9 @@ def file_store(app_state: AppState, tenant: str) -> FileStore:
 
 def tenant_services(app_state: AppState, tenant: str) -> Services:
     """Return the services for a tenant's runs, with access to its uploads."""
-    workers = app_state.services.workers.for_tenant(tenant)
-    return replace(app_state.services, files=TenantFiles(file_store(app_state, tenant), workers), workers=workers)
+    services = app_state.services_of(tenant)
+    workers = services.workers.for_tenant(tenant)
+    return replace(services, files=TenantFiles(file_store(app_state, tenant), workers), workers=workers)
 
 
 class TenantFiles(Struct, frozen=True):

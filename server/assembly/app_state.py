@@ -11,7 +11,9 @@ from msgspec import Struct
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.assembly.library import open_services
+from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.streaming import RunManager, open_journal
 from ragflow_lg.server.streaming.run_manager import BEATS
@@ -32,6 +34,16 @@ class AppState(Struct, frozen=True):
     services: Services
     run_manager: RunManager
     callbacks: Sequence[RunCallbacks] = ()
+    resources: TenantResources | None = None
+    """What each tenant may use; None if all tenants may use everything."""
+
+    def settings_of(self, tenant: str) -> Settings:
+        """Return the settings without what a tenant may not use."""
+        return self.settings if self.resources is None else self.resources.settings(tenant)
+
+    def services_of(self, tenant: str) -> Services:
+        """Return the services that a tenant may use."""
+        return self.services if self.resources is None else self.resources.services(tenant)
 
     def now_ms(self) -> int:
         """Return the current time in epoch milliseconds."""
@@ -61,7 +73,18 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
-        yield AppState(settings, database, store, services, run_manager, callbacks)
+        only_tenant = await _find_only_tenant(settings, database)
+        resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)
+        try:
+            yield AppState(settings, database, store, services, run_manager, callbacks, resources)
+        finally:
+            await resources.aclose()
+
+
+async def _find_only_tenant(settings: Settings, database: Database) -> str:
+    """Return the only tenant that has keys or users, or ``""``."""
+    tenants = await KeyRepository(database).tenants() | {user.tenant for user in settings.server.users.values()}
+    return tenants.pop() if len(tenants) == 1 else ""
 
 
 @asynccontextmanager

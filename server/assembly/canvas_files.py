@@ -101,6 +101,11 @@ class CanvasFiles:
         self.has_loaded = True
         canvases = self._settings().canvases
         path = canvases.get(name)
+        if path is None and (tenant := self._settings().tenant):
+            raise SettingsError(
+                f"The tenant {tenant!r} has no canvas {name!r}. "
+                f'Canvases are shared by name in canvases of [tenants."{tenant}"].'
+            )
         if path is None:
             near = get_close_matches(name, canvases, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -9,6 +9,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.catalog import load_catalog
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.store.base import BaseStore
 
+    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.base.diagnostics import Diagnostic
@@ -228,6 +231,18 @@ def _guard(name: str) -> ToolGuard:
     return guard
 
 
+def open_mcp_client(settings: Settings) -> GuardedHttpClient:
+    """Return the HTTP client for the MCP servers in the settings.
+
+    It can reach them in the private network, where canvases cannot call them in any other way.
+    """
+    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.mcp.mcp_servers import list_hosts
+
+    http = settings.http_settings
+    return GuardedHttpClient(replace(http, allow=(*http.allow, *list_hosts(settings.mcp_settings()))))
+
+
 @asynccontextmanager
 async def open_services(
     settings: Settings, *, model: str = "", recording: Recorder | Player | None = None
@@ -252,7 +267,8 @@ async def open_services(
         return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
-    servers = McpServers(settings.mcp_settings(), http)
+    server_http = open_mcp_client(settings)
+    servers = McpServers(settings.mcp_settings(), server_http)
     knowledge = SettingsKnowledge(settings)
     workers = WorkerPool()
     try:
@@ -276,6 +292,7 @@ async def open_services(
         await knowledge.aclose()
         await servers.aclose()
         await models.aclose()
+        await server_http.aclose()
         await http.aclose()
 
 

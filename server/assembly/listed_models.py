@@ -40,10 +40,13 @@ def list_models(settings: Settings) -> list[ListedModel]:
 def _list_chat_models(chat: ChatModelSettings) -> Iterator[ListedModel]:
     owners = {model: name for name, provider in chat.providers.items() for model in provider.models}
     only = next(iter(chat.providers)) if len(chat.providers) == 1 else ""
+    shared = {DEMO, *(name.lower().rpartition("@")[2] for name in (*chat.providers, *chat.known_providers))}
     ids = [chat.default_model, *chat.models, *owners, DEMO]
     for llm_id in dict.fromkeys(id_.strip() for id_ in ids if id_.strip()):
         name = parse_llm_id(llm_id)
         provider = name.provider or (DEMO if name.model == DEMO else owners.get(name.model, only))
+        if chat.tenant and provider.lower() not in shared:
+            continue
         full_id = llm_id if name.provider or not provider or llm_id == DEMO else f"{name.model}@{provider}"
         candidates = (chat.models.get(key) for key in (llm_id, full_id, name.model))
         known = next((each for each in candidates if each is not None), ModelSettings())

@@ -76,6 +76,11 @@ class KeyRepository:
         async with self._database.reading() as db:
             return list(await db.scalars(select(KeyRow).order_by(KeyRow.create_ms, KeyRow.id)))
 
+    async def tenants(self) -> set[str]:
+        """Return the tenants with valid keys."""
+        async with self._database.reading() as db:
+            return set(await db.scalars(select(KeyRow.tenant).where(KeyRow.revoke_ms == 0).distinct()))
+
     async def count(self) -> int:
         """Count the keys, including revoked ones."""
         async with self._database.reading() as db:

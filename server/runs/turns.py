@@ -95,7 +95,7 @@ class Turns:
         Raises:
             CompileError: If the canvas has errors.
         """
-        content, settings = version.dsl.encode(), self._app_state.settings
+        content, settings = version.dsl.encode(), self._app_state.settings_of(version.tenant)
         if (canvas := cached_canvas(content, settings)) is not None:
             return canvas
         async with self._compiling:

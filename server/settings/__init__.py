@@ -54,6 +54,10 @@ The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, `
 
     [server]
     port = 9380
+
+    [tenants.shop]
+    providers = ["OpenAI"]
+    datasets = ["handbook"]
 """
 
 from ragflow_lg.server.settings.compat_section import CompatSection
@@ -72,6 +76,7 @@ from ragflow_lg.server.settings.sections import (
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection, UserSection
 from ragflow_lg.server.settings.settings import Settings
 from ragflow_lg.server.settings.settings_file import load_settings
+from ragflow_lg.server.settings.tenant_section import TenantSection
 
 __all__ = [
     "AgentsSection",
@@ -88,6 +93,7 @@ __all__ = [
     "RunSection",
     "ServerSection",
     "Settings",
+    "TenantSection",
     "ToolSection",
     "UserSection",
     "load_settings",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ragflow_lg.adapters.chat.chat_models import DEMO, KEY_VARIABLES, ChatModelSettings, ModelSettings, ProviderSettings
@@ -29,6 +30,7 @@ from ragflow_lg.server.settings.sections import (
     ToolSection,
 )
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
+from ragflow_lg.server.settings.tenant_section import TenantSection
 from ragflow_lg.services.tool_policies import ToolPermits, ToolSettings
 
 PREFIX = "RAGFLOW_LG_"
@@ -71,6 +73,12 @@ class Settings(BaseSettings):
     """Texts that replace the engine's own prompts, by name."""
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
+    tenants: dict[str, TenantSection] = Field(default_factory=dict[str, TenantSection])
+    """What each tenant may use; ``*`` is for tenants without a section. The tenant ``default`` may use everything
+    unless it has a section."""
+
+    _tenant: str = PrivateAttr("")
+    _known_names: tuple[str, ...] = PrivateAttr(("*",))
 
     @classmethod
     def settings_customise_sources(
@@ -83,6 +91,15 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources in order: the environment overrides the file, whose contents are passed as arguments."""
         return env_settings, init_settings
+
+    def restrict_providers(self, tenant: str, patterns: tuple[str, ...]) -> None:
+        """Leave a tenant only the providers from the environment that match, by name in lower case."""
+        self._tenant, self._known_names = tenant, patterns
+
+    @property
+    def tenant(self) -> str:
+        """The tenant to which these settings are restricted, or ``""``."""
+        return self._tenant
 
     @property
     def http_settings(self) -> HttpSettings:
@@ -148,8 +165,14 @@ class Settings(BaseSettings):
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Return the settings for the chat models. ``override_model`` replaces every model in a canvas."""
-        known = _known_providers()
+        names = self._known_names
+        known = {
+            name: provider
+            for name, provider in _known_providers().items()
+            if any(fnmatchcase(name.lower(), pattern) for pattern in names)
+        }
         return ChatModelSettings(
+            tenant=self._tenant,
             default_model=self.default_model or (_DEFAULT_MODEL if known else DEMO),
             override_model=override_model,
             providers={name: _provider(name, section) for name, section in self.providers.items()},

@@ -117,17 +117,24 @@ class ChatModelSettings:
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
     known_providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
     models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
+    tenant: str = ""
+    """The tenant that may use no other providers, or ``""``. For error messages."""
 
 
 class ConfiguredModels:
     """A `ragflow_lg.services.chat.ChatModels` with models from settings. Close it to close its connections."""
 
-    def __init__(self, settings: ChatModelSettings) -> None:
+    def __init__(self, settings: ChatModelSettings, endpoints: dict[str, Endpoint] | None = None) -> None:
+        """Initialize. ``endpoints`` are shared with other models, by provider."""
         self._settings = settings
         self._providers = _by_name(settings.providers)
         self._all_providers = {**_by_name(settings.known_providers), **self._providers}
         self._demo = DemoChat()
-        self._endpoints: dict[str, Endpoint] = {}
+        self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
+
+    def restrict(self, settings: ChatModelSettings) -> ConfiguredModels:
+        """Return some of these models. They share connections and limits; closing these models closes both."""
+        return ConfiguredModels(settings, self._endpoints)
 
     def model(self, llm_id: str) -> ChatModel:
         """Return the model for an ``llm_id``; ``""`` means the default model.
@@ -170,6 +177,8 @@ class ConfiguredModels:
         for key in (f"{name.instance}@{name.provider}".lower(), name.provider.lower()):
             if key in self._all_providers:
                 return self._all_providers[key]
+        if tenant := self._settings.tenant:
+            raise _unshared(llm_id, f"no provider {name.provider!r}", tenant)
         why, known = f"there is no provider {name.provider!r}", name.provider.lower() in ENDPOINTS
         names = [DEMO, *ENDPOINTS, *KEY_VARIABLES, *(name for name, _ in self._all_providers.values())]
         if not known and (near := _nearest(name.provider, names)):
@@ -183,6 +192,8 @@ class ConfiguredModels:
         matches = [provider for provider in self._providers.values() if name.model in provider[1].models]
         others = self._providers or self._all_providers
         matches = matches or (list(others.values()) if len(others) == 1 else [])
+        if not matches and self._settings.tenant:
+            raise _unshared(llm_id, "no provider of it", self._settings.tenant)
         if not matches:
             names = (DEMO, *(model for _, provider in others.values() for model in provider.models))
             if near := _nearest(llm_id, names):
@@ -241,6 +252,13 @@ def _build_endpoint(
 
 def _section(provider: str) -> str:
     return f"[providers.{provider}]" if _BARE_KEY.fullmatch(provider) else f'[providers."{provider}"]'
+
+
+def _unshared(llm_id: str, what: str, tenant: str) -> SettingsError:
+    return SettingsError(
+        f"The model {llm_id!r} cannot be used: the tenant {tenant!r} has {what}. "
+        f'Providers are shared by name in providers of [tenants."{tenant}"].'
+    )
 
 
 def _unusable(llm_id: str, why: str, setting: str, *, where: str = " in the settings file") -> SettingsError:

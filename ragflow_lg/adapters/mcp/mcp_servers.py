@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, encode_headers, parse_url
 from ragflow_lg.base.errors import ServiceError, SettingsError
@@ -46,6 +48,18 @@ class McpServerSettings:
     initialize_timeout_s: float = 5.0
     timeout_s: float = 10.0
     max_result_bytes: int = 4 * 1024 * 1024
+
+
+def list_hosts(servers: Mapping[str, McpServerSettings]) -> list[str]:
+    """Return the hosts and ports of servers with a URL, as in ``[http] allow``. Invalid URLs are reported by a call."""
+    hosts: list[str] = []
+    for server in servers.values():
+        with suppress(ValueError):
+            parts = urlsplit(substitute(server.url, server.variables))
+            host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+            port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
+            hosts += [f"{host}:{port}"] if host else []
+    return hosts
 
 
 class McpServers(Mapping[str, "McpServer"]):

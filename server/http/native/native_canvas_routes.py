@@ -60,7 +60,7 @@ version_router = make_agent_router("versions")
 @router.post("/check", response_model=CheckAnswer, responses=describe_problems(), openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> Response:
     """Check a canvas and return all diagnostics, with line and column in the request body; also for invalid JSON."""
-    document, settings = await request.body(), get_app_state(request).settings
+    document, settings = await request.body(), get_app_state(request).settings_of(caller.tenant)
     async with _slots:
         plan, diagnostics = await asyncio.to_thread(check_canvas, document, catalog(), CanvasFiles(lambda: settings))
     answers = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in diagnostics]
@@ -86,7 +86,7 @@ async def draw(
     format: Annotated[Format, Query(description="Format of the drawing.")] = "svg",
 ) -> Response:
     """Draw a canvas with titles, dashed edges for conditional paths, and boxes around loops."""
-    document, settings = await request.body(), get_app_state(request).settings
+    document, settings = await request.body(), get_app_state(request).settings_of(caller.tenant)
     render, kind = _FORMATS[format]
 
     def draw_canvas() -> str | bytes:

@@ -25,7 +25,7 @@ MAX_SHOWN_CHARS = 100
 @router.get("/datasets")
 async def list_datasets(request: Request, caller: Authenticated) -> Response:
     """List the datasets that Retrieval can search, page by page, sorted by name."""
-    query, entries = request.query_params, await _find_datasets(request)
+    query, entries = request.query_params, await _find_datasets(request, caller)
     if query.get("type") == "filter":
         owners = [{"id": caller.tenant, "label": caller.tenant, "count": len(entries)}] if entries else []
         return respond_plain({"filter": {"owner": owners}, "total": len(entries)})
@@ -42,10 +42,10 @@ async def get_metadata(request: Request, caller: Authenticated) -> Response:
     ids = read_ids(request, "dataset_ids")
     if not ids:
         raise RequestError("Lack of dataset_ids in query parameters")
-    datasets = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request)}
+    datasets = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request, caller)}
     if missing := [id_ for id_ in ids if id_ not in datasets]:
         raise RequestError(f"No authorization for dataset {missing[0][:MAX_SHOWN_CHARS]!r}")
-    return respond_plain(await _read_metadata(request, [datasets[id_] for id_ in dict.fromkeys(ids)]))
+    return respond_plain(await _read_metadata(request, caller, [datasets[id_] for id_ in dict.fromkeys(ids)]))
 
 
 def _choose(
@@ -79,8 +79,8 @@ def _read_keywords(ext: str) -> str:
     return to_text(cast("dict[str, Any]", value).get("keywords")) if isinstance(value, dict) else ""
 
 
-async def _find_datasets(request: Request) -> Sequence[DatasetEntry]:
-    knowledge = get_app_state(request).services.knowledge
+async def _find_datasets(request: Request, caller: ApiCaller) -> Sequence[DatasetEntry]:
+    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
     if not isinstance(knowledge, DatasetDirectory):
         return ()
     try:
@@ -89,8 +89,8 @@ async def _find_datasets(request: Request) -> Sequence[DatasetEntry]:
         raise RequestError(f"The datasets cannot be listed: {error}") from error
 
 
-async def _read_metadata(request: Request, datasets: Sequence[Dataset]) -> Metadata:
-    knowledge = get_app_state(request).services.knowledge
+async def _read_metadata(request: Request, caller: ApiCaller, datasets: Sequence[Dataset]) -> Metadata:
+    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
     if knowledge is None or not datasets:
         return {}
     try:

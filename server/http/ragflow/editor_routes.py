@@ -36,7 +36,7 @@ async def test_database(request: Request, caller: Authenticated) -> Response:
         texts["password"],
     )
     try:
-        await probe_database(address, AddressGuard(get_app_state(request).settings.http.allow))
+        await probe_database(address, AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow))
     except ServiceError as error:
         raise RequestError(str(error), _FAILED, status=200) from error
     return respond("Database Connection Successful!")

@@ -36,7 +36,7 @@ _TEXTS = ("text/plain", "text/markdown", "text/csv")
 async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
     agent, url = await load_agent(request, caller, agent_id), request.query_params.get("url", "")
-    uploads = [await _fetch_page(request, url)] if url else await _read_uploads(request)
+    uploads = [await _fetch_page(request, caller, url)] if url else await _read_uploads(request)
     return respond(await _store_files(request, caller, uploads, agent.id))
 
 
@@ -48,7 +48,7 @@ async def upload_without_agent(request: Request, caller: ApiKey) -> Response:
         raise RequestError("Provide either multipart file(s) or ?url=..., not both.", 101, has_data=True)
     if not url and not is_multipart(request):
         raise RequestError("Missing input: provide multipart file(s) or url", 101, has_data=True)
-    uploads = [await _fetch_page(request, url)] if url else await _read_uploads(request)
+    uploads = [await _fetch_page(request, caller, url)] if url else await _read_uploads(request)
     return respond_plain(await _store_files(request, caller, uploads))
 
 
@@ -112,7 +112,7 @@ async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Up
     return stored[0] if len(stored) == 1 else stored
 
 
-async def _fetch_page(request: Request, url: str) -> Upload:
+async def _fetch_page(request: Request, caller: ApiCaller, url: str) -> Upload:
     """Fetch a page with the guarded HTTP client.
 
     Raises:
@@ -121,7 +121,7 @@ async def _fetch_page(request: Request, url: str) -> Upload:
     if not _is_web_address(url):
         raise RequestError("`url` must begin with http:// or https://.", 101)
     try:
-        answer = await get_app_state(request).services.http.send(HttpRequest("GET", url))
+        answer = await get_app_state(request).services_of(caller.tenant).http.send(HttpRequest("GET", url))
     except ServiceError as error:
         raise RequestError(f"The page cannot be imported: {error}", 102) from error
     if answer.status != 200:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
-from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.settings import McpSection
@@ -29,25 +29,25 @@ async def list_mcp_servers(request: Request, caller: Authenticated) -> Response:
     page, size = read_page(request, caller)
     chosen = [
         (id_, section)
-        for id_, section in get_app_state(request).settings.mcp.items()
+        for id_, section in get_app_state(request).settings_of(caller.tenant).mcp.items()
         if keywords in id_.casefold() and (not ids or id_ in ids)
     ]
     rows = chosen[(page - 1) * size : page * size]
-    servers = await asyncio.gather(*(_describe_server(request, *row) for row in rows))
+    servers = await asyncio.gather(*(_describe_server(request, caller, *row) for row in rows))
     return respond({"mcp_servers": servers, "total": len(chosen)})
 
 
 @router.get("/mcp/servers/{mcp_id}")
 async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -> Response:
     """Describe an MCP server, with its tools."""
-    section = get_app_state(request).settings.mcp.get(mcp_id)
+    section = get_app_state(request).settings_of(caller.tenant).mcp.get(mcp_id)
     if section is None:
         raise RequestError(f"Cannot find MCP server {mcp_id}: the settings have no section [mcp.{mcp_id!r}].")
-    return respond(await _describe_server(request, mcp_id, section))
+    return respond(await _describe_server(request, caller, mcp_id, section))
 
 
-async def _describe_server(request: Request, id_: str, section: McpSection) -> dict[str, Any]:
-    server = get_app_state(request).services.servers.get(id_)
+async def _describe_server(request: Request, caller: ApiCaller, id_: str, section: McpSection) -> dict[str, Any]:
+    server = get_app_state(request).services_of(caller.tenant).servers.get(id_)
     tools = {tool.name: _describe_tool(tool) for tool in await _list_tools(server)}
     return {
         "id": id_,

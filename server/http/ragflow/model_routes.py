@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.assembly.listed_models import ListedModel, list_models
-from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.responses import respond_plain
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: models"])
@@ -27,7 +27,7 @@ async def list_all(request: Request, caller: Authenticated) -> Response:
     if request.query_params.get("owner_tenant_id", caller.tenant) not in ("", caller.tenant):
         raise RequestError("Permission denied")
     owner = {"tenant_id": caller.tenant, "tenant_name": caller.tenant}
-    models = [model for model in _list(request) if not kind or kind in model.kinds]
+    models = [model for model in _list(request, caller) if not kind or kind in model.kinds]
     return respond_plain([{**_describe(model), **owner} for model in models])
 
 
@@ -45,7 +45,7 @@ async def list_defaults(request: Request, caller: Authenticated) -> Response:
                     "model_type": model.kinds[0],
                     "enable": True,
                 }
-                for model in _list(request)
+                for model in _list(request, caller)
                 if model.is_default
             ]
         }
@@ -56,7 +56,7 @@ async def list_defaults(request: Request, caller: Authenticated) -> Response:
 async def list_providers(request: Request, caller: Authenticated) -> Response:
     """List the providers of these models."""
     kinds: dict[str, set[str]] = {}
-    for model in _list(request):
+    for model in _list(request, caller):
         kinds.setdefault(model.provider, set()).update(model.kinds)
     return respond_plain(
         [
@@ -69,20 +69,20 @@ async def list_providers(request: Request, caller: Authenticated) -> Response:
 @router.get("/providers/{provider}/models")
 async def list_provider_models(provider: str, request: Request, caller: Authenticated) -> Response:
     """List the models of a provider."""
-    return respond_plain([_describe_entry(model) for model in _list_of(request, provider)])
+    return respond_plain([_describe_entry(model) for model in _list_of(request, caller, provider)])
 
 
 @router.get("/providers/{provider}/instances")
 async def list_instances(provider: str, request: Request, caller: Authenticated) -> Response:
     """List the instances of a provider, without keys and addresses."""
-    names = dict.fromkeys(model.instance for model in _list_of(request, provider))
+    names = dict.fromkeys(model.instance for model in _list_of(request, caller, provider))
     return respond_plain([_describe_instance(provider, name) for name in names])
 
 
 @router.get("/providers/{provider}/instances/{instance}")
 async def get_instance(provider: str, instance: str, request: Request, caller: Authenticated) -> Response:
     """Describe an instance, without its key and address."""
-    if all(model.instance != instance for model in _list_of(request, provider)):
+    if all(model.instance != instance for model in _list_of(request, caller, provider)):
         raise RequestError(f"No instance {instance!r} found for provider {provider!r}.")
     return respond_plain({**_describe_instance(provider, instance), "api_key": "", "base_url": ""})
 
@@ -91,21 +91,21 @@ async def get_instance(provider: str, instance: str, request: Request, caller: A
 async def list_instance_models(provider: str, instance: str, request: Request, caller: Authenticated) -> Response:
     """List the models of an instance."""
     return respond_plain(
-        [_describe_entry(model) for model in _list_of(request, provider) if model.instance == instance]
+        [_describe_entry(model) for model in _list_of(request, caller, provider) if model.instance == instance]
     )
 
 
-def _list(request: Request) -> list[ListedModel]:
-    return list_models(get_app_state(request).settings)
+def _list(request: Request, caller: ApiCaller) -> list[ListedModel]:
+    return list_models(get_app_state(request).settings_of(caller.tenant))
 
 
-def _list_of(request: Request, provider: str) -> list[ListedModel]:
+def _list_of(request: Request, caller: ApiCaller, provider: str) -> list[ListedModel]:
     """Return the models of a provider.
 
     Raises:
         RequestError: if the settings have no model of this provider.
     """
-    models = [model for model in _list(request) if model.provider == provider]
+    models = [model for model in _list(request, caller) if model.provider == provider]
     if not models:
         raise RequestError(f"No provider found for provider {provider!r}.")
     return models

@@ -64,7 +64,7 @@ async def get_person(caller: Authenticated) -> Response:
 @router.get("/users/me/models")
 async def get_tenant(request: Request, caller: Authenticated) -> Response:
     """Describe the tenant, with its default models."""
-    models = [model for model in list_models(get_app_state(request).settings) if model.is_default]
+    models = [model for model in list_models(get_app_state(request).settings_of(caller.tenant)) if model.is_default]
     defaults = dict.fromkeys(_NO_MODELS, "") | {_MODEL_FIELDS[model.kinds[0]]: model.id for model in models}
     fields = {"tenant_id": caller.tenant, "name": caller.tenant, "parser_ids": "", "role": "owner"}
     return respond({**fields, **defaults})

@@ -14,6 +14,7 @@ from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.callbacks import RunCallbacks
 from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
+from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
@@ -70,9 +71,13 @@ async def start_app(
     http: HttpSection | None = None,
     servers: Mapping[str, Any] = {},
     sections: Mapping[str, Any] = {},
+    shares_nothing: bool = False,
     **section: Any,
 ) -> AsyncGenerator[AppServer]:
-    """Start a server. ``section`` is its own section of the settings, ``sections`` are the others."""
+    """Start a server. ``section`` is its own section of the settings, ``sections`` are the others.
+
+    With ``shares_nothing``, tenants may use only what their sections name, as on a server that has several tenants.
+    """
     if "database" not in section:
         section["database"] = SecretStr(f"sqlite:///{await _copy_database(folder)}")
     section.setdefault("files", folder / "files")
@@ -90,7 +95,8 @@ async def start_app(
         open_store("memory://", SystemClock()) as store,
         open_run_manager(settings, store) as run_manager,
     ):
-        app_state = AppState(settings, database, store, services, run_manager, callbacks)
+        resources = TenantResources(settings, services) if shares_nothing else None
+        app_state = AppState(settings, database, store, services, run_manager, callbacks, resources)
         app = make_app(app_state)
         key = await KeyRepository(database).create("tenant", 1)
         async with (

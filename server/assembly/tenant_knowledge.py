@@ -1,0 +1,81 @@
+"""The datasets that one tenant may search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.assembly.tenant_settings import is_named
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetDirectory,
+    DatasetEntry,
+    DatasetSearch,
+    Knowledge,
+    Metadata,
+    SearchResult,
+)
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import TenantSection
+
+
+class TenantKnowledge:
+    """A `ragflow_lg.services.knowledge.Knowledge` that finds only a tenant's datasets.
+
+    Other tenants' datasets look like missing ones.
+    """
+
+    def __init__(self, knowledge: Knowledge, tenant: str, section: TenantSection) -> None:
+        self._knowledge = knowledge
+        self._tenant = tenant
+        self._section = section
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        """Find datasets by name or id.
+
+        Raises:
+            SettingsError: if one of them does not exist or belongs to others.
+        """
+        found = await self._knowledge.datasets(names_or_ids)
+        for name in names_or_ids:
+            if name not in found or not self._is_shared(found[name]):
+                raise SettingsError(
+                    f"The tenant {self._tenant!r} has no dataset {name[:200]!r}. "
+                    f'Datasets are shared by name or id in datasets of [tenants."{self._tenant}"].'
+                )
+        return found
+
+    async def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return the tenant's datasets."""
+        if not isinstance(self._knowledge, DatasetDirectory):
+            return ()
+        return [entry for entry in await self._knowledge.list_datasets() if self._is_shared(entry.dataset)]
+
+    async def search(self, search: DatasetSearch) -> SearchResult:
+        """Search datasets.
+
+        Raises:
+            SettingsError: if the tenant may not use a dataset or the rerank model.
+        """
+        self._check(search.datasets)
+        if search.rerank_id and not is_named(search.rerank_id, self._section.rerankers):
+            raise SettingsError(
+                f"The tenant {self._tenant!r} may not use the rerank model {search.rerank_id[:200]!r}. "
+                f'Add it to rerankers of [tenants."{self._tenant}"].'
+            )
+        return await self._knowledge.search(search)
+
+    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        """Return the metadata of all documents."""
+        self._check(datasets)
+        return await self._knowledge.metadata(datasets)
+
+    def _check(self, datasets: Sequence[Dataset]) -> None:
+        for dataset in datasets:
+            if not self._is_shared(dataset):
+                raise SettingsError(f"The tenant {self._tenant!r} has no dataset {dataset.name[:200]!r}.")
+
+    def _is_shared(self, dataset: Dataset) -> bool:
+        return is_named(dataset.id, self._section.datasets) or is_named(dataset.name, self._section.datasets)

@@ -1,0 +1,80 @@
+"""Settings and services by tenant: nothing in the settings is shared unless they say so."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+from ragflow_lg.server.assembly.library import open_mcp_client, tool_policies
+from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
+from ragflow_lg.server.assembly.tenant_settings import find_section, restrict_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
+
+
+class TenantResources:
+    """What each tenant may use. A tenant with a section has connections, sessions and a result cache of its own.
+
+    Models keep one limit on concurrent calls for each provider, whatever tenant calls them.
+    """
+
+    def __init__(self, settings: Settings, services: Services, *, only_tenant: str = "", model: str = "") -> None:
+        """Initialize. ``only_tenant`` is the server's only tenant, if it has one; ``model`` replaces all models."""
+        self._settings = settings
+        self._services = services
+        self._only_tenant = only_tenant
+        self._model = model
+        self._restricted_settings: dict[str, Settings] = {}
+        self._restricted_services: dict[str, Services] = {}
+        self._close: list[Callable[[], Awaitable[None]]] = []
+
+    def settings(self, tenant: str) -> Settings:
+        """Return the settings without what a tenant may not use."""
+        if tenant not in self._restricted_settings:
+            section = find_section(self._settings, tenant, self._only_tenant)
+            restricted = self._settings if section is None else restrict_settings(self._settings, tenant, section)
+            self._restricted_settings[tenant] = restricted
+        return self._restricted_settings[tenant]
+
+    def services(self, tenant: str) -> Services:
+        """Return the services that a tenant's runs may use."""
+        if tenant not in self._restricted_services:
+            self._restricted_services[tenant] = self._restrict(tenant)
+        return self._restricted_services[tenant]
+
+    async def aclose(self) -> None:
+        """Close the connections of all tenants."""
+        await asyncio.gather(*(close() for close in self._close))
+        self._restricted_services.clear()
+        self._close.clear()
+
+    def _restrict(self, tenant: str) -> Services:
+        section = find_section(self._settings, tenant, self._only_tenant)
+        if section is None:
+            return self._services
+        from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+        from ragflow_lg.adapters.mcp.mcp_servers import McpServers
+
+        base, settings = self._services, self.settings(tenant)
+        http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
+        servers = McpServers(settings.mcp_settings(), server_http)
+        self._close += [servers.aclose, server_http.aclose, http.aclose]
+        models = base.models
+        if isinstance(models, ConfiguredModels) and not self._model:
+            models = models.restrict(settings.chat_settings())
+        return replace(
+            base,
+            models=models,
+            http=http,
+            tools=settings.tool_settings,
+            policies=tool_policies(settings, base.clock),
+            servers=servers,
+            knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, section),
+        )

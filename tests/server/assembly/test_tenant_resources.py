@@ -1,0 +1,112 @@
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.server.assembly.app_state import open_app_state
+from ragflow_lg.server.assembly.library import open_services
+from ragflow_lg.server.assembly.tenant_resources import TenantResources
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.services.http import HttpRequest
+
+SECTIONS: dict[str, Any] = {
+    "default_model": "big@Cloud",
+    "providers": {
+        "Cloud": {"base_url": "http://cloud.internal/v1", "models": ["big"]},
+        "Local": {"base_url": "http://127.0.0.1:1/v1", "models": ["tiny"]},
+    },
+    "tools": {"tavily": {"api_key": "tvly-1"}, "google": {"api_key": "g-1"}},
+    "mcp": {"tickets": {"url": "http://10.0.0.7:8080/mcp"}, "wiki": {"url": "https://wiki.example/mcp"}},
+    "http": {"allow": ["127.0.0.1:9"]},
+    "tenants": {
+        "shop": {
+            "providers": ["local"],
+            "default_model": "tiny@Local",
+            "tools": ["Tavily"],
+            "mcp": ["tickets"],
+            "http_allow": ["127.0.0.1:7"],
+        },
+        "*": {"tools": ["google"]},
+    },
+}
+
+
+@asynccontextmanager
+async def resources(only_tenant: str = "", model: str = "", **sections: Any) -> AsyncGenerator[TenantResources]:
+    settings = Settings(**{**SECTIONS, **sections})
+    async with open_services(settings, model=model) as services:
+        result = TenantResources(settings, services, only_tenant=only_tenant, model=model)
+        try:
+            yield result
+        finally:
+            await result.aclose()
+
+
+async def test_a_tenant_has_the_models_keys_and_servers_of_its_section() -> None:
+    async with resources() as tenants:
+        shop = tenants.services("shop")
+        assert (list(shop.servers), shop.tools.keys) == (["tickets"], {"tavily": "tvly-1"})
+        shop.models.model("")
+        shop.models.model("demo")
+        with pytest.raises(SettingsError, match=r"'big@Cloud'.*the tenant 'shop' has no provider 'Cloud'"):
+            shop.models.model("big@Cloud")
+        stranger = tenants.services("stranger")
+        with pytest.raises(SettingsError, match="the tenant 'stranger' has no provider of it"):
+            stranger.models.model("big")
+        assert (list(stranger.servers), stranger.tools.keys) == ([], {"google": "g-1"})
+        assert stranger.all_secrets[: len(shop.secrets)] == shop.secrets  # all of them are redacted for everybody
+
+
+async def test_the_first_tenant_and_an_only_tenant_may_use_everything() -> None:
+    async with resources("acme", tenants={}) as tenants:
+        assert tenants.services("default") is tenants.services("acme")
+        assert sorted(tenants.services("acme").servers) == ["tickets", "wiki"]
+        other = tenants.services("other")
+        assert (list(other.servers), other.tools.keys) == ([], {})
+        with pytest.raises(SettingsError, match="has no provider 'Cloud'"):
+            other.models.model("")
+
+
+async def test_tenants_have_connections_sessions_and_addresses_of_their_own() -> None:
+    async with resources() as tenants:
+        shop, base = tenants.services("shop"), tenants.services("default")
+        assert shop is tenants.services("shop")
+        assert shop.servers["tickets"] is not base.servers["tickets"]
+        assert shop.policies is not base.policies
+        for services, port in ((base, 7), (shop, 9)):
+            with pytest.raises(ServiceError, match="is refused"):
+                await services.http.send(HttpRequest("GET", f"http://127.0.0.1:{port}/"))
+        for services, port in ((base, 9), (shop, 7)):
+            with pytest.raises(ServiceError, match=r"(?i)connect"):
+                await services.http.send(HttpRequest("GET", f"http://127.0.0.1:{port}/"))
+
+
+async def test_addresses_of_mcp_servers_are_not_open_to_canvases() -> None:
+    async with resources() as tenants:
+        for tenant in ("default", "shop"):
+            with pytest.raises(ServiceError, match="is refused"):
+                await tenants.services(tenant).http.send(HttpRequest("GET", "http://10.0.0.7:8080/mcp"))
+
+
+async def test_a_model_for_all_canvases_is_for_all_tenants() -> None:
+    async with resources(model="tiny@Local") as tenants:
+        tenants.services("stranger").models.model("big@Cloud")
+
+
+async def test_a_server_with_one_tenant_shares_everything_with_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'server.db'}"
+    sections: dict[str, Any] = {**SECTIONS, "tenants": {}, "checkpoints": "memory://"}
+    settings = Settings(**sections, server=ServerSection(database=SecretStr(url)))
+    for names, counts in ((["acme"], {"acme": 2}), (["shop"], {"acme": 0, "shop": 0, "default": 2})):
+        async with open_database(url) as database:
+            for name in names:
+                await KeyRepository(database).create(name, 1)
+        async with open_app_state(settings) as app_state:
+            assert {name: len(app_state.services_of(name).servers) for name in counts} == counts
+            assert {name: len(app_state.settings_of(name).mcp) for name in counts} == counts
