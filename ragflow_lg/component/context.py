@@ -16,6 +16,7 @@ from ragflow_lg.base.limits import Limit
 from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.base.values import (
     MAX_CHARS,
+    MAX_NAME_PARTS,
     MAX_PARSED_CHARS,
     JsonValue,
     join_texts,
@@ -421,7 +422,7 @@ class RunContext:
     def _assign_global(self, key: str, value: JsonValue) -> None:
         current = {**self._state.get("globals", {}), **self.global_updates}
         parts = key.split(".")
-        for end in range(len(parts) - 1, 1, -1):
+        for end in range(min(len(parts) - 1, MAX_NAME_PARTS), 1, -1):
             name = ".".join(parts[:end])
             if key not in current and name in current:
                 self.global_updates[name] = write_path(current[name], parts[end:], value)

@@ -82,6 +82,7 @@ async def play_all(first: int, end: int, seed: int) -> None:
     workers, documents = WorkerPool(1), read_documents()
     beating = asyncio.create_task(beat())
     for number in range(first, end):
+        print("build", flush=True)
         document = build(number, seed, documents)
         query = random.Random(number).choice(["hello", *JUNK[5:]])
         print(f"start {number}", flush=True)
@@ -126,7 +127,7 @@ class Campaign:
         try:
             while line := await asyncio.wait_for(process.stdout.readline(), limit_s):
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
-                limit_s = LIMIT_S + _BEAT_S
+                limit_s = START_S if word == "build" else LIMIT_S + _BEAT_S
                 if word == "start":
                     is_playing = True
                 elif word == "end":

@@ -87,46 +87,40 @@ def damage(document: Any, chance: random.Random) -> Any:
     return document
 
 
-def _nest(value: Any, chance: random.Random) -> Any:
-    for _ in range(chance.choice((20, 100, 300))):
+def _nest(value: Any, times: int, chance: random.Random) -> Any:
+    for _ in range(min(times, 300)):
         value = {"a": value} if chance.random() < 0.5 else [value]
     return value
 
 
-def _repeat(value: Any, chance: random.Random) -> Any:
-    return [copy.deepcopy(value) for _ in range(chance.choice((50, 500, 5000)))]
+def _repeat(value: Any, times: int, chance: random.Random) -> Any:
+    return [value] * times
 
 
-def _lengthen(value: Any, chance: random.Random) -> Any:
-    text = (
-        value
-        if isinstance(value, str) and value
-        else chance.choice(("a", "{sys.query}", "{{ 1 }}", "{a@b}", "<think>"))
-    )
-    return text * chance.choice((100, 1000, 20_000))
+def _lengthen(value: Any, times: int, chance: random.Random) -> Any:
+    text = value if isinstance(value, str) and value else chance.choice(("a", "{sys.query}", "{{ 1 }}", "{a@b}"))
+    return text * times
 
 
-def _multiply(value: Any, chance: random.Random) -> Any:
+def _multiply(value: Any, times: int, chance: random.Random) -> Any:
     if not isinstance(value, dict) or not value:
         return chance.choice((10**400, -1e308, 2**63))
     fields = cast("dict[str, Any]", value)
-    some = fields[chance.choice([*fields])]
-    return {**fields, **{f"{chance.choice([*fields])}{n}": some for n in range(chance.choice((10, 100, 1000)))}}
+    key = chance.choice([*fields])
+    return {**fields, **{f"{key}{number}": fields[key] for number in range(times)}}
 
 
-_WAYS: list[Callable[[Any, random.Random], Any]] = [_nest, _repeat, _lengthen, _multiply]
+_WAYS: list[Callable[[Any, int, random.Random], Any]] = [_nest, _repeat, _lengthen, _multiply]
 
 
 def inflate(document: Any, chance: random.Random) -> Any:
-    """Return a copy with one or two values blown up; a canvas that would become too large stays as it is."""
-    document = copy.deepcopy(document)
+    """Return a copy with one or two values blown up, but not the JSON text beyond `MAX_CHARS`."""
     for _ in range(chance.randint(1, 2)):
+        document = copy.deepcopy(document)
         entries = entries_of(document)
         if not entries:
             return document
         container, key = chance.choice(entries)
-        before = container[key]
-        container[key] = chance.choice(_WAYS)(before, chance)
-        if len(json.dumps(document)) > MAX_CHARS:
-            container[key] = before
-    return document
+        times = min(chance.choice((20, 300, 5000, 100_000)), MAX_CHARS // len(json.dumps(document)))
+        container[key] = chance.choice(_WAYS)(container[key], times, chance)
+    return json.loads(json.dumps(document))

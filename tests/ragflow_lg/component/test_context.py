@@ -1,4 +1,5 @@
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -95,6 +96,13 @@ def test_reads_are_recorded_and_see_earlier_assignments() -> None:
     )
     assert ctx.output_updates == {"a": {"x": {"y": 1, "z": 2}}}
     assert ctx.global_updates == {"env.n": {"k": 5}, "env.new": [1]}
+
+
+def test_assigning_a_name_of_very_many_parts_takes_no_time() -> None:
+    ctx, began = context(), time.process_time()
+    ctx.assign(ref("env" + ".n" * 20_000), 5)
+    assert time.process_time() - began < 0.5
+    assert [*ctx.global_updates.values()] == [5]
 
 
 def test_unknown_components_cannot_be_read_or_assigned() -> None:
