@@ -17,27 +17,20 @@ from tests.stores import fresh_prefix
 ROOT = Path(__file__).parents[3]
 SERVER = (sys.executable, "-m", "ragflow_lg")
 RULES = '[[rules]]\nreplies = [{ text = ["It ", "is ", "on ", "its ", "way."] }]\n'
+MCP_SERVERS = ("hanging", "stuck", "large", "plain")
 SETTINGS = """
 checkpoints = "{redis_url}"
 checkpoint_prefix = "{prefix}"
+default_model = "any@Mock"
 [providers.Mock]
 base_url = "{model}"
 [providers.Hostile]
 base_url = "{upstream}/v1"
-[http]
-allow = ["127.0.0.1"]
-[mcp.hanging]
-url = "{upstream}/mcp/hanging"
-type = "streamable-http"
-[mcp.stuck]
-url = "{upstream}/mcp/stuck"
-type = "streamable-http"
-[mcp.large]
-url = "{upstream}/mcp/large"
-type = "streamable-http"
-[mcp.plain]
-url = "{upstream}/mcp/plain"
-type = "streamable-http"
+{mcp_servers}
+[tenants.attacker]
+providers = ["*"]
+mcp = ["*"]
+http_allow = ["127.0.0.1"]
 [server]
 database = "{database}"
 files = "{folder}/files"
@@ -80,7 +73,7 @@ class Stage:
 
     async def start_replica(self) -> None:
         """Start one more server; the first one creates the neighbour's key."""
-        arguments = ["serve", "--port", "0", "--model", "any@Mock", "--settings", str(self.settings)]
+        arguments = ["serve", "--port", "0", "--settings", str(self.settings)]
         with self.log.open("ab") as errors:
             process = await _start([*self.command, *arguments], self.folder, errors.fileno())
         url = await _read_line(process)
@@ -128,6 +121,10 @@ class Services:
                 prefix=fresh_prefix(),
                 model=self.model,
                 upstream=self.upstream,
+                mcp_servers="".join(
+                    f'[mcp.{name}]\nurl = "{self.upstream}/mcp/{name}"\ntype = "streamable-http"\n'
+                    for name in MCP_SERVERS
+                ),
                 database=self.postgresql or f"sqlite:///{folder}/server.db",
                 folder=folder,
             )
