@@ -76,6 +76,6 @@ def test_what_needs_another_system_says_so_by_name(tmp_path: Path) -> None:
     code, _, err = run(tmp_path, "studio", ROUTER, "-o", tmp_path, "--no-server")
     assert code == 0, err
     (tmp_path / "ragflow-lg.toml").write_text('[mcp.local]\ncommand = "some-server"\n')
-    code, out, err = run(tmp_path, "doctor", "--checkpoint", "memory://")
+    code, out, err = run(tmp_path, "doctor", "--checkpoint", "memory://", "--settings", "ragflow-lg.toml")
     assert code == 1, err
     assert "this needs Linux or macOS; on Windows, use WSL or a server with a url" in out

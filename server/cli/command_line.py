@@ -26,6 +26,7 @@ COMMANDS = {
     "components": "components",
     "prompts": "prompts",
     "doctor": "doctor",
+    "trust": "trust",
     "chaos": "chaos",
     "serve": "serve",
     "studio": "studio",
@@ -35,7 +36,7 @@ COMMANDS = {
 }
 """The module for each command, in this folder. The function or command group has the name of the command."""
 
-_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "serve")
+_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "trust", "serve")
 
 
 def _show_version(is_requested: bool) -> None:

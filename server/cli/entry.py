@@ -47,5 +47,8 @@ def _run(arguments: list[str]) -> None:
         if (code := check_quickly(arguments[1:])) is not None:
             sys.exit(code)
     from ragflow_lg.server.cli.command_line import command_line
+    from ragflow_lg.server.cli.trust import ask_for_trust
+    from ragflow_lg.server.settings.trusted_folders import asking
 
-    command_line(arguments)()
+    with asking(ask_for_trust):
+        command_line(arguments)()

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.studio.canvas_discovery import Project
     from ragflow_lg.server.studio.development_server import DevelopmentServer
 
-SETTINGS_NAME = "ragflow-lg.toml"
-"""Settings file in the current directory; the server runs in a different directory."""
-
 
 def studio(
     place: Annotated[Path, typer.Argument(help="Canvas file, or folder of canvas files.", metavar="FILE|DIR")],
@@ -127,10 +124,10 @@ def _environment(url: str, settings: Path | None) -> dict[str, str]:
     """Return environment variables with the same store and settings, because the server runs in another folder."""
     from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
     from ragflow_lg.server.settings.settings import PREFIX
-    from ragflow_lg.server.settings.settings_file import FILE_VARIABLE
+    from ragflow_lg.server.settings.settings_file import FILE_VARIABLE, LOCAL_FILE
 
     store = f"sqlite:///{sqlite_path(url).absolute()}" if store_kind(url) == "sqlite" else url
-    local = Path(SETTINGS_NAME)
+    local = Path(LOCAL_FILE)
     path = settings or os.environ.get(FILE_VARIABLE) or (local if local.is_file() else None)
     file = {FILE_VARIABLE: str(Path(path).expanduser().absolute())} if path else {}
     return {f"{PREFIX}CHECKPOINTS": store, **file}

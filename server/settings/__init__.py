@@ -1,7 +1,7 @@
 """Settings: a TOML file, overridden by environment variables ``RAGFLOW_LG_*``. May import ``adapters`` and below.
 
-The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./ragflow-lg.toml`` and
-``~/.config/ragflow-lg/settings.toml``. Variables separate levels by two underscores:
+The file is the first that exists of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./ragflow-lg.toml``, which needs the
+user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate levels by two underscores:
 ``RAGFLOW_LG_HTTP__TIMEOUT_S=30``; lists and tables are JSON. ::
 
     default_model = "gpt-4.1@OpenAI"

@@ -18,11 +18,15 @@ from pydantic.fields import FieldInfo
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.server.settings.settings import PREFIX, Settings
+from ragflow_lg.server.settings.trusted_folders import require_trust
 
 _FIELD = re.compile(r'field "(\w+)"')
 
 FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
 """The variable that contains the path of the settings file."""
+
+LOCAL_FILE = "ragflow-lg.toml"
+"""The settings file of the working folder. It is used if the user trusts the folder."""
 
 MAX_NAME = 80
 
@@ -105,9 +109,13 @@ def _find(path: Path | None) -> Path | None:
                 f"The settings file {str(file)!r} named by {origin} does not exist.{suggest_file(file)}"
             )
         return file
+    local = Path(LOCAL_FILE)
+    if local.is_file():
+        require_trust(local)
+        return local
     config = _home(Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config"))
-    default_files = (Path("ragflow-lg.toml"), config / "ragflow-lg" / "settings.toml")
-    return next((file for file in default_files if file.is_file()), None)
+    own = config / "ragflow-lg" / "settings.toml"
+    return own if own.is_file() else None
 
 
 def _home(path: Path) -> Path:

@@ -16,6 +16,7 @@ import httpx
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.server.studio.state_folder import prepare_state_folder
 
 START_S = 120.0
 STOP_S = 10.0
@@ -90,9 +91,11 @@ class DevelopmentServer:
         """Start the process and wait until it responds.
 
         Raises:
-            SettingsError: If LangGraph's command is not installed, or the server ends or does not respond in time.
+            SettingsError: If LangGraph's command is not installed, the folder of its files was not created here, or the
+                server ends or does not respond in time.
         """
         require("studio", "LangGraph's development server (`--no-server` writes the files without it)")
+        prepare_state_folder(self._config.parent)
         # -P: files next to the canvases must not shadow modules
         command = [sys.executable, "-P", "-m", _COMMAND, "dev", "--no-browser", "--config", str(self._config.name)]
         command += ["--host", self._host, "--port", str(self._port), "--n-jobs-per-worker", str(_JOBS)]

@@ -15,6 +15,16 @@ from ragflow_lg.server.studio.canvas_discovery import Canvas
 CONFIG = NO_CANVAS
 MODULE = "ragflow_lg_studio.py"
 
+CORS = {
+    "allow_origins": ["https://smith.langchain.com"],
+    "allow_origin_regex": r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?",
+    "allow_methods": ["*"],
+    "allow_headers": ["*"],
+    "expose_headers": ["x-pagination-total", "x-pagination-next", "content-location"],
+}
+"""Pages that may read from LangGraph's server, which has no keys: LangGraph's own, and those on this machine. Users
+can add others to the file."""
+
 _MARK = "Written by `ragflow-lg studio`"
 
 
@@ -95,6 +105,7 @@ def _config(canvases: Sequence[Canvas], old: str | None, uses_store: bool) -> st
     config["graphs"] = {
         canvas.graph: {"path": f"./{MODULE}:{canvas.graph}", "description": canvas.title} for canvas in canvases
     }
+    config["http"] = {"cors": CORS, **_map(config.get("http"))}
     saver = config.pop("checkpointer", None)
     if saver is not None and not _is_in_module(saver):
         config["checkpointer"] = saver

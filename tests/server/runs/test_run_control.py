@@ -49,8 +49,10 @@ class ServerProcess:
 @asynccontextmanager
 async def start_server(folder: Path, key: str = "") -> AsyncGenerator[ServerProcess]:
     """Start a server in a folder that holds all its data."""
+    settings = folder / "ragflow-lg.toml"
     process = await asyncio.create_subprocess_exec(
         *python_command("-m", "ragflow_lg", "serve", "--port", "0"),
+        *(["--settings", str(settings)] if settings.is_file() else []),
         stdout=asyncio.subprocess.PIPE,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -7,6 +7,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
 from ragflow_lg.server.settings import CompatSection, load_settings
 from ragflow_lg.server.settings.settings_file import unknown_variables, variable_name
+from ragflow_lg.server.settings.trusted_folders import trust
 from tests.server.settings.files import FULL, write
 
 
@@ -21,6 +22,7 @@ def test_the_order_of_the_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     write(home / "xdg/ragflow-lg/settings.toml", with_model("xdg"))
     assert load_settings().default_model == "xdg"
     write(home / "work/ragflow-lg.toml", with_model("folder"))
+    trust("settings", home / "work")
     assert load_settings().default_model == "folder"
     monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(write(home / "v.toml", with_model("variable"))))
     assert load_settings().default_model == "variable"

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from langgraph_sdk import get_client
 
@@ -207,8 +208,22 @@ async def check_all(server: StudioServer) -> None:
 
 
 @pytest.mark.slow
+async def check_origins(url: str) -> None:
+    """Only LangGraph's page, and pages of this machine, may read what the server answers."""
+    own = ("https://smith.langchain.com", "http://localhost:3000", "http://127.0.0.1", "http://[::1]:8000")
+    foreign = ("https://example.com", "https://smith.langchain.com.example.com", "http://localhost.example.com", "null")
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        for origin in (*own, *foreign):
+            answer = await client.post("/assistants/search", json={}, headers={"origin": origin})
+            assert answer.headers.get("access-control-allow-origin") == (origin if origin in own else None)
+            asked = {"origin": origin, "access-control-request-method": "POST"}
+            preflight = await client.options("/assistants/search", headers=asked)
+            assert (preflight.status_code == 200) == (origin in own)
+
+
 async def test_sessions_of_langgraphs_server(tmp_path: Path) -> None:
     with studio_server(make_folder(tmp_path)) as server:
+        await check_origins(server.url)
         assert [file.name for file in server.project.skipped] == ["broken.json"]
         assert server.url in studio_link(server.url)
         await check_all(server)
