@@ -44,6 +44,7 @@ from ragflow_lg.server.http.ragflow import (
     file_routes,
     mcp_routes,
     model_routes,
+    older_list_routes,
     session_routes,
     version_routes,
 )
@@ -51,6 +52,7 @@ from ragflow_lg.server.http.ragflow_ui import (
     account_routes,
     list_routes,
     missing_routes,
+    older_account_routes,
     sign_in_routes,
 )
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
@@ -86,6 +88,7 @@ _ROUTERS = (
     dataset_routes.router,
     mcp_routes.router,
     empty_list_routes.router,
+    older_list_routes.router,
     native_run_routes.router,
     native_session_routes.router,
     native_canvas_routes.version_router,
@@ -96,6 +99,7 @@ _ROUTERS = (
 _UI_ROUTERS = (
     sign_in_routes.router,
     account_routes.router,
+    older_account_routes.router,
     list_routes.router,
     # It matches every path below those of the others.
     missing_routes.router,

@@ -39,3 +39,18 @@ FRONT_END_ROUTES: dict[str, Route] = {
     "GET /api/v1/chats": Route(answer=ChatList),
     "GET /api/v1/searches": Route(answer=SearchList),
 }
+
+_OLDER = {
+    "GET /v1/user/login/channels": "GET /api/v1/auth/login/channels",
+    "GET /v1/user/login/key": "GET /api/v1/auth/login/key",
+    "POST /v1/user/login": "POST /api/v1/auth/login",
+    "GET /v1/user/logout": "POST /api/v1/auth/logout",
+    "GET /v1/user/info": "GET /api/v1/users/me",
+    "GET /v1/user/tenant_info": "GET /api/v1/users/me/models",
+    "GET /v1/tenant/list": "GET /api/v1/tenants",
+    "GET /v1/tenant/{tenant_id}/user/list": "GET /api/v1/tenants/{tenant_id}/users",
+    "GET /v1/system/config": "GET /api/v1/system/config",
+}
+"""Names of these routes in RAGFlow 0.25.0."""
+
+OLDER_FRONT_END_ROUTES = {older: FRONT_END_ROUTES[current] for older, current in _OLDER.items()}

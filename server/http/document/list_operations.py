@@ -16,8 +16,12 @@ from ragflow_lg.server.http.document.list_shapes import (
     DefaultModels,
     McpServerList,
     McpServerShown,
+    McpServersWanted,
     MemoryList,
     ModelShown,
+    OlderFactory,
+    OlderOfferedModel,
+    OlderOwnModels,
     PipelineList,
     ProviderInstance,
     ProviderInstanceShown,
@@ -92,3 +96,33 @@ LIST_ROUTES: dict[str, Route] = {
         AGENT_ROUTES["POST /api/v1/agents/{agent_id}/upload"], surface="plain", key="ApiKey"
     ),
 }
+
+OLDER_LIST_ROUTES: dict[str, Route] = {
+    "GET /v1/llm/factories": Route(answer=list[OlderFactory]),
+    "GET /v1/llm/my_llms": Route(answer=dict[str, OlderOwnModels]),
+    "GET /v1/llm/list": Route(
+        answer=dict[str, list[OlderOfferedModel]],
+        parameters=(
+            describe_query(
+                "model_type", "Only models of this type.", enum=["chat", "image2text", "embedding", "rerank"]
+            ),
+        ),
+    ),
+    "GET /v1/plugin/llm_tools": _NOTHING,
+    "POST /v1/mcp_server/list": Route(
+        answer=McpServerList,
+        body=McpServersWanted,
+        is_body_required=False,
+        parameters=(describe_query("keywords", "Only servers whose id contains this text."), *_PAGES),
+    ),
+    "GET /v1/mcp_server/detail": Route(
+        answer=McpServerShown, parameters=(describe_query("mcp_id", "Id of the server."),)
+    ),
+    "GET /v1/kb/get_meta": replace(
+        LIST_ROUTES["GET /api/v1/datasets/metadata/flattened"],
+        parameters=(describe_query("kb_ids", "The datasets, separated by commas."),),
+    ),
+    "GET /v1/document/thumbnails": LIST_ROUTES["GET /api/v1/thumbnails"],
+    "POST /v1/document/upload_info": LIST_ROUTES["POST /api/v1/documents/upload"],
+}
+"""The lists under their paths of RAGFlow 0.25."""

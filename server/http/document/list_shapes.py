@@ -77,6 +77,58 @@ class ProviderModel(BaseModel):
     is_tools: bool
 
 
+OlderModelType = Literal["chat", "image2text", "embedding", "rerank"]
+
+
+class OlderFactory(BaseModel):
+    """A provider of models, as in RAGFlow 0.25."""
+
+    name: str
+    logo: Literal[""]
+    status: Literal["1"]
+    tags: str
+    model_types: list[OlderModelType]
+
+
+class OlderOwnModel(BaseModel):
+    """A model of the settings, as in RAGFlow 0.25."""
+
+    id: str
+    type: OlderModelType
+    name: str
+    used_token: Literal[0]
+    api_base: Literal[""]
+    max_tokens: Annotated[int | None, Field(description="Context size, if the settings have it.")]
+    status: Literal["1"]
+
+
+class OlderOwnModels(BaseModel):
+    """The models of a provider, as in RAGFlow 0.25."""
+
+    tags: str
+    llm: list[OlderOwnModel]
+
+
+class OlderOfferedModel(BaseModel):
+    """A model that forms offer, as in RAGFlow 0.25. Canvases name it `llm_name@fid`."""
+
+    id: str
+    llm_name: str
+    fid: Annotated[str, Field(description="Name of the provider.")]
+    model_type: OlderModelType
+    tags: str
+    max_tokens: Annotated[int | None, Field(description="Context size, if the settings have it.")]
+    is_tools: bool
+    available: Literal[True]
+    status: Literal["1"]
+
+
+class McpServersWanted(BaseModel):
+    """Which MCP servers to list; by default all of them."""
+
+    mcp_ids: list[str] = []
+
+
 class DatasetShown(BaseModel):
     """A dataset that Retrieval can search."""
 

@@ -10,13 +10,21 @@ from pydantic import TypeAdapter
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
 from ragflow_lg.server.http.document.canvas_operations import CANVAS_ROUTES
 from ragflow_lg.server.http.document.descriptions import Route, describe_refusals
-from ragflow_lg.server.http.document.front_end_operations import FRONT_END_ROUTES
-from ragflow_lg.server.http.document.list_operations import LIST_ROUTES
+from ragflow_lg.server.http.document.front_end_operations import FRONT_END_ROUTES, OLDER_FRONT_END_ROUTES
+from ragflow_lg.server.http.document.list_operations import LIST_ROUTES, OLDER_LIST_ROUTES
 from ragflow_lg.server.http.document.response_shapes import Refusal
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 from ragflow_lg.server.http.native.native_events import build_event_schema
 
-ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES, **CANVAS_ROUTES, **LIST_ROUTES, **FRONT_END_ROUTES}
+ROUTES: dict[str, Route] = {
+    **AGENT_ROUTES,
+    **TURN_ROUTES,
+    **CANVAS_ROUTES,
+    **LIST_ROUTES,
+    **OLDER_LIST_ROUTES,
+    **FRONT_END_ROUTES,
+    **OLDER_FRONT_END_ROUTES,
+}
 """Descriptions by method and path. A server has those of the front end only if its settings name one."""
 
 ABOUT = """\

@@ -45,6 +45,10 @@ MAX_MODELS = 1000
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _UNSUPPORTED = frozenset({"image_url", "input_image", "input_audio", "video_url", "input_video", "file", "input_file"})
 """Message part types that contain something other than text."""
+_RAGFLOW_AREAS = frozenset(
+    ("canvas", "chunk", "connector", "dataflow", "document", "file2document", "kb", "langfuse", "llm", "mcp_server")
+) | {"plugin", "system", "tenant", "user"}
+"""First parts of the paths below `/v1` that RAGFlow has used until 0.25. OpenAI has none of them."""
 _USER_HEADER = "x-openwebui-user-id"
 _NO_RETRY = {"x-should-retry": "false"}
 """Without it, the `openai` package retries failed turns, which may have had side effects."""
@@ -52,7 +56,7 @@ _NO_RETRY = {"x-should-retry": "false"}
 
 def is_openai_path(path: str) -> bool:
     """Return whether a path belongs to the OpenAI-compatible API and uses its error format."""
-    is_ragflow = path.startswith(("/v1/document/", "/v1/canvas/"))  # older RAGFlow routes
+    is_ragflow = path.startswith("/v1/") and path.split("/")[2] in _RAGFLOW_AREAS
     return path.startswith(("/v1/", "/api/v1/agents_openai/")) and not is_ragflow
 
 

@@ -42,6 +42,15 @@ async def get_metadata(request: Request, caller: Authenticated) -> Response:
     ids = read_ids(request, "dataset_ids")
     if not ids:
         raise RequestError("Lack of dataset_ids in query parameters")
+    return await respond_with_metadata(request, caller, ids)
+
+
+async def respond_with_metadata(request: Request, caller: ApiCaller, ids: Sequence[str]) -> Response:
+    """Respond with the metadata of the documents in some datasets.
+
+    Raises:
+        RequestError: if there is no such dataset.
+    """
     datasets = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request, caller)}
     if missing := [id_ for id_ in ids if id_ not in datasets]:
         raise RequestError(f"No authorization for dataset {missing[0][:MAX_SHOWN_CHARS]!r}")

@@ -24,15 +24,22 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: MCP servers"])
 @router.get("/mcp/servers")
 async def list_mcp_servers(request: Request, caller: Authenticated) -> Response:
     """List the MCP servers of the settings with their tools; a server that cannot be reached has none."""
-    keywords = request.query_params.get("keywords", "").casefold()
     ids = read_ids(request, "mcp_ids") or read_ids(request, "mcp_id")
-    page, size = read_page(request, caller)
+    return await respond_with_servers(request, caller, ids, read_page(request, caller))
+
+
+async def respond_with_servers(
+    request: Request, caller: ApiCaller, ids: Sequence[str], page: tuple[int, int] | None
+) -> Response:
+    """Respond with the MCP servers that a request asks for: a page with its size, or all of them."""
+    keywords = request.query_params.get("keywords", "").casefold()
     chosen = [
         (id_, section)
         for id_, section in get_app_state(request).settings_of(caller.tenant).mcp.items()
         if keywords in id_.casefold() and (not ids or id_ in ids)
     ]
-    rows = chosen[(page - 1) * size : page * size]
+    number, size = page or (1, len(chosen))
+    rows = chosen[(number - 1) * size : number * size]
     servers = await asyncio.gather(*(_describe_server(request, caller, *row) for row in rows))
     return respond({"mcp_servers": servers, "total": len(chosen)})
 

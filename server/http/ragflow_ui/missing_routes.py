@@ -8,7 +8,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import Authenticated
 
-router = APIRouter(prefix="/api/v1", include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _RAGFLOW = "This server runs agents only; use RAGFlow for {}."
@@ -47,16 +47,33 @@ REASONS = {
     "langfuse": "Traces are configured in the server's settings ([otel]); Langfuse accepts them over OTLP.",
     "admin": "This server has no administration pages; change its settings and use the command `ragflow-lg keys`.",
 }
-"""Reasons by the first part of the path."""
+"""Reasons by the first part of the path below `/api/v1`."""
+
+OLDER_REASONS = {
+    "llm": _MODELS,
+    "user": _PEOPLE,
+    "tenant": _PEOPLE,
+    "mcp_server": REASONS["mcp"],
+    "kb": _DATASETS,
+    "document": _DATASETS,
+    "chunk": _DATASETS,
+    "connector": REASONS["connectors"],
+    "dataflow": REASONS["pipelines"],
+    "file2document": REASONS["files"],
+    "langfuse": REASONS["langfuse"],
+}
+"""Reasons by the first part of the path below `/v1`, for front ends of 0.25."""
 
 
 def _add_refusal(area: str, reason: str) -> None:
     async def refuse(caller: Authenticated) -> Response:
         raise RequestError(reason, data=False, has_data=True)
 
-    for path in (f"/{area}", f"/{area}/{{rest:path}}"):
+    for path in (area, f"{area}/{{rest:path}}"):
         router.add_api_route(path, refuse, methods=_METHODS, name=f"refuse {area}")
 
 
 for _area, _reason in REASONS.items():
-    _add_refusal(_area, _reason)
+    _add_refusal(f"/api/v1/{_area}", _reason)
+for _area, _reason in OLDER_REASONS.items():
+    _add_refusal(f"/v1/{_area}", _reason)

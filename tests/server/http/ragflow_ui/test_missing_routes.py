@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.http.ragflow_ui.missing_routes import REASONS
+from ragflow_lg.server.http.ragflow_ui.missing_routes import OLDER_REASONS, REASONS
 from tests.server.http.ragflow_ui.ui_server import start_ui
 
 
@@ -32,6 +32,13 @@ async def test_a_reason_is_given_for_what_the_server_does_not_have(
         answer = await server.client.request(method, path)
         assert (answer.status_code, answer.json()["code"]) == (200, 102)
         assert reason in answer.json()["message"]
+
+
+@pytest.mark.parametrize("area", OLDER_REASONS)
+async def test_front_ends_of_0_25_get_the_same_reasons(tmp_path: Path, area: str) -> None:
+    async with start_ui(tmp_path) as server:
+        answer = await server.client.post(f"{server.url}/v1/{area}/set")
+        assert (answer.status_code, answer.json()["message"]) == (200, OLDER_REASONS[area])
 
 
 async def test_paths_that_only_begin_alike_stay_unknown(tmp_path: Path) -> None:

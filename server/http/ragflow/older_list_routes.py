@@ -1,0 +1,138 @@
+"""RAGFlow's lists of models, MCP servers and plug-ins under their paths of 0.25, in the shapes of that time."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.server.assembly.listed_models import ListedModel, list_models
+from ragflow_lg.server.http.ragflow.dataset_routes import respond_with_metadata
+from ragflow_lg.server.http.ragflow.empty_list_routes import list_thumbnails
+from ragflow_lg.server.http.ragflow.file_routes import upload_without_agent
+from ragflow_lg.server.http.ragflow.mcp_routes import get_mcp_server, respond_with_servers
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
+from ragflow_lg.server.http.shared.request_parsing import read_body, read_page, to_text
+from ragflow_lg.server.http.shared.responses import respond
+
+router = APIRouter(prefix="/v1", tags=["RAGFlow: 0.25.0 and older"])
+router.add_api_route("/document/thumbnails", list_thumbnails, methods=["GET"])
+router.add_api_route("/document/upload_info", upload_without_agent, methods=["POST"])
+
+_VALID = "1"
+_TYPES = {"chat": "chat", "vision": "image2text", "embedding": "embedding", "rerank": "rerank"}
+_TAGS = {"chat": "LLM,CHAT", "vision": "IMAGE2TEXT", "embedding": "TEXT EMBEDDING", "rerank": "TEXT RE-RANK"}
+
+
+@router.get("/llm/factories")
+async def list_factories(request: Request, caller: Authenticated) -> Response:
+    """List the providers of the models."""
+    grouped = _group(request, caller)
+    return respond(
+        [
+            {
+                "name": name,
+                "logo": "",
+                "status": _VALID,
+                "tags": _join_tags(models),
+                "model_types": sorted({_TYPES[kind] for model in models for kind in model.kinds}),
+            }
+            for name, models in grouped.items()
+        ]
+    )
+
+
+@router.get("/llm/my_llms")
+async def list_own_models(request: Request, caller: Authenticated) -> Response:
+    """List the models by provider, without keys and addresses."""
+    return respond(
+        {
+            name: {"tags": _join_tags(models), "llm": [_describe_own(model) for model in models]}
+            for name, models in _group(request, caller).items()
+        }
+    )
+
+
+@router.get("/llm/list")
+async def list_offered_models(request: Request, caller: Authenticated) -> Response:
+    """List the models that forms offer, by provider. `llm_name@fid` is the model's id in a canvas."""
+    kind = request.query_params.get("model_type", "").lower()
+    listed = {
+        name: [_describe_offered(model, name) for model in models if kind in _TYPES[model.kinds[0]]]
+        for name, models in _group(request, caller).items()
+    }
+    return respond({name: models for name, models in listed.items() if models})
+
+
+@router.get("/plugin/llm_tools")
+async def list_plugins(caller: Authenticated) -> Response:
+    """List RAGFlow's plug-ins: none. Tools of this server are components."""
+    return respond([])
+
+
+@router.post("/mcp_server/list")
+async def list_servers(request: Request, caller: Authenticated) -> Response:
+    """List the MCP servers of the settings: all of them, unless the request has a page and its size."""
+    ids: Any = (await read_body(request)).get("mcp_ids")
+    wanted = [to_text(id_) for id_ in cast("list[Any]", ids)] if isinstance(ids, list) else []
+    is_paged = all(request.query_params.get(name) for name in ("page", "page_size"))
+    return await respond_with_servers(request, caller, wanted, read_page(request, caller) if is_paged else None)
+
+
+@router.get("/mcp_server/detail")
+async def get_server(request: Request, caller: Authenticated) -> Response:
+    """Describe an MCP server, with its tools."""
+    return await get_mcp_server(request.query_params.get("mcp_id", ""), request, caller)
+
+
+@router.get("/kb/get_meta")
+async def get_metadata(request: Request, caller: Authenticated) -> Response:
+    """Return the metadata of the documents in some datasets: values by key, and ids of documents by value."""
+    ids = [id_ for id_ in request.query_params.get("kb_ids", "").split(",") if id_]
+    return await respond_with_metadata(request, caller, ids)
+
+
+def _group(request: Request, caller: ApiCaller) -> dict[str, list[ListedModel]]:
+    """Return the models by provider. A model without a provider could not be named by these lists."""
+    grouped: dict[str, list[ListedModel]] = {}
+    for model in list_models(get_app_state(request).settings_of(caller.tenant)):
+        if model.provider:
+            grouped.setdefault(model.provider, []).append(model)
+    return grouped
+
+
+def _join_tags(models: list[ListedModel]) -> str:
+    return ",".join(dict.fromkeys(_TAGS[kind] for model in models for kind in model.kinds))
+
+
+def _name(model: ListedModel) -> str:
+    """Return the part of a model's id before its provider, with its instance."""
+    return model.id.rpartition("@")[0] or model.name
+
+
+def _describe_own(model: ListedModel) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "type": _TYPES[model.kinds[0]],
+        "name": _name(model),
+        "used_token": 0,
+        "api_base": "",
+        "max_tokens": model.context_tokens,
+        "status": _VALID,
+    }
+
+
+def _describe_offered(model: ListedModel, provider: str) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "llm_name": _name(model),
+        "fid": provider,
+        "model_type": _TYPES[model.kinds[0]],
+        "tags": _join_tags([model]),
+        "max_tokens": model.context_tokens,
+        "is_tools": model.has_tools,
+        "available": True,
+        "status": _VALID,
+    }
