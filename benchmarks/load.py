@@ -65,6 +65,11 @@ async def _command(*arguments: str) -> AsyncGenerator[Process]:
         await process.wait()
 
 
+def _read_key(line: str) -> str:
+    """Return the key in the file that a line of the server's output names."""
+    return Path(line.rpartition(" ")[2]).read_text("utf-8").strip()
+
+
 async def _read_line(process: Process) -> str:
     assert process.stdout is not None
     return (await process.stdout.readline()).decode().strip()
@@ -106,7 +111,7 @@ async def load(turns: int, store: str) -> None:
         arguments = ("serve", "--port", "0", "--model", "any@Mock", "--settings", _write(folder, "settings.toml", text))
         server = await stack.enter_async_context(_command(*arguments))
         base = await _read_line(server)
-        key = (await _read_line(server)).rpartition(" ")[2]
+        key = _read_key(await _read_line(server))
         headers = {"Authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(base_url=base, headers=headers, timeout=600, limits=_LIMITS) as client:
             answer = await client.post("/api/v1/agents", json={"title": "Load", "dsl": CANVAS})

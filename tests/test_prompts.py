@@ -13,6 +13,7 @@ import pytest
 
 from ragflow_lg.server.studio import canvas_factory
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, write_canvas
 
@@ -67,7 +68,8 @@ async def test_serve_uses_the_prompts(write_settings: Callable[[str], Path]) -> 
         env = environment(write_settings(server.base_url))
         process = await asyncio.create_subprocess_exec(*command, env=env, stdout=PIPE)
         assert process.stdout is not None
-        url, key = [(await process.stdout.readline()).decode().split()[-1] for _ in range(2)]
+        url = (await process.stdout.readline()).decode().strip()
+        key = read_first_key(await process.stdout.readline())
         components = {
             id_: {"obj": {"component_name": name, "params": params}, "downstream": downstream}
             for id_, name, params, downstream in NODES

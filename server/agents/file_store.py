@@ -133,10 +133,17 @@ def normalize_mime_type(mime_type: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _make_private_folders(path.parent)
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
+
+
+def _make_private_folders(folder: Path) -> None:
+    """Create a folder with its parents. ``Path.mkdir`` would apply the mode to the last one only."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True, mode=0o700)
 
 
 def _remove(path: Path) -> None:

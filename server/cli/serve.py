@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragflow_lg.server.cli.first_key import FILE, hand_over
 from ragflow_lg.server.cli.options import Model, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line
 
@@ -40,9 +41,9 @@ def serve(
 ) -> None:
     """Serve agents through RAGFlow's API, an OpenAI-compatible API and the native API.
 
-    See docs/server.md. The first line of the output is the URL. The first start prints an API key, which is never shown
-    again. The last line is the URL of the OpenAPI document. SIGTERM or Ctrl-C stops runs at their next step, from which
-    they can continue; a second signal stops the server immediately.
+    See docs/server.md. The first line of the output is the URL. The first start creates an API key: it is shown on a
+    terminal, once, or stored in the file first-api-key. The last line is the URL of the OpenAPI document. SIGTERM or
+    Ctrl-C stops runs at their next step, from which they can continue; a second signal stops the server immediately.
 
     Examples:
     ragflow-lg serve --model demo
@@ -81,7 +82,7 @@ async def _serve(settings: Settings, model: str) -> None:
             def announce(url: str) -> None:
                 print_line(url)
                 if key:
-                    print_line(f"API key (shown only once): {key}")
+                    print_line(hand_over(key, FILE))
                 print_line(f"OpenAPI document: {url}/openapi.json")
 
             async with app.state.operations.metrics.measure_loop_lag(), _serve_metrics(section, app.state.operations):

@@ -110,15 +110,22 @@ def _context() -> dict[str, str]:
 
 @contextmanager
 def open_logs(section: ServerSection, secrets: Sequence[str] = (), stream: TextIO | None = None) -> Generator[None]:
-    """Write the log to standard error in the way the settings specify."""
+    """Write the log to standard error in the way the settings specify.
+
+    At level ``debug``, the clients of models and servers would log whole requests: prompts, variables of canvases and
+    documents. That level therefore applies only to this project's own loggers.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LogFormatter(is_json=section.log_format == "json", secrets=secrets))
-    root = logging.getLogger()
-    before = root.level
+    root, own = logging.getLogger(), logging.getLogger("ragflow_lg")
+    before = root.level, own.level
+    level = logging.getLevelNamesMapping()[section.log_level.upper()]
     root.addHandler(handler)
-    root.setLevel(section.log_level.upper())
+    root.setLevel(max(level, logging.INFO))
+    own.setLevel(level)
     try:
         yield
     finally:
         root.removeHandler(handler)
-        root.setLevel(before)
+        root.setLevel(before[0])
+        own.setLevel(before[1])

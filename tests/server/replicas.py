@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 from msgspec import Struct
 
+from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import canvas
@@ -76,6 +77,6 @@ async def start_replica(settings: Path, key: str) -> Replica:
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()
     if not key:
-        key = (await process.stdout.readline()).decode().strip().removeprefix("API key (shown only once): ")
+        key = read_first_key(await process.stdout.readline())
     headers = {"Authorization": f"Bearer {key}"}
     return Replica(process, httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60), key)

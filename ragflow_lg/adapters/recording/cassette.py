@@ -7,6 +7,7 @@ file remains readable; only its last line may be incomplete.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -251,7 +252,11 @@ class CassetteWriter:
                 raise CassetteError(
                     f"{str(path)!r} is not a recording and will not be overwritten; choose another file."
                 )
-            self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
+            # Prompts and answers are in it, so only its owner may read it.
+            opened = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            self._file: IO[str] = os.fdopen(opened, "w", encoding="utf-8", newline="\n")
+            if hasattr(os, "fchmod"):  # an existing file may be more open
+                os.fchmod(opened, 0o600)
         except (OSError, ValueError) as error:
             raise self._error(error) from None
         self._write({"cassette": VERSION})

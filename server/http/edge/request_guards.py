@@ -1,4 +1,4 @@
-"""Middleware that limits request bodies, normalizes paths and adds security headers."""
+"""Middleware that limits request bodies, refuses ambiguous ones, normalizes paths and adds security headers."""
 
 from __future__ import annotations
 
@@ -61,6 +61,24 @@ def _read_content_length(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value[:20])
     return 0
+
+
+class RefuseTwoLengths:
+    """Middleware that refuses requests whose body has two lengths: another server may see two requests in them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        names = {name for name, _ in scope["headers"]} if scope["type"] == "http" else set[bytes]()
+        if not {b"content-length", b"transfer-encoding"} <= names:
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close"), *_HEADERS]
+        await send({"type": "http.response.start", "status": 400, "headers": headers})
+        text = b"A request cannot have both Content-Length and Transfer-Encoding."
+        await send({"type": "http.response.body", "body": text})
 
 
 class StripTrailingSlash:

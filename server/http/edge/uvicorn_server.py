@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragflow_lg.base.portability import on_signal
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
+from ragflow_lg.server.http.edge.request_guards import RefuseTwoLengths
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings import ServerSection
 
@@ -168,7 +169,7 @@ async def start_server(
     ``section`` contains the connection limits; ``stop_now`` ends draining early.
     """
     server = _Server(
-        app,
+        RefuseTwoLengths(app),
         http=build_protocol(section.header_timeout_s),
         h11_max_incomplete_event_size=section.max_header_bytes,
         proxy_headers=bool(section.trusted_proxies),

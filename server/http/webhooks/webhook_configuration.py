@@ -16,7 +16,7 @@ MAX_BODY_BYTES = 10 * 1024 * 1024
 _UNITS = {"kb": 1024, "mb": 1024**2}
 _PERIODS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _ALGORITHMS = frozenset(f"{kind}{size}" for kind in ("HS", "RS", "ES", "PS") for size in (256, 384, 512)) | {"EdDSA"}
-_STANDARD_CLAIMS = frozenset({"exp", "sub", "aud", "iss", "nbf", "iat"})
+_STANDARD_CLAIMS = frozenset({"sub", "aud", "iss", "nbf", "iat"})
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -47,6 +47,8 @@ class JwtAuth(Struct, frozen=True):
     audience: tuple[str, ...]
     issuer: str
     required_claims: tuple[str, ...]
+    must_expire: bool = True
+    """Whether a token without the claim ``exp`` is refused."""
 
 
 class RateLimit(Struct, frozen=True):
@@ -222,7 +224,8 @@ def _parse_jwt(fields: Mapping[str, Any]) -> JwtAuth:
         algorithm,
         _split_texts(fields.get("audience")),
         issuer if isinstance(issuer, str) else "",
-        claims,
+        tuple(claim for claim in claims if claim != "exp"),
+        "exp" in claims or not _is_false(fields.get("require_exp")),
     )
 
 
@@ -246,6 +249,10 @@ def _parse_int(value: Any) -> int | None:
 
 def _is_true(value: Any) -> bool:
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else value in (True, 1)
+
+
+def _is_false(value: Any) -> bool:
+    return str(value).strip().lower() in ("false", "0", "no", "off")
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:

@@ -122,6 +122,8 @@ def _check_jwt(header: str, auth: JwtAuth) -> bool:
         "verify_iss": bool(auth.issuer),
         "require": [*(["aud"] if auth.audience else []), *(["iss"] if auth.issuer else [])],
     }
+    if auth.must_expire:
+        options["require"] += ["exp"]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the canvas may choose a short secret
@@ -135,6 +137,13 @@ def _check_jwt(header: str, auth: JwtAuth) -> bool:
             )
     except jwt.ExpiredSignatureError:
         raise RequestError("The token of the call has expired.", 400) from None
+    except jwt.MissingRequiredClaimError as error:
+        if error.claim != "exp":
+            return False
+        text = (
+            "The token of the call never expires: it needs the claim `exp`, or set `security.jwt.require_exp` to false."
+        )
+        raise RequestError(text, 400) from None
     except (jwt.InvalidKeyError, NotImplementedError):
         raise RequestError(f"`security.jwt.secret` is not a key for {auth.algorithm}.", 400) from None
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):

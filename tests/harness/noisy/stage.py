@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.database_servers import server as database_server
+from tests.harness.first_key import read_first_key
 from tests.harness.noisy.attack import Target
 from tests.stores import fresh_prefix
 
@@ -80,7 +81,7 @@ class Stage:
         assert url, f"The server did not start: {self.log.read_text()}"
         self.replicas.append(Replica(process, url))
         if not self.neighbour_key:
-            self.neighbour_key = (await _read_line(process)).rpartition(" ")[2]
+            self.neighbour_key = read_first_key(await _read_line(process))
             keys = await asyncio.gather(self._create_key("api"), self._create_key("beta", "--beta"))
             self.keys = dict(zip(("api", "beta"), keys, strict=True))
 

@@ -32,6 +32,8 @@ async def test_a_file_is_visible_to_its_tenant_only_whatever_its_name(tmp_path: 
         assert await ours.content(file) == b"root"
         (path,) = [p for p in (tmp_path / "files").rglob("*") if p.is_file()]
         assert (path.name, stat.S_IMODE(path.stat().st_mode)) == (FILE, 0o600)
+        folders = [tmp_path / "files", *(p for p in (tmp_path / "files").rglob("*") if p.is_dir())]
+        assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
         for odd in ("../" + FILE, FILE.upper(), "", "%2e%2e", FILE + "\n"):
             assert await ours.find(odd) is None
         await theirs.delete_of_agent("a1")

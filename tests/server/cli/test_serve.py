@@ -2,6 +2,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from ragflow_lg.base.errors import DatabaseError, SettingsError
+from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, invoke
 from tests.server.http.app_server import ECHO
@@ -31,7 +33,9 @@ def test_it_serves_prints_a_key_once_and_ends_cleanly(tmp_path: Path) -> None:
     url, key_line, last = (process.stdout.readline().strip() for _ in range(3))
     assert url.startswith("http://127.0.0.1:")
     assert httpx.get(last.removeprefix("OpenAPI document: ")).json()["openapi"] == "3.1.0"
-    key = key_line.removeprefix("API key (shown only once): ")
+    assert stat.S_IMODE((tmp_path / "first-api-key").stat().st_mode) == 0o600
+    key = read_first_key(key_line)
+    assert key.startswith("ragflow-")
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20) as client:
         agent = client.post("/agents", json={"title": "Echo", "dsl": ECHO}).json()["data"]
         body = {"agent_id": agent["id"], "query": "hi"}
@@ -53,7 +57,7 @@ async def test_under_load_every_answer_that_started_is_completed(tmp_path: Path)
     process = start(tmp_path, RAGFLOW_LG_SERVER__LOG_LEVEL="error")
     assert process.stdout is not None
     url, key_line = (process.stdout.readline().strip() for _ in range(2))
-    headers = {"Authorization": key_line.rpartition(" ")[2]}
+    headers = {"Authorization": read_first_key(key_line)}
     answers: list[str] = []
     is_stopping = asyncio.Event()
 
@@ -108,7 +112,7 @@ def test_metrics_audit_and_log_go_where_the_settings_say(tmp_path: Path) -> None
     _, errors = process.communicate(timeout=20)
     logged = [json.loads(line) for line in errors.splitlines()]
     assert "GET /api/v1/agents 401" in " ".join(line["message"] for line in logged)
-    key = key_line.rpartition(" ")[2]
+    key = read_first_key(key_line)
     audit = (tmp_path / "audit.jsonl").read_text()
     assert [json.loads(line)["event"] for line in audit.splitlines()] == ["key.created", "key.refused"]
     assert key not in errors + audit

@@ -3,12 +3,14 @@ import json
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pytest
+from openai import AsyncOpenAI
 
 from ragflow_lg.server.observability.logs import RequestNotes, current_notes, escape_controls, open_logs, use_notes
 from ragflow_lg.server.settings import ServerSection
+from tests.fakes.mock_llm import MockLLM, reply
 
 LogFormat: TypeAlias = Literal["json", "text"]
 
@@ -36,6 +38,18 @@ def log(text: str, *, kind: LogFormat = "json", secrets: tuple[str, ...] = ()) -
     ):
         logger.info("%s", text)
     return stream.getvalue()
+
+
+async def test_debug_logs_contain_no_requests_of_clients() -> None:
+    stream = io.StringIO()
+    async with MockLLM([reply("hi")]) as model:
+        with without_pytest_handlers(), open_logs(ServerSection(log_level="debug"), (), stream):
+            client = AsyncOpenAI(base_url=model.base_url, api_key="k", max_retries=0)
+            message: Any = {"role": "user", "content": "the value of env.password"}
+            await client.chat.completions.create(model="m", messages=[message])
+            logging.getLogger("ragflow_lg.something").debug("details")
+    assert "the value of" not in stream.getvalue()
+    assert "details" in stream.getvalue()
 
 
 def test_a_json_line_contains_the_context() -> None:

@@ -13,6 +13,7 @@ from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.runs.run_control import messages_before, wrap_answers
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import FORM, canvas
@@ -61,7 +62,7 @@ async def start_server(folder: Path, key: str = "") -> AsyncGenerator[ServerProc
     try:
         url = (await process.stdout.readline()).decode().strip()
         if not key:
-            key = (await process.stdout.readline()).decode().strip().rpartition(" ")[2]
+            key = read_first_key(await process.stdout.readline())
         yield ServerProcess(process, url, key)
     finally:
         if process.returncode is None:

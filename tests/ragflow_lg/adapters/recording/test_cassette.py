@@ -1,4 +1,5 @@
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,15 @@ def path(tmp_path: Path) -> Path:
 def test_lines_are_read_as_they_were_written(path: Path) -> None:
     assert read_cassette(path) == list(enumerate(LINES, 2))
     assert json.loads(path.read_text("utf-8").splitlines()[0]) == {"cassette": 1}
+
+
+def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    for _ in range(2):
+        with CassetteWriter(file):
+            pass
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        file.chmod(0o644)  # one from an earlier version is closed when it is overwritten
 
 
 def test_a_line_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> None:

@@ -20,6 +20,32 @@ async def _app(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
+TWO_LENGTHS = (
+    b"content-length: 5\r\ntransfer-encoding: chunked",
+    b"transfer-encoding: chunked\r\ncontent-length: 5",
+    b"Content-Length: 0\r\nTransfer-Encoding: Chunked",
+    b"content-length: 5\r\ntransfer-encoding: gzip, chunked",
+    b"content-length: 5\r\ntransfer-encoding : chunked",
+    b"content-length: 5\r\ncontent-length: 6",
+)
+
+
+@pytest.mark.parametrize("lengths", TWO_LENGTHS)
+async def test_a_request_with_two_lengths_is_refused_and_nothing_behind_it_is_read(
+    lengths: bytes, tmp_path: Path
+) -> None:
+    async with start_app(tmp_path) as server:
+        reader, writer = await connect(server)
+        hidden = b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n"
+        head = b"POST /api/v1/agents HTTP/1.1\r\nhost: a\r\n%b\r\n\r\n0\r\n\r\n" % lengths
+        writer.write(head + hidden)
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 400 ") or answer.startswith(b"HTTP/1.1 501 ")
+        assert answer.count(b"HTTP/1.1") == 1
+        writer.close()
+
+
 @pytest.mark.parametrize(("drain_s", "is_stopped"), [(0.05, False), (60, True)])
 async def test_the_draining_is_limited_in_time(drain_s: float, is_stopped: bool) -> None:
     stop_now = asyncio.Event()

@@ -200,7 +200,7 @@ async def test_forged_tokens_are_refused(tmp_path: Path) -> None:
     settings = {"auth_type": "jwt", "jwt": {"secret": secret, "required_claims": ["role"]}}
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(security=settings))
-        good = jwt.encode({"role": "admin"}, secret, algorithm="HS256")
+        good = jwt.encode({"role": "admin", "exp": 9_999_999_999}, secret, algorithm="HS256")
         assert (await call(server, agent_id, headers={"Authorization": f"Bearer {good}"})).status_code == 200
         for token in (
             jwt.encode({"role": "admin"}, "", algorithm="none"),

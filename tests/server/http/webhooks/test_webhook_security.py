@@ -14,11 +14,12 @@ from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,
     Security,
     TokenAuth,
+    read_configuration,
 )
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, check_caller, is_secret_header
 
 SECRET = "s" * 40
-JWT = JwtAuth(SECRET, "HS256", ("shop",), "us", ("role",))
+JWT = JwtAuth(SECRET, "HS256", ("shop",), "us", ("role",), must_expire=False)
 CLAIMS = {"aud": "shop", "iss": "us", "role": "admin"}
 
 
@@ -113,7 +114,7 @@ def forged(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"
 async def test_signed_tokens_are_checked() -> None:
     await check(Security(JWT), bearer(CLAIMS))
     await check(Security(JWT), bearer({**CLAIMS, "aud": ["other", "shop"], "exp": 9_999_999_999}))
-    await check(Security(JwtAuth(SECRET, "HS256", (), "", ())), bearer({"aud": "any", "iss": "any"}))
+    await check(Security(JwtAuth(SECRET, "HS256", (), "", (), must_expire=False)), bearer({"aud": "any", "iss": "any"}))
     assert "expired" in await refused(Security(JWT), bearer({**CLAIMS, "exp": 1}))
     for headers in (
         {},
@@ -139,6 +140,25 @@ async def test_signed_tokens_are_checked() -> None:
         assert await refused(Security(JWT), headers) == "The call is not authenticated.", headers
 
 
+async def test_tokens_must_expire_unless_that_is_switched_off() -> None:
+    def security(**fields: Any) -> Security:
+        document = {"auth_type": "jwt", "jwt": {"secret": SECRET, **fields}}
+        return read_configuration({"security": document}).security
+
+    named: list[dict[str, Any]] = [
+        {},
+        {"require_exp": None},
+        {"required_claims": ["exp"]},
+        {"required_claims": "exp", "require_exp": False},
+    ]
+    for fields in named:
+        assert "needs the claim `exp`" in await refused(security(**fields), bearer({"a": 1}))
+        assert "not authenticated" in await refused(security(**fields), bearer({"a": 1}, "t" * 40))
+        await check(security(**fields), bearer({"a": 1, "exp": 9_999_999_999}))
+    await check(security(require_exp=False), bearer({"a": 1}))
+    assert "expired" in await refused(security(require_exp=False), bearer({"a": 1, "exp": 1}))
+
+
 async def test_a_public_key_is_not_accepted_as_a_secret() -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -146,7 +166,7 @@ async def test_a_public_key_is_not_accepted_as_a_secret() -> None:
     private = ec.generate_private_key(ec.SECP256R1())
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     public = private.public_key().public_bytes(serialization.Encoding.PEM, form).decode()
-    auth = JwtAuth(public, "ES256", (), "", ())
+    auth = JwtAuth(public, "ES256", (), "", (), must_expire=False)
     await check(Security(auth), bearer({"a": 1}, private, "ES256"))
     import hashlib
     import hmac
