@@ -40,6 +40,7 @@ MAX_ENTRIES = 50_000
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
 NO_ACCESS = "Make sure you have permission to access the agent."
+NO_OWNER = "Only the owner of the agent is authorized for this operation."
 NO_ACCESS_BEFORE = "Only owner of canvas authorized for this operation."
 """RAGFlow's text up to 0.25.1. Clients of 0.25.1 to 0.25.6 have keys of one kind, so they get both texts."""
 MAX_FIELD_BYTES = 4 * 1024 * 1024
@@ -199,15 +200,15 @@ async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_o
     agent = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if agent is None:
         audit("agent.refused", agent=agent_id)
-        message = "Only the owner of the agent is authorized for this operation." if is_owned else _no_access(caller)
+        message = _no_access(caller, NO_OWNER if is_owned else NO_ACCESS)
         raise RequestError(message, 103, status=404, data=False, has_data=True)
     return agent
 
 
-def _no_access(caller: ApiCaller) -> str:
+def _no_access(caller: ApiCaller, message: str) -> str:
     if caller.is_old:
         return NO_ACCESS_BEFORE
-    return f"{NO_ACCESS_BEFORE} {NO_ACCESS}" if caller.has_long_pages else NO_ACCESS
+    return f"{NO_ACCESS_BEFORE} {message}" if caller.has_long_pages else message
 
 
 class Upload(Struct, frozen=True):

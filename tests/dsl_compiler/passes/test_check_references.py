@@ -56,6 +56,14 @@ def test_a_reference_to_an_exclusive_branch_is_a_warning() -> None:
     assert diagnostics_of(document, "reference-excluded")[0].severity == "warning"
 
 
+def test_a_node_after_the_branches_may_read_all_of_them() -> None:
+    """Canvases join branches in this way: the value of the branch that did not run is empty."""
+    join = {"out": node("Message", {"content": ["{a@result}{b@result}"]})}
+    document = canvas({"s": switch(["a"], ["b"]), "a": text(["out"]), "b": text(["out"]), **join})
+    assert diagnostics_of(document, "reference-excluded") == []
+    assert diagnostics_of(document, "reference-not-upstream") == []
+
+
 def test_many_invalid_references_take_linear_time() -> None:
     rng = random.Random(1)
     ids = ["".join(rng.choices("abcdefgh", k=30)) for _ in range(600)]

@@ -116,16 +116,14 @@ async def test_agents_of_other_tenants_are_not_found(tmp_path: Path) -> None:
             refused = await server.client.put(f"/agents/{id_}", json={"title": "Mine"}, headers=other)
             assert refused.json() == NO_ACCESS
         before = "Only owner of canvas authorized for this operation."
-        for compat, message in (("0.24", before), ("0.25.1", f"{before} {NO_ACCESS['message']}")):
+        owner = "Only the owner of the agent is authorized for this operation."
+        for compat, prefix in (("0.24", ""), ("0.25.1", f"{before} "), ("current", "")):
             headers = {**other, "X-RAGFlow-Compat": compat}
             refused = await server.client.put(f"/agents/{agent_id}", json={"title": "Mine"}, headers=headers)
-            assert refused.json()["message"] == message
+            assert refused.json()["message"] == (before if compat == "0.24" else f"{prefix}{NO_ACCESS['message']}")
+            deleted = (await server.client.delete(f"/agents/{agent_id}", headers=headers)).json()
+            assert (deleted["code"], deleted["message"]) == (103, before if compat == "0.24" else f"{prefix}{owner}")
         assert (await server.client.get(f"/agents/{agent_id}", headers=other)).json()["code"] == 102
-        deleted = (await server.client.delete(f"/agents/{agent_id}", headers=other)).json()
-        assert (deleted["code"], deleted["message"]) == (
-            103,
-            "Only the owner of the agent is authorized for this operation.",
-        )
         question = await server.client.post(
             "/agents/chat/completions", json={"agent_id": agent_id, "query": "x"}, headers=other
         )
