@@ -66,12 +66,12 @@ class _Show(Struct, eq=False):
     """The next segment to show."""
     shown_deltas: int = 0
     """The number of deltas in that segment that have been shown."""
-    text: str = ""
-    """The text that was shown, without marks."""
+    sent: list[str] = field(default_factory=list[str])
+    """The pieces of text that were shown, without marks; joining them at once keeps long answers cheap."""
     kept: str = ""
     """The text of the segments that were shown completely, with tags."""
-    kept_chars: int = 0
-    """The length of that text without tags."""
+    kept_pieces: int = 0
+    """The number of pieces in which that text was sent."""
     pieces: list[MessagePiece] = field(default_factory=list[MessagePiece])
     """What the Message's own node shows."""
     is_running: bool = False
@@ -197,7 +197,8 @@ class Projection:
         answer = self._answers[model]
         show = answer.shown_by
         if show is not None and show.shown_deltas:
-            show.text, show.shown_deltas = show.text[: show.kept_chars], 0
+            del show.sent[show.kept_pieces :]
+            show.shown_deltas = 0
             if next((delta.mark for delta in reversed(answer.deltas) if delta.mark), "") == "start":
                 # for clients that ignore the reset
                 yield wire.Message("", end_to_think=True, visit=wire.name_visit(*show.visit))
@@ -277,7 +278,7 @@ class Projection:
                     return
                 text = answer.text
             show.at, show.shown_deltas = show.at + 1, 0
-            show.kept, show.kept_chars = show.kept + text, len(show.text)
+            show.kept, show.kept_pieces = show.kept + text, len(show.sent)
         for piece in show.pieces:
             if piece.segment >= show.at:
                 yield from self._show_piece(show, piece)
@@ -302,7 +303,7 @@ class Projection:
     def _send(self, show: _Show, frames: Iterable[wire.Message]) -> Iterator[wire.Message]:
         visit = wire.name_visit(*show.visit)
         for frame in frames:
-            show.text += frame.content
+            show.sent.append(frame.content)
             frame.visit = visit
             yield frame
 
@@ -320,7 +321,7 @@ class Projection:
         self._open = None
         self._shows.remove(show)
         yield wire.MessageEnd({}, wire.name_visit(*show.visit))
-        outputs: dict[str, JsonValue] = {STREAMED_OUTPUT: show.text, "downloads": None, ERROR: error}
+        outputs: dict[str, JsonValue] = {STREAMED_OUTPUT: "".join(show.sent), "downloads": None, ERROR: error}
         yield self._node_finished(
             NodeFinished(show.visit[1], self._created_at, 0.0, {}, outputs, error, place=show.visit[0])
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.server.runs.growing_text import GrowingText
 from ragflow_lg.wire.answer_text import message_frames
 from ragflow_lg.wire.wire_events import (
     Message,
@@ -58,12 +59,13 @@ class ReplayFilter:
         """Whether followers have the last event, and only the end of the run is missing."""
         self._is_whole = False
         """Whether the events begin with the turn."""
-        self._sent = ""
+        self._sent = GrowingText()
         """The text that followers have, of all Messages."""
-        self._unrepeated = ""
-        """The part of the open Message's text that the continuation has not yet repeated."""
-        self._repeated_text = ""
-        """The part that it has repeated."""
+        self._unrepeated = GrowingText()
+        """The open Message's text, of which the continuation has repeated the first `_repeated_chars`."""
+        self._repeated_chars = 0
+        self._repeated_text = GrowingText()
+        """What the continuation has repeated."""
         self._skips_thought = False
         self._ended_chars = 0
         """The length of the part in Messages that have ended."""
@@ -86,12 +88,12 @@ class ReplayFilter:
             self._finished[_visit_of(event)] += 1
         elif isinstance(event, Message):
             self._open = event.visit
-            self._unrepeated += _marked_text(event)
+            self._unrepeated.append(_marked_text(event))
         elif isinstance(event, MessageReset):
             self._open = event.visit
-            self._unrepeated = _reset_text(event)
+            self._unrepeated = GrowingText(_reset_text(event))
         elif isinstance(event, MessageEnd):
-            self._unrepeated, self._open = "", ""
+            self._unrepeated, self._open = GrowingText(), ""
             self._ended[event.visit] += 1
 
     def _forget_cycles(self) -> None:
@@ -119,7 +121,7 @@ class ReplayFilter:
     @property
     def answer(self) -> str:
         """The text of all Messages without thinking, as followers have received it."""
-        return _visible_text(self._sent)
+        return _visible_text(self._sent.text)
 
     def feed(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Return the events to send for an event from the continuation."""
@@ -153,9 +155,9 @@ class ReplayFilter:
 
     def _note_sent(self, event: StreamEvent) -> None:
         if isinstance(event, Message):
-            self._sent += _marked_text(event)
+            self._sent.append(_marked_text(event))
         elif isinstance(event, MessageReset):
-            self._sent = self._sent[: self._ended_chars] + _reset_text(event)
+            self._sent = GrowingText(self._sent.text[: self._ended_chars] + _reset_text(event))
         elif isinstance(event, MessageEnd):
             self._ended_chars = len(self._sent)
 
@@ -171,7 +173,8 @@ class ReplayFilter:
         if not isinstance(event, _TEXT):
             return (event,)
         if event.visit == self._open:
-            return self._skip_repetition(event) if self._unrepeated or self._skips_thought else (event,)
+            is_repeating = self._repeated_chars < len(self._unrepeated) or self._skips_thought
+            return self._skip_repetition(event) if is_repeating else (event,)
         if self._ended[event.visit] > 0:
             self._ended[event.visit] -= isinstance(event, MessageEnd)
             return ()
@@ -180,7 +183,8 @@ class ReplayFilter:
     def _skip_repetition(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Drop the part of a Message's text that has already been sent."""
         if isinstance(event, MessageEnd | MessageReset):  # a reset says itself what has been sent
-            self._unrepeated, self._repeated_text, self._skips_thought = "", "", False
+            self._expect("")
+            self._repeated_text, self._skips_thought = GrowingText(), False
             return (event,)
         if not isinstance(event, Message):
             return (event,)
@@ -188,20 +192,26 @@ class ReplayFilter:
         if self._skips_thought:
             self._skips_thought = _ANSWER not in text
             return ()
-        if self._unrepeated.startswith(text):
-            self._unrepeated = self._unrepeated[len(text) :]
-            self._repeated_text += text
+        if self._unrepeated.text.startswith(text, self._repeated_chars):
+            self._repeated_chars += len(text)
+            self._repeated_text.append(text)
             return ()
-        sent, self._unrepeated = self._unrepeated, ""
+        sent, repeated = self._unrepeated.text[self._repeated_chars :], self._repeated_text.text
+        self._expect("")
         if text.startswith(sent):
             return tuple(_frames(text[len(sent) :], self._open))
-        if _is_thinking(self._repeated_text):
+        if _is_thinking(repeated):
             # The model thinks something else: only the answer counts.
             _, mark, rest = sent.partition(_ANSWER)
-            self._unrepeated, self._skips_thought = rest, _ANSWER not in text
+            self._expect(rest)
+            self._skips_thought = _ANSWER not in text
             return () if mark else (Message("", end_to_think=True, visit=self._open),)
-        self._sent = self._sent.removesuffix(self._repeated_text + sent)  # the answer is the new text
-        return (MessageEnd(visit=self._open), *_frames(self._repeated_text + text, self._open))
+        # The answer is the new text.
+        self._sent = GrowingText(self._sent.text.removesuffix(repeated + sent))
+        return (MessageEnd(visit=self._open), *_frames(repeated + text, self._open))
+
+    def _expect(self, text: str) -> None:
+        self._unrepeated, self._repeated_chars = GrowingText(text), 0
 
 
 def _visit_of(event: WireNodeStarted | WireNodeFinished) -> Visit:

@@ -1,5 +1,6 @@
 """The order of wire events for a given order of engine events."""
 
+import time
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
@@ -88,6 +89,15 @@ def test_a_message_opens_with_the_first_delta_of_its_model() -> None:
     assert log.feed(end("g", ("m",), content="12")) == ["'z'"]
     assert log.feed(start("m"), piece("m", 0, "a"), piece("m", 1, "12"), piece("m", 2, "z")) == []
     assert log.feed(end("m")) == ["message_end", "finished g", "finished m"]
+
+
+def test_a_long_answer_takes_time_in_proportion_to_its_length() -> None:
+    log = WireLog(plan_of(canvas({"l": llm("m"), "m": message("{l@content}")})))
+    log.feed(start("l"))
+    began = time.process_time()
+    log.feed(*(delta("l", "word " * 80) for _ in range(20_000)))
+    assert time.process_time() - began < 3
+    assert log.out.count(repr("word " * 80)) == 20_000
 
 
 def discard(id_: str) -> AnswerDiscarded:

@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -83,6 +84,13 @@ def test_a_message_that_was_withdrawn_is_repeated_from_what_remains() -> None:
     # The model fails again in the continuation: what it has sent since is withdrawn.
     again = [node_started("Message:0"), *pieces("A"), MessageReset("A", VISIT), *pieces("D")]
     assert filter_events(sent, again) == [MessageReset("A", VISIT), *pieces("D")]
+
+
+def test_a_long_text_takes_time_in_proportion_to_its_length() -> None:
+    long = pieces(*["word " * 80] * 20_000)
+    began = time.process_time()
+    assert filter_events([*FIRST_EVENTS, *long], [*long, *pieces("x"), end()]) == [*pieces("x"), end()]
+    assert time.process_time() - began < 3
 
 
 def test_thinking_is_not_sent_again() -> None:
