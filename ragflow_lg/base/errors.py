@@ -22,6 +22,7 @@
     │       └── RateError          it sends requests too often
     ├── StreamError                the events of a run cannot be followed or stored
     │   ├── RunInterruptedError    the process that executed the run stopped before the turn ended
+    │   ├── RunAbandonedError      the run has ended too many processes and is not continued
     │   ├── RunUnknownError        the run does not exist or has expired
     │   ├── StreamGapError         events that a follower still needs were dropped
     │   └── StreamPositionError    the event to continue from does not belong to the run
@@ -250,6 +251,12 @@ class RunInterruptedError(StreamError):
     """The process that executed a run stopped before the turn ended; the session can be continued."""
 
     code = "run-interrupted"
+
+
+class RunAbandonedError(StreamError):
+    """Every process that executed a run died, and no other one continues it; the session can be continued by hand."""
+
+    code = "run-abandoned"
 
 
 class RunUnknownError(StreamError):

@@ -270,7 +270,8 @@ async def open_services(
     server_http = open_mcp_client(settings)
     servers = McpServers(settings.mcp_settings(), server_http)
     knowledge = SettingsKnowledge(settings)
-    workers = WorkerPool()
+    limits = settings.limits
+    workers = WorkerPool(limits.workers, limits.worker_memory_bytes, limits.worker_queue)
     try:
         services = Services(
             models,

@@ -85,7 +85,12 @@ async def _serve(settings: Settings, model: str) -> None:
                     print_line(hand_over(key, FILE))
                 print_line(f"OpenAPI document: {url}/openapi.json")
 
-            async with app.state.operations.metrics.measure_loop_lag(), _serve_metrics(section, app.state.operations):
+            operations = app.state.operations
+            async with (
+                operations.metrics.measure_loop_lag(),
+                operations.loop_watch.watching(),
+                _serve_metrics(section, operations),
+            ):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)
 
 

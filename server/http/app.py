@@ -127,11 +127,11 @@ def make_app(app_state: AppState) -> FastAPI:
         title="ragflow-lg", version=version("ragflow-lg"), docs_url=None, redoc_url=None, redirect_slashes=False
     )
     section = app_state.settings.server
-    operations = Operations(section, app_state.callbacks)
+    operations = Operations(section, app_state.callbacks, app_state.settings.limits)
     app_state = replace(app_state, callbacks=(*app_state.callbacks, RunMetrics(operations.metrics)))
     app.state.app_state = app_state
     app.state.operations = operations
-    app.state.readiness = Readiness(app_state)
+    app.state.readiness = Readiness(app_state, operations.loop_watch)
     app.state.turns = Turns(app_state, operations.slots)
     for router in _ROUTERS:
         app.include_router(router)

@@ -41,6 +41,7 @@ class Metrics:
         self._run_s = self._histogram("run_seconds", "Duration of runs.", _RUN_S, "status")
         self._tokens = self._counter("tokens", "Tokens sent to and received from models.", "kind")
         self._lag = self._histogram("event_loop_lag_seconds", "Timer delay on the event loop.", _LAG_S)
+        self._late = self._counter("event_loop_late", "How often the event loop was later than the limit.")
         self._gauge("runs_running", "Runs in progress.", lambda: slots.in_use)
         self._gauge("runs_queued", "Runs waiting for a slot.", lambda: slots.queue_length)
 
@@ -73,6 +74,10 @@ class Metrics:
         self._run_s.labels(status).observe(summary.elapsed_s)
         self._tokens.labels("prompt").inc(max(0, summary.usage.prompt_tokens))
         self._tokens.labels("completion").inc(max(0, summary.usage.completion_tokens))
+
+    def count_late_loop(self) -> None:
+        """Count that the event loop was late; see `ragflow_lg.server.observability.loop_watch`."""
+        self._late.inc()
 
     @asynccontextmanager
     async def measure_loop_lag(self) -> AsyncGenerator[None]:

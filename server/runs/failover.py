@@ -9,11 +9,21 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ragflow_lg.base.errors import CheckpointError, ConflictError, RagflowLgError, StreamError, StreamGapError
-from ragflow_lg.component.events import TurnFinished
+from ragflow_lg.base.errors import (
+    CheckpointError,
+    ConflictError,
+    RagflowLgError,
+    RunAbandonedError,
+    StreamError,
+    StreamGapError,
+)
+from ragflow_lg.component.events import AgentRecord, TurnFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
+from ragflow_lg.services.chat import Usage
+from ragflow_lg.services.sessions import hold_lease
+from ragflow_lg.wire.answer_text import AnswerText
 from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
@@ -22,10 +32,10 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import AgentRow, SessionRow
-    from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
+    from ragflow_lg.server.runs.persisted_run import Persistable
+    from ragflow_lg.server.streaming import RunHead, StreamEvent
     from ragflow_lg.server.streaming.run_task import Publish
-    from ragflow_lg.services.chat import Usage
 
 FREE_S = 60.0
 """How long to wait for a stopped process's session; longer than its lease."""
@@ -45,20 +55,24 @@ class TurnPlayer(Protocol):
 
     async def start_run(
         self,
-        run: ContinuedRun,
+        run: Persistable,
         tenant: str,
         question: str | None,
         start_ms: int,
         *,
         previous: str,
         request_hash: str,
+        takeovers: int,
     ) -> None:
         """Start a run that is stored in the database. ``previous`` is the run manager that has stopped."""
         ...
 
 
 class Failover:
-    """Takes over interrupted runs, each only once, no matter how many followers it has here and elsewhere."""
+    """Takes over interrupted runs, each only once, no matter how many followers it has here and elsewhere.
+
+    A run whose processes die again and again is not continued: it may be the cause.
+    """
 
     def __init__(self, app_state: AppState, turns: TurnPlayer) -> None:
         self._app_state = app_state
@@ -95,6 +109,9 @@ class Failover:
             return True  # it was only slow to report
         if not await run_manager.is_alive(head.player):
             await app_state.store.leases.expire(session.id, head.process)
+        takeovers = head.takeovers + await self._has_died(head)
+        if takeovers > app_state.settings.limits.takeovers:
+            return await self._abandon(head, row, takeovers)
         if not await self._is_free(session.id):
             return False
         runner = await self._turns.runner(agent, session)
@@ -104,20 +121,44 @@ class Failover:
             run = runner.start(session.id, {}, head.envelope)  # sends the form again
         else:
             run = runner.continue_(session.id, head.envelope)
+        is_started = await self._start(ContinuedRun(run, replay_filter, progress), head, row, takeovers)
+        if is_started:
+            logger.info("run %s was interrupted and continues here", run_id)
+        return is_started or (await run_manager.head(run_id)).player != head.player
+
+    async def _has_died(self, head: RunHead) -> bool:
+        """Return whether a run's process has died. One that stops in order writes an end."""
+        end = await self._app_state.run_manager.read_end(head.run_id)
+        return end is None or end.player != head.player
+
+    async def _abandon(self, head: RunHead, row: RunRow, deaths: int) -> bool:
+        """End a run as failed. Return whether its followers learn this, from here or from elsewhere."""
+        answer = AnswerText()
+        for event in await self._read_events(head.run_id):
+            if not isinstance(event, AgentRecord):
+                answer.feed(event)
+        # The lease is later than that of the process, which may only be stuck, so that it cannot write any more.
+        async with hold_lease(self._app_state.store.leases, row.session_id) as token:
+            run = AbandonedRun(head.envelope, deaths, answer.text, token)
+            is_started = await self._start(run, head, row, head.takeovers)
+        if is_started:
+            logger.error("run %s in session %s has failed: %s", head.run_id, row.session_id, run.error)
+        return is_started or (await self._app_state.run_manager.head(head.run_id)).player != head.player
+
+    async def _start(self, run: Persistable, head: RunHead, row: RunRow, takeovers: int) -> bool:
+        """Start a run here. Return False if another process has claimed it first, or the journal fails."""
         try:
-            continued = ContinuedRun(run, replay_filter, progress)
             await self._turns.start_run(
-                continued,
+                run,
                 head.owner,
                 row.asked or None,
                 row.start_ms,
                 previous=head.player,
                 request_hash=head.request_hash,
+                takeovers=takeovers,
             )
         except StreamError:
-            # Another process may have claimed it first.
-            return (await run_manager.head(run_id)).player != head.player
-        logger.info("run %s was interrupted and continues here", run_id)
+            return False
         return True
 
     async def _read_events(self, run_id: str) -> list[StreamEvent]:
@@ -135,6 +176,37 @@ class Failover:
                 return False
             await asyncio.sleep(next(pauses, PAUSES_S[-1]))
         return True
+
+
+class AbandonedRun:
+    """The end of a run that is not continued, for its followers and the database."""
+
+    status = "failed"
+    usage = Usage()
+    continued_run = ""
+
+    def __init__(self, envelope: Envelope, deaths: int, answer: str, lease_token: int) -> None:
+        self.envelope = envelope
+        self.answer = answer
+        self.lease_token = lease_token
+        self.error = (
+            f"The run was not continued, because {deaths} servers died while they executed it. "
+            "Continue the session to try again."
+        )
+
+    def cancel(self) -> None:
+        """Do nothing: the run ends at once."""
+
+    def drain(self) -> None:
+        """Do nothing: the run ends at once."""
+
+    def interrupt(self) -> None:
+        """Do nothing: the run ends at once."""
+
+    async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
+        """Raise the error that followers receive."""
+        raise RunAbandonedError(self.error)
+        yield  # makes this a generator
 
 
 class ContinuedRun:

@@ -138,10 +138,11 @@ class PersistedRun:
     async def _write(self) -> None:
         """Store the end of the run with its question and answer. The run does not fail if the database does."""
         run, envelope = self._run, self._run.envelope
+        has_begun = self._has_begun or (self._is_taken_over and run.status == "failed")
         turn = EndedTurn(
             envelope.message_id,
             envelope.session_id,
-            "refused" if run.status == "failed" and not self._has_begun else run.status,
+            "refused" if run.status == "failed" and not has_begun else run.status,
             run.error or "",
             run.usage,
             self._start_ms,
@@ -149,7 +150,7 @@ class PersistedRun:
             question=self._question,
             answer=run.answer or self._tips,
             reference=write_reference(self._reference),
-            has_begun=self._has_begun,
+            has_begun=has_begun,
             lease_token=run.lease_token,
             continued_run=run.continued_run,
             is_taken_over=self._is_taken_over,

@@ -258,11 +258,12 @@ class Turns:
         *,
         previous: str = "",
         request_hash: str = "",
+        takeovers: int = 0,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Start a run that is stored in the database.
 
-        ``previous`` and ``request_hash`` are the same as for `RunManager.start`.
+        ``previous``, ``request_hash`` and ``takeovers`` are the same as for `RunManager.start`.
 
         Raises:
             StreamError: If the journal refuses the run, or the server is shutting down.
@@ -278,7 +279,12 @@ class Turns:
             is_taken_over=bool(previous),
         )
         await self._app_state.run_manager.start(
-            persisted, policy or self._policy, owner=tenant, previous=previous, request_hash=request_hash
+            persisted,
+            policy or self._policy,
+            owner=tenant,
+            previous=previous,
+            request_hash=request_hash,
+            takeovers=takeovers,
         )
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:

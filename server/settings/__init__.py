@@ -52,6 +52,9 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     [prompts]
     standalone_question = { file = "prompts/question.txt" }
 
+    [limits]
+    workers = 4
+
     [server]
     port = 9380
 
@@ -61,6 +64,7 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
 """
 
 from ragflow_lg.server.settings.compat_section import CompatSection
+from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     DatasetSection,
@@ -85,6 +89,7 @@ __all__ = [
     "EmbeddingSection",
     "HttpSection",
     "KnowledgeSection",
+    "LimitsSection",
     "McpSection",
     "ModelSection",
     "OtelSection",

@@ -16,6 +16,7 @@ from ragflow_lg.adapters.http.http_client import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
 from ragflow_lg.server.settings.compat_section import CompatSection
+from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
@@ -71,6 +72,7 @@ class Settings(BaseSettings):
     compat: CompatSection = CompatSection()
     prompts: PromptsSection = Field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name."""
+    limits: LimitsSection = LimitsSection()
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
     tenants: dict[str, TenantSection] = Field(default_factory=dict[str, TenantSection])

@@ -186,6 +186,8 @@ class RunHead(Struct, frozen=True):
     """The run manager's process, as in the leases of its sessions."""
     request_hash: str = ""
     """A hash of the request that the run answers, or ``""`` if the run cannot be recognized by its request."""
+    takeovers: int = 0
+    """How often the run was taken over because its process had died."""
 
     @property
     def run_id(self) -> str:

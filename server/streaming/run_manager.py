@@ -94,11 +94,12 @@ class RunManager:
         owner: str = "",
         previous: str = "",
         request_hash: str = "",
+        takeovers: int = 0,
     ) -> str:
         """Start a run and return its id, RAGFlow's ``message_id``. Followers receive its events and its end.
 
-        ``owner`` and ``request_hash`` are stored in the run's `head`. If an interrupted run is taken over, ``previous``
-        is its previous run manager, and its events continue after the stored ones.
+        ``owner``, ``request_hash`` and ``takeovers`` are stored in the run's `head`. If an interrupted run is taken
+        over, ``previous`` is its previous run manager, and its events continue after the stored ones.
 
         Raises:
             StreamError: If the journal refuses the run or the manager is draining. The run has then not begun.
@@ -109,7 +110,7 @@ class RunManager:
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
-        head = RunHead(run.envelope, self._player, owner, str(this_process()), request_hash)
+        head = RunHead(run.envelope, self._player, owner, str(this_process()), request_hash, takeovers)
         arrival_s, away_s = self._arrival_s, BEATS * self._heartbeat_s
         task = RunTask(run, head, policy, self._journal, arrival_s=arrival_s, away_s=away_s, previous=previous)
         self._tasks[run_id] = task

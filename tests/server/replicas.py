@@ -25,6 +25,8 @@ base_url = "{base_url}"
 [server]
 database = "sqlite:///{folder}/server.db"
 replica_silence_s = {silence_s}
+[limits]
+takeovers = {takeovers}
 """
 
 TWO_MESSAGES = canvas(
@@ -46,13 +48,18 @@ class Replica(Struct):
 
 @asynccontextmanager
 async def replicas(
-    folder: Path, redis_url: str, base_url: str, count: int = 2, silence_s: float = 1.0
+    folder: Path, redis_url: str, base_url: str, count: int = 2, silence_s: float = 1.0, takeovers: int = 2
 ) -> AsyncGenerator[list[Replica]]:
     """Start servers one after the other; the first creates the key."""
     settings = folder / "settings.toml"
     settings.write_text(
         SETTINGS.format(
-            redis_url=redis_url, prefix=fresh_prefix(), base_url=base_url, folder=folder, silence_s=silence_s
+            redis_url=redis_url,
+            prefix=fresh_prefix(),
+            base_url=base_url,
+            folder=folder,
+            silence_s=silence_s,
+            takeovers=takeovers,
         )
     )
     servers: list[Replica] = []

@@ -342,4 +342,4 @@ class Readiness(BaseModel):
     """Whether the server can handle requests."""
 
     status: Literal["ready", "stopping", "failing"]
-    parts: dict[str, Literal["ok", "failed", "timed out"]]
+    parts: dict[str, Literal["ok", "failed", "timed out", "late"]]

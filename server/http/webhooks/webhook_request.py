@@ -15,7 +15,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.request_parsing import Upload, check_shape, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
-from ragflow_lg.services.workers import Workers
+from ragflow_lg.services.workers import Workers, measure
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -36,6 +36,8 @@ _ARRAY = "array"
 MAX_NUMBER_CHARS = 400
 MAX_FILES = 10
 MAX_FIELDS = 1000
+MAX_UNDECLARED = 256 * 1024
+"""Maximum number of characters and entries in the undeclared fields of each section; others are dropped."""
 _JSON, _FORM, _PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 
@@ -193,7 +195,22 @@ async def read_payload(request: Request, configuration: WebhookConfiguration, wo
             f"Send it as {expected or _JSON}.",
             400,
         ) from None
-    return {**payload, "input": {**sections, "content_type": content_type}}
+    received = {name: _drop_excess(section, payload[name]) for name, section in sections.items()}
+    return {**payload, "input": {**received, "content_type": content_type}}
+
+
+def _drop_excess(fields: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields without undeclared ones that exceed the limit, which anybody can send."""
+    kept: dict[str, Any] = {}
+    room = MAX_UNDECLARED
+    for name, value in fields.items():
+        if name not in declared:
+            size = measure((name, value), room)
+            if size > room:
+                continue
+            room -= size
+        kept[name] = value
+    return kept
 
 
 async def _read_body(

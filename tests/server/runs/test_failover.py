@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.runs.progress import Progress
 from ragflow_lg.server.runs import failover as failover_module
-from ragflow_lg.server.runs.failover import ContinuedRun, Failover
+from ragflow_lg.server.runs.failover import Failover
+from ragflow_lg.server.runs.persisted_run import Persistable
 from ragflow_lg.wire.wire_events import Envelope
 from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.canvas import text as text_node
@@ -110,6 +111,40 @@ async def test_a_turn_begun_by_a_stopping_server_and_ended_by_another_is_stored_
         assert stored["round"] == 1
 
 
+async def test_a_run_whose_servers_die_again_and_again_fails_and_can_be_continued_by_hand(
+    tmp_path: Path, redis_url: str
+) -> None:
+    async with (
+        MockLLM([reply(*WORDS, piece_delay_s=0.01)]) as llm,
+        replicas(tmp_path, redis_url, llm.base_url, 3, takeovers=1) as (first, second, third),
+    ):
+        response = await first.client.post("/agents", json={"title": "Two", "dsl": TWO_MESSAGES})
+        agent_id = response.json()["data"]["id"]
+        body = {"agent_id": agent_id, "query": "hi", "stream": True}
+        start = await read(first, body, "", "w10 ")
+        first.process.kill()
+        async with asyncio.timeout(30):
+            more = await read(second, body, start[-1][0], "w30 ")
+        assert text(start + more).endswith("w30 ")
+        second.process.kill()
+        async with asyncio.timeout(30):
+            headers = {"X-RAGFlow-Event-Ids": "true", "Last-Event-ID": more[-1][0]}
+            last = await third.client.post(PATH, json=body, headers=headers)
+        problem = "The run was not continued, because 2 servers died while they executed it."
+        assert problem in last.text
+
+        session, run = start[0][1]["session_id"], start[0][1]["message_id"]
+        stored = (await third.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]["message"]
+        assert stored[1]["content"] in WHOLE
+        assert stored[1]["content"].startswith("w0 ")
+        url = str(third.client.base_url).replace("/api/v1/", f"/native/v1/agents/{agent_id}/runs/{run}")
+        failed = (await third.client.get(url)).json()
+        assert (failed.get("status"), problem in json.dumps(failed)) == ("failed", True), (url, failed)
+        continued = (await third.client.post(f"{url}/continue")).json()
+        assert continued.get("status") == "succeeded", continued
+        assert continued["answer"].endswith(WHOLE)
+
+
 FORM_AND_MODEL = app_canvas(
     ("begin", "Begin", {}, ["ask"]),
     ("ask", "UserFillUp", {"inputs": {"word": {"name": "word", "type": "line"}}}, ["LLM:0"]),
@@ -194,13 +229,14 @@ class FakeTurns:
 
     async def start_run(
         self,
-        run: ContinuedRun,
+        run: Persistable,
         tenant: str,
         question: str | None,
         start_ms: int,
         *,
         previous: str,
         request_hash: str,
+        takeovers: int,
     ) -> None:
         self.runs.append((run.envelope.message_id, tenant, question, previous))
         if self._failure is not None:
@@ -246,7 +282,7 @@ async def test_a_run_counts_as_continued_if_another_process_claimed_it(
     async with start_app(tmp_path) as server:
         run_id, run_manager = await finish_run(server), server.app_state.run_manager
         head = await run_manager.head(run_id)
-        heads = [head] * 3 + [replace(head, player="other") if is_quicker else head]
+        heads = [head] * 4 + [replace(head, player="other") if is_quicker else head]
         monkeypatch.setattr(run_manager, "head", AsyncMock(side_effect=heads))
         failover = Failover(server.app_state, FakeTurns(StreamError("Taken.")))
         assert await failover.take(run_id) is is_quicker

@@ -1,5 +1,6 @@
 import asyncio
 import sqlite3
+import time
 from importlib.metadata import version
 from pathlib import Path
 from unittest.mock import AsyncMock
@@ -14,12 +15,13 @@ from ragflow_lg.base.errors import CheckpointError, DatabaseError, StreamError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness, build_metrics_app
+from ragflow_lg.server.observability.loop_watch import LoopWatch
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 
-READY = {"database": "ok", "checkpoints": "ok", "journal": "ok"}
+READY = {"database": "ok", "checkpoints": "ok", "journal": "ok", "event_loop": "ok"}
 
 
 async def test_a_working_server_is_alive_and_ready(tmp_path: Path) -> None:
@@ -43,7 +45,7 @@ async def test_a_failing_part_is_named_without_its_error(tmp_path: Path, monkeyp
     async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
         monkeypatch.setattr(server.app_state.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
         ready = await client.get("/ready")
-        parts = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
+        parts = {**READY, "database": "failed"}
         assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})
         assert (await client.get("/health")).status_code == 200
 
@@ -101,7 +103,7 @@ async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeyp
     monkeypatch.setattr(health_routes, "FRESH_S", 0.0)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        checks = Readiness(replace(server.app_state, store=store))
+        checks = Readiness(replace(server.app_state, store=store), LoopWatch(1.0))
         assert await checks.check() == READY
         counts = [count_rows(path) for path in paths]
         for _ in range(5):
@@ -113,7 +115,7 @@ async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(health_routes, "CHECK_S", 0.05)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        checks = Readiness(replace(server.app_state, store=store))
+        checks = Readiness(replace(server.app_state, store=store), LoopWatch(1.0))
         writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
         for writer in writers:
             writer.execute("BEGIN IMMEDIATE")
@@ -124,17 +126,27 @@ async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path) as server:
-        checks = Readiness(server.app_state)
+        checks = Readiness(server.app_state, LoopWatch(1.0))
         head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
         monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
         monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
         states = await asyncio.gather(*(checks.check() for _ in range(20)))
-        assert states == [{"database": "ok", "checkpoints": "failed", "journal": "failed"}] * 20
+        assert states == [{**READY, "checkpoints": "failed", "journal": "failed"}] * 20
         assert head.await_count == 1
 
 
 async def test_a_store_that_another_replica_probes_is_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         lease = await server.app_state.store.leases.acquire(health_routes.PROBE_ID, lambda: None)
-        assert await Readiness(server.app_state).check() == READY
+        assert await Readiness(server.app_state, LoopWatch(1.0)).check() == READY
         await lease.release()
+
+
+async def test_a_late_event_loop_is_not_ready(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        watch = LoopWatch(0.2)
+        checks = Readiness(server.app_state, watch)
+        async with watch.watching():
+            assert (await checks.check())["event_loop"] == "ok"
+            time.sleep(0.8)
+            assert (await checks.check())["event_loop"] == "late"

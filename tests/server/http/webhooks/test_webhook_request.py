@@ -1,3 +1,4 @@
+import json
 from typing import Any, cast
 
 import pytest
@@ -6,7 +7,12 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, read_configuration
-from ragflow_lg.server.http.webhooks.webhook_request import MAX_FIELDS, read_payload, select_declared_fields
+from ragflow_lg.server.http.webhooks.webhook_request import (
+    MAX_FIELDS,
+    MAX_UNDECLARED,
+    read_payload,
+    select_declared_fields,
+)
 from ragflow_lg.services.workers import NoWorkers
 
 FORM = "application/x-www-form-urlencoded"
@@ -41,6 +47,17 @@ async def test_the_payload_has_declared_fields_and_the_input_everything_but_secr
         "body": {"a": "1", "b": 2},
         "content_type": "application/json",
     }
+
+
+async def test_large_undeclared_fields_are_dropped() -> None:
+    long, many = "x" * MAX_UNDECLARED, [1] * 20_000
+    body = json.dumps({"a": long, "small": "y", "long": long, "many": many, "more": many, "z": 1}).encode()
+    payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
+    assert payload["body"] == {"a": long}
+    assert list(payload["input"]["body"]) == ["a", "small", "many", "more", "z"]
+    body = json.dumps({"a": "b", **{f"x{i}": "y" * 10_000 for i in range(40)}}).encode()
+    payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
+    assert list(payload["input"]["body"]) == ["a", *(f"x{i}" for i in range(26))]
 
 
 async def test_an_unexpected_content_type_is_refused() -> None:
