@@ -4,6 +4,15 @@ Imports every room below it except the catalog, which is an argument. Only `lowe
 """
 
 from ragflow_lg.dsl_compiler.compiler import add_positions, check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits
 from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
 
-__all__ = ["add_positions", "check_canvas", "compile_canvas", "extend_pointer", "sketch_canvas"]
+__all__ = [
+    "NO_LIMITS",
+    "CanvasLimits",
+    "add_positions",
+    "check_canvas",
+    "compile_canvas",
+    "extend_pointer",
+    "sketch_canvas",
+]

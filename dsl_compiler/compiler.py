@@ -16,7 +16,7 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
 from ragflow_lg.dsl_compiler.passes import PASSES
 from ragflow_lg.dsl_compiler.shapes import as_map, as_text
-from ragflow_lg.dsl_compiler.source import locate, read_source
+from ragflow_lg.dsl_compiler.source import MAX_BYTES, locate, read_source
 
 if TYPE_CHECKING:
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas  # this import loads LangGraph
@@ -89,7 +89,7 @@ def _examine(
         return _plan_if_valid(*_examine(inner.content, catalog, inner.deployment, nesting))
 
     reporter = Reporter()
-    value, text = read_source(source, reporter)
+    value, text = read_source(source, reporter, min(MAX_BYTES, deployment.limits.canvas_bytes))
     nesting = nesting or Nesting(check, ((deployment.key, "this canvas"),))
     draft = _parse(value, catalog, reporter)
     if draft is not None:

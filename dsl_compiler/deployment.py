@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -10,6 +11,26 @@ from msgspec import Struct
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.services.tool_policies import ToolPermits
+
+
+class CanvasLimits(Struct, frozen=True):
+    """Limits on the size of a canvas. The names are those of the settings."""
+
+    canvas_bytes: int = 4 * 1024 * 1024
+    """Maximum number of characters in the document."""
+    canvas_components: int = 2_000
+    canvas_list: int = 10_000
+    """Maximum number of entries in one list of the parameters."""
+    canvas_entries: int = 100_000
+    """Maximum number of list entries and map keys in all parameters."""
+    canvas_chars: int = 2 * 1024 * 1024
+    """Maximum number of characters in the texts of all parameters, templates included."""
+    canvas_references: int = 20_000
+    """Maximum number of references, counted as opening braces, in all parameters."""
+
+
+NO_LIMITS = CanvasLimits(*[sys.maxsize] * 6)
+"""For canvases of the operator, or of the program that compiles them."""
 
 
 class CanvasSource(Struct, frozen=True):
@@ -47,6 +68,11 @@ class Deployment(Protocol):
         """The behaviours of RAGFlow that apply unless a canvas chooses others."""
         ...
 
+    @property
+    def limits(self) -> CanvasLimits:
+        """The limits on the size of the canvas."""
+        ...
+
     def canvas_by_name(self, name: str) -> CanvasSource:
         """Return the canvas with the given name.
 
@@ -65,12 +91,13 @@ class Deployment(Protocol):
 
 
 class NoDeployment:
-    """A deployment that permits all tools, knows no servers and has no other canvases."""
+    """A deployment that permits all tools, has no limits, knows no servers and has no other canvases."""
 
     key = ""
     permits = ToolPermits()
     servers = None
     compatibility = Compatibility()
+    limits = NO_LIMITS
 
     def canvas_by_name(self, name: str) -> CanvasSource:
         """Raise SettingsError."""

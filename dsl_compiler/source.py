@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Maximum file size, in bytes. Real canvases are below 1 MB."""
+"""How much of a file is read, in bytes. Real canvases are below 1 MB."""
 
 MAX_DEPTH = 100
 """Limit on how deeply values are nested. Real canvases stay below 20."""
@@ -33,7 +33,9 @@ class Position(NamedTuple):
     column: int
 
 
-def read_source(source: str | bytes | Mapping[str, Any], reporter: Reporter) -> tuple[Any, str]:
+def read_source(
+    source: str | bytes | Mapping[str, Any], reporter: Reporter, max_chars: int = MAX_BYTES
+) -> tuple[Any, str]:
     """Return the JSON value and the text it was read from, which is ``""`` if the source already is a JSON value.
 
     If the source cannot be read, report the reason and return None as the value.
@@ -43,12 +45,12 @@ def read_source(source: str | bytes | Mapping[str, Any], reporter: Reporter) -> 
     text = _decode(source, reporter)
     if text is None:
         return None, ""
-    if len(text) > MAX_BYTES:
+    if len(text) > max_chars:
         reporter.report(
             "document-too-large",
             "error",
             "",
-            f"The file has {len(text):,} characters; the limit is {MAX_BYTES:,}.",
+            f"The file has {len(text):,} characters; the limit canvas_bytes is {max_chars:,}.",
             hint="Canvases are much smaller. Check whether the file contains run data.",
         )
         return None, text

@@ -25,6 +25,7 @@ from ragflow_lg.dsl_compiler.passes.check_references import check_references
 from ragflow_lg.dsl_compiler.passes.collect_components import classify_document, collect_components
 from ragflow_lg.dsl_compiler.passes.find_joins import find_joins
 from ragflow_lg.dsl_compiler.passes.group_regions import group_regions
+from ragflow_lg.dsl_compiler.passes.limit_size import limit_size
 from ragflow_lg.dsl_compiler.passes.migrate_names import migrate_names
 from ragflow_lg.dsl_compiler.passes.order_nodes import find_cycles, find_entry, rank_nodes
 from ragflow_lg.dsl_compiler.passes.plan_messages import plan_messages
@@ -34,7 +35,7 @@ from ragflow_lg.dsl_compiler.passes.route_edges import route_edges
 __all__ = ["PASSES"]
 
 PASSES: tuple[tuple[Pass, ...], ...] = (
-    (classify_document, collect_components, migrate_names, rewrite_shapes),
+    (classify_document, collect_components, limit_size, migrate_names, rewrite_shapes),
     (bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
     (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
     (check_ready, check_servers, check_parallel, check_reachable, check_references, check_titles, check_differences),

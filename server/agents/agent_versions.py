@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from ragflow_lg.base.errors import MAX_LISTED_ERRORS, RequestError
+from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type
-from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.server.assembly.canvas_files import CanvasFiles, canvas_files
-from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.agents.canvas_checks import draft_error, find_diagnostics, refuse
+from ragflow_lg.server.assembly.canvas_files import canvas_files
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, VersionRow
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
-    from ragflow_lg.base.diagnostics import Diagnostic
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -129,58 +127,52 @@ _REFUSED = frozenset(
 runs."""
 
 
-async def check_draft(settings: Settings, dsl: Any, *, is_released: bool = False) -> str:
-    """Return a canvas, given as a JSON object or text, in its stored form. It is checked in a thread.
+async def check_draft(settings: Settings, workers: Workers, dsl: Any, *, is_released: bool = False) -> str:
+    """Return a canvas, given as a JSON object or text, in its stored form.
 
     Raises:
         RequestError: If the canvas cannot be used as a draft, or cannot run although it is to be released.
+        WorkLimitError: If checking it takes too much time or memory.
     """
-    text = await asyncio.to_thread(_check_draft, settings, dsl)
+    source, text = _read_draft(dsl)
+    _, diagnostics = await find_diagnostics(workers, settings, text.encode())
+    # Clients send an object: lines and columns of the stored form mean nothing to them.
+    errors = [d._replace(line=0, column=0) for d in diagnostics if d.severity == "error"]
+    refused = [d for d in errors if d.code in _REFUSED]
+    refuse([d for d in refused if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))])
     if is_released:
-        await check_release(settings, text)
+        refuse(errors)
     return text
 
 
-async def check_release(settings: Settings, dsl: str) -> None:
-    """Check that a canvas can run. It is checked in a thread.
+async def check_release(settings: Settings, workers: Workers, dsl: str) -> None:
+    """Check that a canvas can run.
 
     Raises:
         RequestError: If it cannot.
+        WorkLimitError: If checking it takes too much time or memory.
     """
-    await asyncio.to_thread(_check_can_run, settings, dsl)
+    _, diagnostics = await find_diagnostics(workers, settings, dsl.encode())
+    refuse([d for d in diagnostics if d.severity == "error"])
 
 
-def _check_draft(settings: Settings, dsl: Any) -> str:
+def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
+    """Return a canvas as an object, and as stored."""
     source: Any = dsl
     if isinstance(dsl, str):
         try:
             source = orjson.loads(dsl)
         except orjson.JSONDecodeError as error:
-            raise _draft_error(f"The DSL is not JSON: {error}.") from None
+            raise draft_error(f"The DSL is not JSON: {error}.") from None
     if not isinstance(source, dict):
-        raise _draft_error("The DSL should be a JSON object.")
+        raise draft_error("The DSL should be a JSON object.")
     fields = cast("dict[str, Any]", source)
     if isinstance(fields.get("dsl"), dict) and not fields.keys() & {"components", "graph"}:
-        source = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
+        fields = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
     try:
-        text = orjson.dumps(source).decode()
+        return fields, orjson.dumps(fields).decode()
     except TypeError as error:  # numbers beyond 64 bit
-        raise _draft_error(f"The DSL cannot be stored: {error}.") from None
-    _, diagnostics = check_canvas(cast("dict[str, Any]", source), catalog(), CanvasFiles(lambda: settings))
-    errors = [d for d in diagnostics if d.severity == "error" and d.code in _REFUSED]
-    _refuse([d for d in errors if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))])
-    return text
-
-
-def _check_can_run(settings: Settings, dsl: str) -> None:
-    _, diagnostics = check_canvas(dsl.encode(), catalog(), CanvasFiles(lambda: settings))
-    _refuse([d for d in diagnostics if d.severity == "error"])
-
-
-def _refuse(errors: Sequence[Diagnostic]) -> None:
-    if errors:
-        more = [f"and {len(errors) - MAX_LISTED_ERRORS:,} more"] if len(errors) > MAX_LISTED_ERRORS else []
-        raise _draft_error("\n".join([*map(str, errors[:MAX_LISTED_ERRORS]), *more]))
+        raise draft_error(f"The DSL cannot be stored: {error}.") from None
 
 
 def _is_unfilled(source: Any, pointer: str) -> bool:
@@ -190,10 +182,6 @@ def _is_unfilled(source: Any, pointer: str) -> bool:
         key = part.replace("~1", "/").replace("~0", "~")
         value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
     return value == ""
-
-
-def _draft_error(text: str) -> RequestError:
-    return RequestError(text, 101, status=422, data=False, has_data=True, reason="canvas-invalid")
 
 
 def build_version(
@@ -241,8 +229,9 @@ async def publish(
     """
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
     draft = await find_version(app_state.database, agent, DRAFT)
-    text = draft.dsl if dsl is None else await check_draft(app_state.settings_of(agent.tenant), dsl)
-    await check_release(app_state.settings_of(agent.tenant), text)
+    settings, workers = app_state.settings_of(agent.tenant), app_state.workers_of(agent.tenant)
+    text = draft.dsl if dsl is None else await check_draft(settings, workers, dsl)
+    await check_release(settings, workers, text)
     if text != draft.dsl:
         new_draft = build_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
         await agents.change(agent.id, {"update_ms": now}, new_draft)

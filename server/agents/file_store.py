@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.server.assembly.fair_knowledge import FairKnowledge
 from ragflow_lg.server.database.file_repository import FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 from ragflow_lg.services.workers import Workers
@@ -161,7 +162,11 @@ def tenant_services(app_state: AppState, tenant: str) -> Services:
     """Return the services for a tenant's runs, with access to its uploads."""
     services = app_state.services_of(tenant)
     workers = services.workers.for_tenant(tenant)
-    return replace(services, files=TenantFiles(file_store(app_state, tenant), workers), workers=workers)
+    knowledge = services.knowledge
+    if knowledge is not None and app_state.searches is not None:
+        knowledge = FairKnowledge(knowledge, app_state.searches, tenant)
+    files = TenantFiles(file_store(app_state, tenant), workers)
+    return replace(services, files=files, workers=workers, knowledge=knowledge)
 
 
 class TenantFiles(Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.assembly.library import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Services
+    from ragflow_lg.services.workers import Workers
+
+
+MAX_WAITING_SEARCHES = 1_000
+"""How many of a tenant's searches may wait."""
 
 
 class AppState(Struct, frozen=True):
@@ -36,6 +42,8 @@ class AppState(Struct, frozen=True):
     callbacks: Sequence[RunCallbacks] = ()
     resources: TenantResources | None = None
     """What each tenant may use; None if all tenants may use everything."""
+    searches: FairSlots | None = None
+    """Slots for searches in datasets; None if there is no limit."""
 
     def settings_of(self, tenant: str) -> Settings:
         """Return the settings without what a tenant may not use."""
@@ -44,6 +52,10 @@ class AppState(Struct, frozen=True):
     def services_of(self, tenant: str) -> Services:
         """Return the services that a tenant may use."""
         return self.services if self.resources is None else self.resources.services(tenant)
+
+    def workers_of(self, tenant: str) -> Workers:
+        """Return the worker processes as a tenant uses them."""
+        return self.services.workers.for_tenant(tenant)
 
     def now_ms(self) -> int:
         """Return the current time in epoch milliseconds."""
@@ -76,7 +88,8 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         only_tenant = await _find_only_tenant(settings, database)
         resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)
         try:
-            yield AppState(settings, database, store, services, run_manager, callbacks, resources)
+            searches = FairSlots(settings.limits.searches, MAX_WAITING_SEARCHES, "for a search")
+            yield AppState(settings, database, store, services, run_manager, callbacks, resources, searches)
         finally:
             await resources.aclose()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.dsl.compatibility import Compatibility
-from ragflow_lg.dsl_compiler.deployment import CanvasSource
+from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits, CanvasSource
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class CanvasFiles:
         *,
         asks_servers: bool = True,
         compatibility: Compatibility | None = None,
+        limits: CanvasLimits = NO_LIMITS,
     ) -> None:
         """Initialize.
 
@@ -46,11 +47,13 @@ class CanvasFiles:
             path: The canvas's path, if it has one.
             asks_servers: Whether the canvas will call only the MCP servers in the settings.
             compatibility: Replaces the choice of RAGFlow's behaviours in the settings.
+            limits: The limits on the size of the canvas, but not of other canvases that it runs.
         """
         self._settings = cache(settings)
         self._path = None if path is None else path.absolute()
         self._asks_servers = asks_servers
         self._compatibility = compatibility
+        self.limits = limits
         self._rules: dict[str, object] = {}
         self.has_loaded = False
         """Whether another canvas has been requested."""

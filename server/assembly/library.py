@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
-from ragflow_lg.dsl_compiler import add_positions, check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler import NO_LIMITS, add_positions, check_canvas, compile_canvas, sketch_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.canvas_needs import check_needs
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
@@ -73,7 +73,8 @@ def load_canvas(
     read = _default_settings if settings is None else lambda: settings
     content = _content(source)
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
-    files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat))
+    limits = NO_LIMITS if settings is None else settings.limits.canvas
+    files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat), limits=limits)
     try:
         return compile_canvas(content, catalog(), files) if isinstance(content, Mapping) else _compile(content, files)
     except CompileError as error:

@@ -11,10 +11,12 @@ from contextlib import aclosing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
+from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import CompileError, RequestError, RunInterruptedError, RunUnknownError, StreamError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
 from ragflow_lg.server.agents.file_store import tenant_services
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
-COMPILES = 4
-"""How many canvases are compiled concurrently, so that a large one does not block the others."""
+MAX_WAITING = 1_000
+"""How many of a tenant's canvases may wait to be compiled."""
 
 NAME_CHARS = 250
 """How much of the first question is used as a session's name."""
@@ -84,7 +86,7 @@ class Turns:
         """Initialize. Every run uses one of the ``slots``, but runs taken over from a dead replica do not wait."""
         self._app_state = app_state
         self._slots = slots or RunSlots(sys.maxsize)
-        self._compiling = asyncio.Semaphore(COMPILES)
+        self._compiling = FairSlots(app_state.settings.limits.compiles, MAX_WAITING, "for the compiler")
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
         self._pending_writes: set[asyncio.Task[None]] = set()
@@ -94,11 +96,15 @@ class Turns:
 
         Raises:
             CompileError: If the canvas has errors.
+            WorkLimitError: If checking it takes too much time or memory.
         """
         content, settings = version.dsl.encode(), self._app_state.settings_of(version.tenant)
         if (canvas := cached_canvas(content, settings)) is not None:
             return canvas
-        async with self._compiling:
+        async with self._compiling.slot(version.tenant):
+            if len(content) > SMALL_BYTES:
+                # Where it can be stopped, because compiling checks it again in a thread.
+                await find_diagnostics(self._app_state.workers_of(version.tenant), settings, content)
             return await asyncio.to_thread(load_canvas, content, settings)
 
     async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:

@@ -16,8 +16,9 @@ class FairSlots:
     An instance belongs to one event loop.
     """
 
-    def __init__(self, size: int, max_waiting: int) -> None:
-        """Initialize. ``max_waiting`` is the length of one tenant's queue."""
+    def __init__(self, size: int, max_waiting: int, what: str = "for a worker process") -> None:
+        """Initialize. ``max_waiting`` is the length of one tenant's queue; ``what`` is for messages."""
+        self._what = what
         self._free = size
         self._max_tenant = max(1, size - 1)
         self._max_waiting = max_waiting
@@ -41,7 +42,7 @@ class FairSlots:
         queue = self._queues.setdefault(tenant, deque())
         if len(queue) >= self._max_waiting:
             raise WorkLimitError(
-                f"{len(queue):,} tasks are already waiting for a worker process. Try again in a few seconds.",
+                f"{len(queue):,} tasks are already waiting {self._what}. Try again in a few seconds.",
                 is_retryable=True,
             )
         ticket = asyncio.get_running_loop().create_future()

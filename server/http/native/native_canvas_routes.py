@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import CompileError
-from ragflow_lg.dsl_compiler import check_canvas, sketch_canvas
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
-from ragflow_lg.server.assembly.canvas_files import CanvasFiles
-from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.agents.canvas_checks import draw_canvas, find_diagnostics
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.http.native.native_requests import PublishRequest
@@ -30,10 +26,6 @@ from ragflow_lg.server.http.native.native_responses import (
 from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.plan import Plan
-
 
 router = make_native_router("canvases")
 
@@ -52,19 +44,17 @@ _BODY: dict[str, Any] = {
 }
 Format = Literal["svg", "png", "mermaid", "text"]
 
-_slots = asyncio.Semaphore(2)
-"""Limits concurrent work on canvases, so that it does not delay runs."""
 version_router = make_agent_router("versions")
 
 
 @router.post("/check", response_model=CheckAnswer, responses=describe_problems(), openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> Response:
     """Check a canvas and return all diagnostics, with line and column in the request body; also for invalid JSON."""
-    document, settings = await request.body(), get_app_state(request).settings_of(caller.tenant)
-    async with _slots:
-        plan, diagnostics = await asyncio.to_thread(check_canvas, document, catalog(), CanvasFiles(lambda: settings))
+    document, app_state = await request.body(), get_app_state(request)
+    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
+    can_run, diagnostics = await find_diagnostics(workers, settings, document)
     answers = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in diagnostics]
-    return respond_model(CheckAnswer(runs=plan is not None, diagnostics=answers))
+    return respond_model(CheckAnswer(runs=can_run, diagnostics=answers))
 
 
 @router.post(
@@ -86,23 +76,10 @@ async def draw(
     format: Annotated[Format, Query(description="Format of the drawing.")] = "svg",
 ) -> Response:
     """Draw a canvas with titles, dashed edges for conditional paths, and boxes around loops."""
-    document, settings = await request.body(), get_app_state(request).settings_of(caller.tenant)
+    document, app_state = await request.body(), get_app_state(request)
+    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     render, kind = _FORMATS[format]
-
-    def draw_canvas() -> str | bytes:
-        plan, diagnostics = sketch_canvas(document, catalog(), CanvasFiles(lambda: settings, asks_servers=False))
-        if plan is None:
-            raise CompileError(diagnostics)
-        return _render(render, plan)
-
-    async with _slots:
-        picture = await asyncio.to_thread(draw_canvas)
-    return Response(picture, media_type=kind)
-
-
-def _render(render: Any, plan: Plan) -> bytes:
-    picture: str | bytes = render(plan)
-    return picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace")
+    return Response(await draw_canvas(workers, settings, document, render), media_type=kind)
 
 
 @version_router.get(

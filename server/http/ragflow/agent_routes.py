@@ -162,7 +162,8 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
     if not fields.get("dsl"):
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
     is_released = parse_flag(fields.get("release"))
-    dsl = await check_draft(app_state.settings_of(caller.tenant), fields["dsl"], is_released=is_released)
+    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
+    dsl = await check_draft(settings, workers, fields["dsl"], is_released=is_released)
     if not to_text(fields.get("title")).strip():
         raise RequestError("No title in request.", 101, data=False, has_data=True)
     now = app_state.now_ms()
@@ -208,13 +209,14 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     now, version = app_state.now_ms(), None
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
     draft, is_released = await agents.version(agent_id, agent.version_id), parse_flag(changes.get("release"))
+    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     if changes.get("dsl"):
-        dsl = await check_draft(app_state.settings_of(caller.tenant), changes["dsl"], is_released=is_released)
+        dsl = await check_draft(settings, workers, changes["dsl"], is_released=is_released)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
             version = build_version(app_state.new_id(), agent_id, title, dsl, now, is_released=is_released)
     elif is_released and draft is not None:
-        await check_release(app_state.settings_of(caller.tenant), draft.dsl)
+        await check_release(settings, workers, draft.dsl)
     await agents.change(agent_id, values, version)
     if version is None and is_released:
         await agents.release(agent_id, agent.version_id, now)

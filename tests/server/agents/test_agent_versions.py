@@ -18,6 +18,7 @@ from ragflow_lg.server.agents.agent_versions import (
 )
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.services.workers import NoWorkers
 from tests.server.http.app_server import ECHO, FORM, start_app
 
 
@@ -32,14 +33,14 @@ from tests.server.http.app_server import ECHO, FORM, start_app
 )
 async def test_an_invalid_canvas_is_refused_as_draft(dsl: object, problem: str) -> None:
     with pytest.raises(RequestError, match=problem) as caught:
-        await check_draft(Settings(), dsl)
+        await check_draft(Settings(), NoWorkers(), dsl)
     assert (caught.value.number, caught.value.reason) == (101, "canvas-invalid")
 
 
 async def test_the_answer_to_a_draft_with_many_errors_is_bounded() -> None:
     components: dict[str, Any] = {f"X:{n}": {"obj": {"component_name": "Nothing", "params": {}}} for n in range(200)}
     with pytest.raises(RequestError, match=r"X:49\b") as caught:
-        await check_draft(Settings(), {"components": components})
+        await check_draft(Settings(), NoWorkers(), {"components": components})
     assert str(caught.value).endswith("\nand 150 more")
 
 
@@ -76,7 +77,7 @@ def test_a_version_row_has_its_defaults() -> None:
 
 async def test_of_a_template_only_its_canvas_is_stored() -> None:
     template = {"title": "Echo", "description": "", "dsl": ECHO}
-    assert await check_draft(Settings(), template) == await check_draft(Settings(), ECHO)
+    assert await check_draft(Settings(), NoWorkers(), template) == await check_draft(Settings(), NoWorkers(), ECHO)
 
 
 def test_a_reset_removes_the_data_of_turns_only() -> None:

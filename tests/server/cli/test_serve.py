@@ -23,7 +23,8 @@ def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        # On a busy machine, the event loop may be late.
+        env={**os.environ, "PYTHONPATH": str(ROOT), "RAGFLOW_LG_LIMITS__LOOP_LATE_S": "60", **environment},
     )
 
 

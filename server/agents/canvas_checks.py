@@ -1,0 +1,109 @@
+"""Checks and drawings of tenants' canvases: small ones in a thread, large ones in a worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from ragflow_lg.base.diagnostics import Diagnostic
+from ragflow_lg.base.errors import MAX_LISTED_ERRORS, CompileError, RequestError
+from ragflow_lg.dsl_compiler import check_canvas, sketch_canvas
+from ragflow_lg.server.assembly.canvas_files import CanvasFiles
+from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.settings import McpSection, Settings
+from ragflow_lg.services.workers import WorkerTask, worker_task
+
+if TYPE_CHECKING:
+    from ragflow_lg.services.workers import Workers
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SMALL_BYTES = 32 * 1024
+"""Size of the canvases that are checked in a thread, which takes less than a second for any of them."""
+
+CHECK_SECONDS = 15.0
+
+
+async def run_on_canvas(workers: Workers, task: WorkerTask[..., T], content: bytes, *arguments: Any) -> T:
+    """Run a task on a canvas, in a thread if the canvas is small."""
+    if len(content) <= SMALL_BYTES:
+        return await asyncio.to_thread(task.function, content, *arguments)
+    return await workers.run(task, content, *arguments)
+
+
+async def find_diagnostics(workers: Workers, settings: Settings, content: bytes) -> tuple[bool, list[Diagnostic]]:
+    """Return whether a canvas can run, and all diagnostics.
+
+    Raises:
+        WorkLimitError: if checking takes too much time or memory.
+    """
+    can_run, rows = await run_on_canvas(workers, check_in_worker, content, without_secrets(settings))
+    return can_run, [Diagnostic(*row) for row in rows]
+
+
+def without_secrets(settings: Settings) -> Settings:
+    """Return only the settings that affect how a canvas is compiled; workers get no secrets."""
+    servers = {id_: McpSection.model_construct(allow=section.allow) for id_, section in settings.mcp.items()}
+    return Settings.model_construct(
+        agents=settings.agents,
+        mcp=servers,
+        compat=settings.compat,
+        canvases=settings.canvases,
+        limits=settings.limits,
+    )
+
+
+def _deployment(settings: Settings, *, asks_servers: bool = True) -> CanvasFiles:
+    return CanvasFiles(lambda: settings, asks_servers=asks_servers, limits=settings.limits.canvas)
+
+
+@worker_task("Checking the canvas", seconds=CHECK_SECONDS, small_size=0)
+def check_in_worker(content: bytes, settings: Settings) -> list[Any]:
+    """Return whether a canvas can run, and its diagnostics as lists."""
+    plan, diagnostics = check_canvas(content, catalog(), _deployment(settings))
+    return [plan is not None, [list(diagnostic) for diagnostic in diagnostics]]
+
+
+@worker_task("Drawing the canvas", seconds=CHECK_SECONDS, small_size=0)
+def draw_in_worker(content: bytes, settings: Settings, render: Callable[[Any], str | bytes]) -> list[Any]:
+    """Return a drawing in Base64, and the errors of the canvas as lists if there is none."""
+    plan, diagnostics = sketch_canvas(content, catalog(), _deployment(settings, asks_servers=False))
+    if plan is None:
+        return ["", [list(diagnostic) for diagnostic in diagnostics]]
+    picture = render(plan)
+    data = picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace")
+    return [base64.b64encode(data).decode(), []]
+
+
+async def draw_canvas(
+    workers: Workers, settings: Settings, content: bytes, render: Callable[[Any], str | bytes]
+) -> bytes:
+    """Return the drawing of a canvas.
+
+    Raises:
+        CompileError: if it cannot be drawn.
+        WorkLimitError: if drawing takes too much time or memory.
+    """
+    picture, rows = await run_on_canvas(workers, draw_in_worker, content, without_secrets(settings), render)
+    if rows:
+        raise CompileError([Diagnostic(*row) for row in rows])
+    return base64.b64decode(picture)
+
+
+def refuse(errors: Sequence[Diagnostic]) -> None:
+    """Refuse a canvas if there are errors.
+
+    Raises:
+        RequestError: if there are any.
+    """
+    if errors:
+        more = [f"and {len(errors) - MAX_LISTED_ERRORS:,} more"] if len(errors) > MAX_LISTED_ERRORS else []
+        raise draft_error("\n".join([*map(str, errors[:MAX_LISTED_ERRORS]), *more]))
+
+
+def draft_error(text: str) -> RequestError:
+    """Build the error for a canvas that cannot be stored or released."""
+    return RequestError(text, 101, status=422, data=False, has_data=True, reason="canvas-invalid")

@@ -1,0 +1,81 @@
+import json
+import pickle
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.base.errors import CompileError, WorkLimitError
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.server.agents.canvas_checks import (
+    SMALL_BYTES,
+    check_in_worker,
+    draw_canvas,
+    find_diagnostics,
+    without_secrets,
+)
+from ragflow_lg.server.drawing import to_svg
+from ragflow_lg.server.settings import AgentsSection, LimitsSection, McpSection, ProviderSection, Settings
+from tests.fakes.canvas import CATALOG, canvas, node, text
+
+
+@pytest.fixture
+async def pool() -> AsyncGenerator[WorkerPool]:
+    pool = WorkerPool(size=2)
+    yield pool
+    await pool.aclose()
+
+
+def encode(components: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({**canvas(components), **more}).encode()
+
+
+@pytest.mark.parametrize("notes", ["", "x" * 2 * SMALL_BYTES])
+async def test_large_canvases_are_checked_as_small_ones_are(pool: WorkerPool, notes: str) -> None:
+    content = encode({"a": text([], "{ghost@x}"), "b": node("Warp")}, notes=notes)
+    can_run, diagnostics = await find_diagnostics(pool, Settings(), content)
+    plan, expected = check_canvas(content, CATALOG)
+
+    assert (can_run, diagnostics) == (plan is not None, list(expected))
+    assert diagnostics
+
+
+async def test_a_canvas_whose_check_takes_too_long_is_stopped(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_in_worker, "seconds", 3.0)
+    slow = {f"m{i}": node("Message", {"content": ["{{1}}" * 2_400] * 10}) for i in range(10)}
+    settings = Settings(limits=LimitsSection(canvas_references=10_000_000))
+    with pytest.raises(WorkLimitError, match="Checking the canvas did not finish within 3 s"):
+        await find_diagnostics(pool, settings, encode(slow))
+
+
+async def test_the_limits_of_the_settings_apply(pool: WorkerPool) -> None:
+    settings = Settings(limits=LimitsSection(canvas_components=3))
+    for notes in ("", "x" * 2 * SMALL_BYTES):
+        can_run, (problem,) = await find_diagnostics(pool, settings, encode({i: text() for i in "abc"}, notes=notes))
+        assert not can_run
+        assert "4 components; the limit canvas_components is 3." in problem.message
+
+
+@pytest.mark.parametrize("notes", ["", "x" * 2 * SMALL_BYTES])
+async def test_large_canvases_are_drawn_as_small_ones_are(pool: WorkerPool, notes: str) -> None:
+    assert (await draw_canvas(pool, Settings(), encode({"a": text()}, notes=notes), to_svg)).startswith(b"<svg")
+    with pytest.raises(CompileError, match="Warp"):
+        await draw_canvas(pool, Settings(), encode({"a": node("Warp")}, notes=notes), to_svg)
+
+
+def test_workers_get_rules_but_no_secrets() -> None:
+    server = McpSection(url=SecretStr("https://x.test/?k=geheim1"), headers={"a": SecretStr("geheim2")}, allow=("t",))
+    provider = ProviderSection(api_key=SecretStr("geheim3"))
+    agents = AgentsSection(deny_tools=("Wikipedia",))
+    settings = Settings(mcp={"m": server}, providers={"p": provider}, agents=agents)
+    data = pickle.dumps(without_secrets(settings))
+
+    assert b"geheim" not in data
+    received: Settings = pickle.loads(data)
+    assert received.permits == settings.permits
+    assert received.mcp["m"].allow == ("t",)
+    assert received.compat == settings.compat
