@@ -32,6 +32,8 @@ _MIN_KEY_CHARS = 8
 _MAX_CHATS = 64
 _MAX_CALLS = 512
 """Maximum number of tool calls in one streamed answer."""
+_LONGEST_SLICE_S = 0.01
+"""How long an answer's pieces are read before others run."""
 _MAX_TOKENS = 10**9
 """Token counts above this value or below 0 are ignored."""
 _MAX_NAME_CHARS = 64
@@ -201,9 +203,14 @@ class OpenAIChat:
         has_ended = not self.requires_finish_reason
         loop = asyncio.get_running_loop()
         remaining_s = limit_s = self.endpoint.timeout_s
+        yielded = loop.time()
         try:
             while True:
                 start = loop.time()
+                if start - yielded > _LONGEST_SLICE_S:
+                    # Thousands of pieces may have arrived at once: reading them does not wait for anything.
+                    await asyncio.sleep(0)
+                    yielded = start = loop.time()
                 with self.failures():
                     async with asyncio.timeout(min(remaining_s, limit_s)):
                         chunk = await anext(chunks, None)
@@ -261,6 +268,8 @@ class OpenAIChat:
         import httpx
         import openai
 
+        from ragflow_lg.adapters.chat.answer_limits import AnswerTooLargeError
+
         try:
             yield
         except TimeoutError:
@@ -274,10 +283,14 @@ class OpenAIChat:
             raise self.failure(text, is_retryable=is_retryable, retry_after_s=_retry_after_s(error)) from None
         except (openai.APIConnectionError, httpx.HTTPError) as error:
             cause = error.__cause__ or error
+            if isinstance(cause, AnswerTooLargeError):
+                raise self.failure(str(cause)) from None
             where = self.endpoint.address
             raise self.failure(
                 f"cannot be reached at {where}, or closed the connection early: {cause}", is_retryable=True
             ) from None
+        except AnswerTooLargeError as error:
+            raise self.failure(str(error)) from None
         except openai.OpenAIError as error:
             raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

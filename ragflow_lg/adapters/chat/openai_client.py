@@ -12,6 +12,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
+from ragflow_lg.adapters.chat.answer_limits import LimitedClient
 from ragflow_lg.adapters.chat.completion_answers import CALLS, normalize_answer, normalize_chunk
 
 REASONING = "reasoning_content"
@@ -118,7 +119,7 @@ def _reasoning_in(chunk: dict[str, Any]) -> str:
 
 def open_connections(timeout_s: float) -> httpx.AsyncClient:
     """Create a connection pool, that the caller must close. Redirects are errors: they could send the key elsewhere."""
-    return httpx.AsyncClient(timeout=timeout_s, follow_redirects=False)
+    return LimitedClient(timeout=timeout_s, follow_redirects=False)
 
 
 def make_chat(
