@@ -1,13 +1,17 @@
 # The server, run by a user without rights; its files are in /data. docs/operations.md tells how to start it.
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /src
-COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE deploy/requirements.txt ./
 COPY checkpoints checkpoints
 COPY dsl_compiler dsl_compiler
 COPY ragflow_lg ragflow_lg
 COPY server server
+# Every file is checked against its hash. The build tool comes first, because pip would fetch one without a hash.
 RUN python -m venv /opt/ragflow-lg \
-    && /opt/ragflow-lg/bin/pip install --no-cache-dir --quiet -c constraints.txt ".[all]" \
+    && sed -n '/^setuptools==/,/[^\\]$/p' requirements.txt > build.txt \
+    && /opt/ragflow-lg/bin/pip install --no-cache-dir --quiet --require-hashes -r build.txt \
+    && /opt/ragflow-lg/bin/pip install --no-cache-dir --quiet --require-hashes --no-deps --no-build-isolation -r requirements.txt \
+    && /opt/ragflow-lg/bin/pip install --no-cache-dir --quiet --no-index --no-deps --no-build-isolation . \
     && /opt/ragflow-lg/bin/python -m compileall -q /opt/ragflow-lg/lib
 
 FROM python:3.13-slim-bookworm

@@ -21,7 +21,7 @@ endif
 endif
 
 .PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
-.PHONY: crash failover noisy fuzz-canvases ragflow-ui schema studio clean
+.PHONY: hashes pin-images audit sbom crash failover noisy fuzz-canvases ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -110,6 +110,29 @@ bench: $(VENV)/.ok
 # Long: 20,000 turns take most of an hour. `make soak TURNS=500` for a look.
 soak: $(VENV)/.ok
 	$(BIN)/python -m benchmarks.soak $(TURNS)
+
+# What the image installs, by hash; after every change of constraints.txt.
+hashes: $(VENV)/.ok
+	@$(BIN)/python deploy/pin_hashes.py
+
+# Images by digest, in the Dockerfile and the compose file: needs Docker and the images' registry.
+pin-images: $(VENV)/.ok
+	@$(BIN)/python deploy/pin_images.py
+
+# Known vulnerabilities of what the image installs. The tool asks a public database, so it needs a network.
+audit: .cache/supply
+	@PYTHONPATH=.cache/supply $(BIN)/python -m pip_audit --requirement deploy/requirements.txt --require-hashes --disable-pip \
+		--strict || { echo "make audit failed: vulnerabilities are listed above, or the database cannot be reached." >&2; exit 1; }
+
+# The components of the image as CycloneDX, in sbom.cdx.json.
+sbom: .cache/supply
+	@PYTHONPATH=.cache/supply $(BIN)/python -m cyclonedx_py requirements deploy/requirements.txt --pyproject pyproject.toml \
+		--output-reproducible --output-format JSON --output-file sbom.cdx.json
+	@echo "sbom.cdx.json: $$(grep -c '"purl"' sbom.cdx.json) components"
+
+.cache/supply: $(VENV)/.ok
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ pip-audit==2.10.1 cyclonedx-bom==7.5.0 \
+		|| { rm -rf $@; echo "pip-audit and cyclonedx-bom cannot be installed; this needs a package index." >&2; exit 1; }
 
 conformance: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.conformance $(CASES)

@@ -102,6 +102,20 @@ def test_the_server_of_compose_has_few_rights(compose: dict[str, Any]) -> None:
     assert grace_s > load_settings().server.drain_s
 
 
+def test_no_service_can_take_the_whole_machine(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert re.fullmatch(r"[1-9]\d*g", service["mem_limit"]), name
+        assert service["cpus"] > 0
+        assert 0 < service["pids_limit"] < 10_000
+    command: list[str] = compose["services"]["redis"]["command"]
+    assert int(command[command.index("--maxmemory") + 1].removesuffix("gb")) < int(
+        compose["services"]["redis"]["mem_limit"].removesuffix("g")
+    )
+    unit = dict(line.split("=", 1) for line in UNIT.read_text("utf-8").splitlines() if re.match(r"\w+=", line))
+    assert {"MemoryMax", "MemoryHigh", "CPUQuota", "TasksMax"} <= unit.keys()
+    assert unit["TasksMax"].isdigit()
+
+
 def test_no_password_stands_in_the_files(compose: dict[str, Any]) -> None:
     assert compose["services"]["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
     for file in ("Dockerfile", "docker-compose.yml", "deploy/ragflow-lg.service", "deploy/ragflow-lg.toml"):

@@ -1,0 +1,102 @@
+"""What the image consists of: distributions by hash, images by tag or digest."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.architecture.sources import ROOT
+
+REQUIREMENTS = ROOT / "deploy" / "requirements.txt"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "deploy" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def hashed() -> dict[str, tuple[str, list[str]]]:
+    """Return the version and the hashes of each distribution."""
+    entries = REQUIREMENTS.read_text("utf-8").partition("\n")[2].replace("\\\n", "").splitlines()
+    parts = [entry.split() for entry in entries]
+    return {pin.partition("==")[0]: (pin.partition("==")[2], hashes) for pin, *hashes in parts}
+
+
+def test_every_distribution_of_the_image_has_a_hash_and_the_pinned_version() -> None:
+    pins = load("pin_hashes").read_pins()
+    assert "://" not in REQUIREMENTS.read_text("utf-8")
+    for name, (version, hashes) in hashed().items():
+        assert version == pins[name], f"{name}: run make hashes"
+        assert hashes
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
+
+
+def test_everything_that_the_distribution_needs_is_among_them() -> None:
+    roots: list[Requirement] = load("pin_hashes").read_roots()
+    assert {canonicalize_name(each.name) for each in roots} <= hashed().keys(), "run make hashes"
+
+
+def test_the_dockerfile_installs_only_what_has_a_hash(tmp_path: Path) -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    installs = re.findall(r"pip install ([^\n]*)", text)
+    assert len(installs) == 3
+    assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+    assert all("--no-build-isolation" in each for each in installs[1:])
+    command = re.search(r"sed -n '[^']+'", text)
+    assert command
+    done = subprocess.run(["sh", "-c", f"{command[0]} {REQUIREMENTS}"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"setuptools==\S+ \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", done.stdout)
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that stands for Docker: the registry of the images cannot be reached here."""
+    program = tmp_path / "bin" / "docker"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
+
+
+def answer(program: Path, line: str, code: int = 0) -> None:
+    program.write_text(f"#!/bin/sh\necho '{line}'\nexit {code}\n")
+    program.chmod(0o755)
+
+
+def test_images_are_pinned_by_digest_and_again(docker: Path) -> None:
+    answer(docker, DIGEST)
+    pin = load("pin_images").pin
+    for file in ("Dockerfile", "docker-compose.yml"):
+        text = (ROOT / file).read_text("utf-8")
+        pinned = pin(pin(text))
+        bases = re.findall(r"(?m)^FROM (\S+)|^ +image: (\S+)", pinned)
+        assert bases
+        for names in bases:
+            name = "".join(names)
+            assert name.endswith(f"@{DIGEST}") or name == "ragflow-lg:latest"
+        assert re.sub(r"@sha256:[0-9a-f]{64}", "", pinned) == re.sub(r"@sha256:[0-9a-f]{64}", "", text)
+    assert yaml.safe_load(pinned)["services"]["redis"]["image"] == f"redis:8.2-bookworm@{DIGEST}"
+
+
+@pytest.mark.parametrize(("line", "code"), [("no route", 1), ("not a digest", 0)])
+def test_without_a_registry_no_file_is_changed(docker: Path, line: str, code: int) -> None:
+    answer(docker, line, code)
+    before = [(ROOT / file).read_bytes() for file in ("Dockerfile", "docker-compose.yml")]
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy" / "pin_images.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "registry must be reachable" in done.stderr or "no digest" in done.stderr
+    assert [(ROOT / file).read_bytes() for file in ("Dockerfile", "docker-compose.yml")] == before
