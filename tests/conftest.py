@@ -7,6 +7,7 @@ import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,27 @@ def pytest_configure(config: pytest.Config) -> None:
         stack = ExitStack()
         stack.enter_context(loaded_python())
         config.add_cleanup(stack.close)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let each process of xdist begin with its share of the slow tests.
+
+    Each process begins with an equal part of the list, and at the end takes tests from the others. A slow test that
+    begins late would keep one process busy while the others wait. Slow tests of one file stay together.
+    """
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            slow.setdefault(item.path, []).append(item)
+    files = sorted(slow.values(), key=len, reverse=True)
+    others = iter([item for item in items if not item.get_closest_marker("slow")])
+    parts: list[pytest.Item] = []
+    for number in range(count):
+        parts += [item for file in files[number::count] for item in file]
+        parts += islice(others, max(0, len(items) * (number + 1) // count - len(parts)))
+    items[:] = parts
 
 
 def pytest_collection_finish() -> None:

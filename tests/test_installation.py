@@ -21,6 +21,8 @@ import importlib, pkgutil, sys
 import checkpoints, dsl_compiler, server, tests
 import ragflow_lg
 
+pytestmark = pytest.mark.slow
+
 assert {checkpoints.mine, dsl_compiler.mine, server.mine, tests.mine} == {True}
 names = [module.name for module in pkgutil.walk_packages(ragflow_lg.__path__, "ragflow_lg.")]
 for name in names:

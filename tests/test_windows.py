@@ -3,22 +3,36 @@
 import os
 import signal
 import subprocess
-import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.harness.loaded_python import loaded_python, python_command
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 ROUTER = ROOT / "examples" / "customer_service_router.json"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def without_what_windows_lacks() -> Generator[None]:
+    with loaded_python("tests.fakes.windows"):
+        yield
+
+
 def start(folder: Path, *words: str | Path) -> subprocess.Popen[str]:
     """Start the command in a folder."""
-    command = [sys.executable, "-m", "tests.fakes.windows", *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder)}
     return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        python_command("-m", "ragflow_lg", *words),
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 

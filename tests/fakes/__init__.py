@@ -28,5 +28,5 @@
 - ``strategy_scripts``: one solution of a task as the replies of each agent strategy.
 - ``tools``: run tools over scripted HTTP answers or a local server.
 - ``worker_tasks``: tasks for worker processes, one for each limit.
-- ``windows``: the command line in a process without what Windows lacks.
+- ``windows``: takes from a process what Windows lacks.
 """

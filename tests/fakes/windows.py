@@ -1,4 +1,4 @@
-"""Importing this module takes from the process what Windows lacks; then `main` runs the command line.
+"""Takes from a process what Windows lacks.
 
 ``sys.platform`` stays: libraries would import modules that exist only on Windows.
 """
@@ -24,7 +24,7 @@ def _refuse(*_: Any) -> None:
     raise NotImplementedError
 
 
-def hide() -> None:
+def prepare() -> None:
     """Remove modules, functions, signals and the signal handlers of event loops."""
     for name in MODULES:
         sys.modules.pop(name, None)
@@ -38,10 +38,3 @@ def hide() -> None:
     loops: tuple[Any, ...] = (asyncio.AbstractEventLoop, asyncio.SelectorEventLoop)
     for loop in loops:
         loop.add_signal_handler = loop.remove_signal_handler = _refuse
-
-
-if __name__ == "__main__":
-    hide()
-    from ragflow_lg.server.cli.entry import main
-
-    main()

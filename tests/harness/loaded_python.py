@@ -21,11 +21,12 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
+from unittest.mock import patch
 
 ROOT = Path(__file__).parents[2]
 VARIABLE = "LOADED_PYTHON"
@@ -58,26 +59,28 @@ def python_command(*words: str | Path) -> list[str]:
 
 
 @contextmanager
-def loaded_python() -> Generator[None]:
-    """Let `python_command` use a loaded process inside the block. The process loads the project at its first use."""
+def loaded_python(prepared_by: str = "") -> Generator[None]:
+    """Let `python_command` use a loaded process inside the block. The process loads the project at its first use.
+
+    ``prepared_by`` is a module with a function ``prepare``, which is called before the project is loaded.
+    """
     with tempfile.TemporaryDirectory(prefix="ragflow-lg-python-") as folder:
         path = f"{folder}/socket"
-        command = [sys.executable, "-m", "tests.harness.loaded_python", path]
+        command = [sys.executable, "-m", "tests.harness.loaded_python", path, prepared_by]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
             assert run.stdout is not None
             run.stdout.readline()
-            os.environ[VARIABLE] = path
-            try:
+            with patch.dict(os.environ, {VARIABLE: path}):
                 yield
-            finally:
-                del os.environ[VARIABLE]
 
 
 class _Server:
     """Forks for each connection, and reports the exit code of the program."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, prepared_by: str) -> None:
+        self._prepared_by = prepared_by
+        self._fork, self._kill = os.fork, signal.SIGKILL  # a preparation may remove them
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
         self._listener.listen(64)
@@ -102,7 +105,7 @@ class _Server:
 
     def _stop(self) -> None:
         for pid in self._programs:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, self._kill)
         os._exit(0)
 
     def _start(self) -> None:
@@ -111,9 +114,9 @@ class _Server:
         with connection.makefile("rb") as stream:
             request: dict[str, Any] = json.loads(stream.read(int.from_bytes(length, "big")))
         if not self._is_loaded:
-            _load()
+            _load(self._prepared_by)
             self._is_loaded = True
-        pid = os.fork()
+        pid = self._fork()
         if pid == 0:
             self._close()
             connection.close()
@@ -137,7 +140,7 @@ class _Server:
             numbers = connection.recv(16)
         except ConnectionError:
             numbers = b""
-        for number in numbers or (signal.SIGKILL,):
+        for number in numbers or (self._kill,):
             os.kill(pid, number)
         if not numbers:
             self._selector.unregister(connection)
@@ -155,12 +158,15 @@ class _Server:
             connection.close()
 
 
-def _load() -> None:
+def _load(prepared_by: str) -> None:
+    if prepared_by:
+        import_module(prepared_by).prepare()
     for package in PACKAGES:
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             import_module(module.name)
     for name in LIBRARIES:
-        import_module(name)
+        with suppress(ModuleNotFoundError):
+            import_module(name)
     from ragflow_lg.catalog import load_catalog
 
     for _ in load_catalog():  # loads all components
@@ -216,7 +222,7 @@ def _run(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    server = _Server(sys.argv[1])
+    server = _Server(*sys.argv[1:])
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     server.serve()

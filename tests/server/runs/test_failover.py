@@ -24,6 +24,8 @@ from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.http.app_server import canvas as app_canvas
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
 
+pytestmark = pytest.mark.slow
+
 PATH = "/agents/chat/completions"
 WORDS = [f"w{number} " for number in range(60)]
 WHOLE = "".join(WORDS)

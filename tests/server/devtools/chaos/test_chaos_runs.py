@@ -6,6 +6,8 @@ import pytest
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.server.devtools.chaos.chaos_runs import Point, disturb, disturb_all
 
+pytestmark = pytest.mark.slow
+
 CRASH = Path(__file__).parents[3] / "fixtures" / "crash"
 SAMPLE = ("fan_out_and_join", "iteration_side_by_side", "form_in_loop", "streaming", "agent_react")
 
