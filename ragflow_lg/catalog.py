@@ -9,8 +9,9 @@ packages are not swallowed: they are kept as a `BrokenSpec`, whose error is rais
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
-from functools import partial
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
@@ -53,14 +54,23 @@ def _load_built_in(module: str) -> Iterable[AnySpec]:
 
 
 def _load_installed(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:
-    # Imported on use: scanning all distributions takes as long as importing ten components.
-    from importlib.metadata import entry_points
-
-    for entry_point in entry_points(group=group):
+    for entry_point in _find_installed(tuple(sys.path))[group]:
         try:
             yield read(entry_point)
         except SettingsError as error:
             yield BrokenSpec(entry_point.name, error)
+
+
+@lru_cache(maxsize=1)
+def _find_installed(path: tuple[str, ...]) -> Mapping[str, Sequence[EntryPoint]]:
+    """Return the entry points of our groups in all distributions on ``sys.path``.
+
+    They are searched once, at their first use, because it takes as long as importing ten components.
+    """
+    from importlib.metadata import entry_points
+
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in (ENTRY_POINT_GROUP, FUNCTION_GROUP)}
 
 
 def _load_component(entry_point: EntryPoint) -> AnySpec:

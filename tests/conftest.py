@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.loaded_python import loaded_python
+from tests.harness.shared_databases import shared_databases
 from tests.stores import OpenStore, fresh_prefix, store_opener
 
 settings.register_profile("no deadlines", deadline=None)
@@ -36,10 +37,11 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Provide the process that `python_command` uses to all processes of xdist, whose starter this is."""
+    """Provide what all processes of xdist share, if this is the one that starts them."""
     if not hasattr(config, "workerinput"):
         stack = ExitStack()
         stack.enter_context(loaded_python())
+        stack.enter_context(shared_databases())
         config.add_cleanup(stack.close)
 
 

@@ -34,7 +34,7 @@ from ragflow_lg.services.services import Services
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import OneModel, fake_services
 from tests.harness.cases import Case, read_cases
-from tests.harness.play import BeginFiles, build_catalog, build_model, play, start_stub
+from tests.harness.play import BeginFiles, build_model, play, scripted_catalog, start_stub
 from tests.harness.scripted_tools import ScriptedServer, ToolScripts
 from tests.server.http.app_server import frames
 
@@ -65,7 +65,8 @@ def _read_case_files(app_state: AppState, _: str) -> Services:
 async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
     """Run all turns of a case as a client would; return the frames of each turn."""
     scripts = ToolScripts()
-    catalog = build_catalog(case, scripts)
+    scripts.play_here()
+    catalog = scripted_catalog()
     section = ServerSection(database=SecretStr(f"sqlite:///{folder}/server.db"))
     settings = Settings(checkpoints="memory://", server=section)
     turns_frames: list[list[Any]] = []

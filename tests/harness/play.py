@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ragflow_lg.adapters.http.address_guard import resolve_host
@@ -65,7 +66,8 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
         CompileError: if the canvas is refused.
     """
     scripts = ToolScripts()
-    canvas = compile_canvas(case.data["dsl"], build_catalog(case, scripts))
+    scripts.play_here()
+    canvas = compile_canvas(case.data["dsl"], scripted_catalog())
     reopen = reopen or store_opener("memory://")
     results: list[TurnResult] = []
     knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
@@ -148,10 +150,12 @@ def build_model(turn: Mapping[str, Any]) -> ScriptedModel:
     return ScriptedModel(replies)
 
 
-def build_catalog(case: Case, scripts: ToolScripts) -> Registry:
+@cache
+def scripted_catalog() -> Registry:
+    """Return the components. All tools without a model play the scripts of the current context."""
     catalog = load_catalog()
     for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain" and spec.name != REAL_TOOL]:
-        catalog.add(scripted_tool(spec, scripts), replace=True)
+        catalog.add(scripted_tool(spec), replace=True)
     return catalog
 
 

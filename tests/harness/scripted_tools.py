@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, create_model
@@ -48,6 +49,10 @@ class ToolScripts:
         self.scripts: dict[str, list[dict[str, Any]]] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
+    def play_here(self) -> None:
+        """Let the scripted tools in this context play these scripts."""
+        _scripts.set(self)
+
     async def play(self, function: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Return the result of the first unused entry that matches the arguments."""
         self.calls.append((function, dict(arguments)))
@@ -64,6 +69,9 @@ class ToolScripts:
         return ToolResult(None)
 
 
+_scripts: ContextVar[ToolScripts] = ContextVar("scripts")
+
+
 def _result(entry: Mapping[str, Any]) -> ToolResult:
     outputs = dict(entry.get("outputs", {}))
     if "results" in entry:
@@ -75,7 +83,7 @@ def _result(entry: Mapping[str, Any]) -> ToolResult:
     return ToolResult(outputs.get("content") or outputs or None, outputs)
 
 
-def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
+def scripted_tool(real: AnySpec) -> AnySpec:
     """Return a tool that plays the script of a real one, with its parameters and outputs."""
     assert real.tool is not None
     function, needs = real.tool.function, real.tool.needs
@@ -96,6 +104,6 @@ def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
         description="Scripted.",
     )
     async def run(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
-        return await scripts.play(function, arguments.model_dump(mode="json", exclude_unset=True))
+        return await _scripts.get().play(function, arguments.model_dump(mode="json", exclude_unset=True))
 
     return run

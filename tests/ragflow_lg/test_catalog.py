@@ -1,3 +1,4 @@
+import sys
 from importlib import metadata
 
 import pytest
@@ -21,10 +22,8 @@ def test_a_broken_package_does_not_affect_other_components(monkeypatch: pytest.M
         metadata.EntryPoint("Untyped", "os.path:basename", FUNCTION_GROUP),
     ]
 
-    def entry_points(group: str) -> list[metadata.EntryPoint]:
-        return [entry_point for entry_point in packages if entry_point.group == group]
-
-    monkeypatch.setattr(metadata, "entry_points", entry_points)
+    monkeypatch.setattr(metadata, "entry_points", lambda: metadata.EntryPoints(packages))
+    monkeypatch.setattr(sys, "path", [*sys.path, "elsewhere"])  # another path is scanned again
     catalog = load_catalog()
     assert catalog.get("Mesage") is None
     assert catalog.near("Mesage")[0] == "Message"
@@ -35,3 +34,19 @@ def test_a_broken_package_does_not_affect_other_components(monkeypatch: pytest.M
     for name in [*reasons, *reasons]:
         with pytest.raises(SettingsError, match=reasons[name]):
             catalog.get(name)
+
+
+def test_distributions_are_scanned_once_for_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    scans: list[None] = []
+
+    def entry_points() -> metadata.EntryPoints:
+        scans.append(None)
+        return metadata.EntryPoints()
+
+    monkeypatch.setattr(metadata, "entry_points", entry_points)
+    monkeypatch.setattr(sys, "path", [*sys.path, "once"])
+    assert len({len(list(load_catalog())) for _ in range(3)}) == 1
+    assert scans == [None]
+    monkeypatch.setattr(sys, "path", [*sys.path, "twice"])
+    assert list(load_catalog())
+    assert len(scans) == 2

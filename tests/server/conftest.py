@@ -2,53 +2,37 @@
 
 import os
 import secrets
-from collections.abc import AsyncGenerator, Generator
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.harness.database_servers import NotInstalledError, server
+from tests.harness.database_servers import NotInstalledError
+from tests.harness.shared_databases import database_server_url
 
 DRIVERS = {"postgresql": "psycopg", "mariadb": "asyncmy"}
 
 
-class DatabaseServers:
-    """The database servers of a test session, each started at its first use."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._urls: dict[str, str] = {}
-
-    def url(self, kind: str) -> str:
-        if kind not in self._urls:
-            try:
-                self._urls[kind] = self._stack.enter_context(server(kind))
-            except NotInstalledError as error:
-                if os.environ.get("REQUIRE_DATABASES"):
-                    raise
-                pytest.skip(f"{kind}: {error}")
-        return self._urls[kind]
-
-
-@pytest.fixture(scope="session")
-def database_servers() -> Generator[DatabaseServers]:
-    with ExitStack() as stack:
-        yield DatabaseServers(stack)
+def require_database_server(kind: str) -> str:
+    """Return the URL of the server of a kind. Skip the test if it is not installed and need not be."""
+    try:
+        return database_server_url(kind)
+    except NotInstalledError as error:
+        if os.environ.get("REQUIRE_DATABASES"):
+            raise
+        pytest.skip(f"{kind}: {error}")
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
-async def database_url(
-    request: pytest.FixtureRequest, tmp_path: Path, database_servers: DatabaseServers
-) -> AsyncGenerator[str]:
+async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
     """Yield the URL of an empty database of each kind."""
     kind: str = request.param
     if kind == "sqlite":
         yield f"sqlite:///{tmp_path}/server.db"
         return
-    address = make_url(database_servers.url(kind))
+    address = make_url(require_database_server(kind))
     name = f"t{secrets.token_hex(8)}"
     engine = create_async_engine(address.set(drivername=f"{kind}+{DRIVERS[kind]}"), isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:

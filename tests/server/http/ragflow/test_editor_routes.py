@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import make_url
 
 from ragflow_lg.server.settings.sections import HttpSection
-from tests.server.conftest import DatabaseServers
+from tests.server.conftest import require_database_server
 from tests.server.http.app_server import start_app
 
 PATH = "/agents/test_db_connection"
@@ -53,10 +53,8 @@ async def test_what_cannot_be_tested_is_refused(
 
 
 @pytest.mark.parametrize(("kind", "db_type"), [("postgresql", "postgres"), ("mariadb", "mariadb")])
-async def test_a_real_database_is_reached(
-    tmp_path: Path, database_servers: DatabaseServers, kind: str, db_type: str
-) -> None:
-    url = make_url(database_servers.url(kind))
+async def test_a_real_database_is_reached(tmp_path: Path, kind: str, db_type: str) -> None:
+    url = make_url(require_database_server(kind))
     fields = {
         "db_type": db_type,
         "database": url.database or ("postgres" if kind == "postgresql" else "mysql"),
