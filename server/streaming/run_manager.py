@@ -142,6 +142,11 @@ class RunManager:
         last = decode_entry(tail.data) if tail is not None else None
         return last if isinstance(last, RunEnd) else None
 
+    async def has_events(self, run_id: str) -> bool:
+        """Check whether a run has had any event."""
+        tail = await self._journal.tail(run_id)
+        return tail is not None and (tail.id > 1 or not isinstance(decode_entry(tail.data), RunEnd))
+
     async def is_played(self, run_id: str) -> bool:
         """Check whether any process appears to be executing a run."""
         try:
