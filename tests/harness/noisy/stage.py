@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.database_servers import server as database_server
-from tests.harness.first_key import read_first_key
 from tests.harness.noisy.attack import Target
 from tests.stores import fresh_prefix
 
@@ -73,7 +72,7 @@ class Stage:
         return self.folder / "server.log"
 
     async def start_replica(self) -> None:
-        """Start one more server; the first one creates the neighbour's key."""
+        """Start one more server; create the keys after the first one has created the database."""
         arguments = ["serve", "--port", "0", "--settings", str(self.settings)]
         with self.log.open("ab") as errors:
             process = await _start([*self.command, *arguments], self.folder, errors.fileno())
@@ -81,12 +80,12 @@ class Stage:
         assert url, f"The server did not start: {self.log.read_text()}"
         self.replicas.append(Replica(process, url))
         if not self.neighbour_key:
-            self.neighbour_key = read_first_key(await _read_line(process))
-            keys = await asyncio.gather(self._create_key("api"), self._create_key("beta", "--beta"))
+            wanted = (("default",), ("attacker",), ("attacker", "--beta"))
+            self.neighbour_key, *keys = await asyncio.gather(*(self._create_key(*options) for options in wanted))
             self.keys = dict(zip(("api", "beta"), keys, strict=True))
 
-    async def _create_key(self, *arguments: str) -> str:
-        options = ["--tenant", "attacker", "--settings", str(self.settings)]
+    async def _create_key(self, tenant: str, *arguments: str) -> str:
+        options = [tenant, "--tenant", tenant, "--settings", str(self.settings)]
         with self.log.open("ab") as errors:
             command = [*SERVER, "keys", "create", *arguments, *options]
             process = await _start(command, self.folder, errors.fileno())
@@ -103,16 +102,25 @@ class Stage:
 
 @dataclass
 class Services:
-    """What all stages share: Redis, PostgreSQL if it is wanted, the neighbour's model, and the hostile server."""
+    """What all stages share: Redis, the neighbour's model, and the hostile server."""
 
     redis_url: str
-    postgresql: str
+    has_postgresql: bool
     model: str
     upstream: str
 
     @asynccontextmanager
     async def stage(self, folder: Path, replicas: int, command: Sequence[str] = SERVER) -> AsyncGenerator[Stage]:
-        """Start new servers."""
+        """Start new servers with a new database."""
+        async with AsyncExitStack() as stack:
+            url = stack.enter_context(database_server("postgresql")) if self.has_postgresql else ""
+            stage = Stage(folder, self._write_settings(folder, url), self.upstream, command)
+            stack.push_async_callback(stage.stop)
+            for _ in range(replicas):
+                await stage.start_replica()
+            yield stage
+
+    def _write_settings(self, folder: Path, database: str) -> Path:
         (folder / "ui").mkdir()
         (folder / "ui" / "index.html").write_text("<html></html>")
         settings = folder / "settings.toml"
@@ -126,30 +134,23 @@ class Services:
                     f'[mcp.{name}]\nurl = "{self.upstream}/mcp/{name}"\ntype = "streamable-http"\n'
                     for name in MCP_SERVERS
                 ),
-                database=self.postgresql or f"sqlite:///{folder}/server.db",
+                database=database or f"sqlite:///{folder}/server.db",
                 folder=folder,
             )
         )
-        stage = Stage(folder, settings, self.upstream, command)
-        try:
-            for _ in range(replicas):
-                await stage.start_replica()
-            yield stage
-        finally:
-            await stage.stop()
+        return settings
 
 
 @asynccontextmanager
 async def start_services(folder: Path, *, has_postgresql: bool) -> AsyncGenerator[Services]:
     """Start what all stages share."""
     async with AsyncExitStack() as stack:
-        postgresql = stack.enter_context(database_server("postgresql")) if has_postgresql else ""
         rules = folder / "rules.toml"
         rules.write_text(RULES)
         model = await stack.enter_async_context(_running([*SERVER, "mock-llm", str(rules)], folder))
         hostile = [sys.executable, "-m", "tests.harness.noisy.upstream"]
         upstream = await stack.enter_async_context(_running(hostile, folder))
-        yield Services(stack.enter_context(redis_server()), postgresql, model, upstream)
+        yield Services(stack.enter_context(redis_server()), has_postgresql, model, upstream)
 
 
 @asynccontextmanager
