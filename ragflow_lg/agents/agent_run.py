@@ -21,11 +21,12 @@ from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.toolbox import Toolbox, read_arguments, repair_call, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.tokens import estimate_tokens, shorten
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
 from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
+from ragflow_lg.services.workers import measure
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -224,6 +225,7 @@ class AgentRun(Struct, frozen=True):
         refusal = Outcome(f"This call was not made: at most {MAX_CALLS} calls are allowed per round.", is_error=True)
         outcomes = [*(task.result() for task in tasks), *([refusal] * (len(calls) - len(tasks)))]
         for index, (call, outcome) in enumerate(zip(calls, outcomes, strict=True)):
+            self.ctx.charge_chars(measure(outcome.value, MAX_CHARS))
             self.result.add_call(f"{position}.{index}", call, outcome)
         return outcomes
 

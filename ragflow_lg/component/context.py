@@ -289,10 +289,14 @@ class RunContext:
         Raises:
             ComponentError: if the limit is exceeded: parameters can repeat a value any number of times.
         """
-        if self.text_chars + len(text) > MAX_CHARS:
-            raise ComponentError(f"The texts of the node exceed {MAX_CHARS:,} characters.", node=self.node.id)
-        self.text_chars += len(text)
+        self.charge_chars(len(text))
         return text
+
+    def charge_chars(self, count: int) -> None:
+        """Count characters as `charge` does."""
+        if self.text_chars + count > MAX_CHARS:
+            raise ComponentError(f"The texts of the node exceed {MAX_CHARS:,} characters.", node=self.node.id)
+        self.text_chars += count
 
     def resolve(self, template: Template | JsonValue) -> JsonValue:
         """Resolve a parameter that may be a template.

@@ -22,6 +22,7 @@ from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.limits import Limits
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import EngineEvent, EventSink
+from ragflow_lg.component.state_size import StateSize
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.services.chat import TokenBudget, Usage
 
@@ -120,6 +121,7 @@ class TurnContext(Struct, eq=False):
     """For the turn of a canvas that runs inside a node of another canvas."""
     visits: int = 0
     """The number of node executions that have started."""
+    state_size: StateSize = field(default_factory=StateSize)
     redacted_view: RedactedView | None = None
     """Created on first use."""
     publish: Callable[[], Awaitable[None]] | None = None

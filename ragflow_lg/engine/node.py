@@ -32,6 +32,7 @@ from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state import TurnRequest, output_patch
+from ragflow_lg.component.state_size import size_of
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext, step_key
 from ragflow_lg.dsl.forms import Form, unwrap_submission
 from ragflow_lg.engine.message_preview import preview_messages
@@ -119,6 +120,7 @@ async def visit(
     await turn.check_interruption()
     ctx = RunContext(program.plan, node, turn, state, request=request, round=round, task=task, write=write)
     turn.visits += 1
+    turn.state_size.open(state)
     ctx.visit = turn.visits
     if node.spec.kind == "interrupt" and ask is not None:
         ctx.request = {"inputs": await _request_answer(node, ctx, ask)}
@@ -310,7 +312,20 @@ async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[s
         raise
     finally:
         ctx.limit = None
-    return _to_plain(result)
+    outputs = _to_plain(result)
+    _check_size(node, ctx, turn, outputs)
+    return outputs
+
+
+def _check_size(node: PlanNode, ctx: RunContext, turn: TurnContext, outputs: Mapping[str, JsonValue]) -> None:
+    """Count what a node stores towards the limits on the turn's state."""
+    size, limits = turn.state_size, turn.services.state_limits
+    size.replace(node.id, size_of(outputs), limits)
+    for name, value in ctx.global_updates.items():
+        size.replace(f"global {name}", size_of(value), limits)
+    for other, patch in ctx.output_updates.items():
+        for name, value in patch.items():
+            size.replace(f"{other}@{name}", size_of(value), limits)
 
 
 def _to_plain(result: ComponentOutputs) -> dict[str, JsonValue]:

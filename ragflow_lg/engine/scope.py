@@ -20,6 +20,7 @@ from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import ERROR, Region
 from ragflow_lg.component.spec import RegionRules
 from ragflow_lg.component.state import join_outputs, look_up, merge, merge_outputs, merge_turn, output_patch
+from ragflow_lg.component.state_size import Size, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.engine.node import (
@@ -148,6 +149,7 @@ class Scope(Struct, eq=False):
             scope["items"] = FrozenList(self.items)
         step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
+            self._forget_collected()
             await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
         return step.then(await self._begin(self._preview(state, step.update), self.only or 0, write))
 
@@ -155,6 +157,7 @@ class Scope(Struct, eq=False):
         """Open a region with concurrent rounds; return the state update and the numbers of the rounds."""
         owner, clock = self.program.owner.node, self.turn.services.clock
         started = [clock.now(), clock.monotonic()]
+        self._forget_collected()
         await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
         return {"scope": {"began": started}}, range(len(self.items or ()))
 
@@ -177,12 +180,22 @@ class Scope(Struct, eq=False):
         preview = self._preview(state, update)
         record = preview.get("scope", {})
         index = record.get("round", 0)
-        values = {"collected": self._collect(preview, index)} if self.program.collects else {}
+        try:
+            values = {"collected": self._collect(preview, index)} if self.program.collects else {}
+        except ComponentError as error:
+            return self._fail(update, str(error))
         step = Step({**update, "scope": {**update.get("scope", {}), **values}})
         if self.only is not None or (record.get("exit") and self.program.rules.leaves_at_exit):
             return step
         preview["scope"] = {**record, **values}
         return step.then(await self._begin(preview, index + 1, write))
+
+    def _fail(self, update: Mapping[str, Any], text: str) -> Step:
+        """End the region after its node's last update: by its own policy, or, if rounds are concurrent, the turn."""
+        if self.only is None:
+            return Step({**update, "scope": {**update.get("scope", {}), "failure": text}})
+        owner = self.program.owner.node
+        return Step({**update, "turn": {**update.get("turn", {}), "error": [0, owner.rank, owner.id, text]}})
 
     async def _begin(self, state: Mapping[str, Any], index: int, write: Write | None) -> Step:
         program = self.program
@@ -231,8 +244,18 @@ class Scope(Struct, eq=False):
                 is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
                 declared = self.program.owner.plan.nodes[NodeId(reference.node)].declared
                 value = look_up(reference, {}, outputs if is_there else {}, declared)
+            self.turn.state_size.add(self._part(name), size_of(value), self.turn.services.state_limits)
             collected[name] = append_entry(collected.get(name, []), value)
         return collected
+
+    def _part(self, name: str) -> str:
+        """Return the name of a collected output as a part of the turn's state."""
+        return f"{self.program.owner.node.id}@{name}"
+
+    def _forget_collected(self) -> None:
+        """Do not count what an earlier entry into the region has collected; it is replaced."""
+        for name in self.program.collects:
+            self.turn.state_size.replace(self._part(name), Size(), self.turn.services.state_limits)
 
     def _preview(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state after the update."""

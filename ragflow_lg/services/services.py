@@ -64,6 +64,15 @@ class SupportsClose(Protocol):
         ...
 
 
+class StateLimits(Struct, frozen=True):
+    """Limits on the state of a turn. Source of the names: the settings."""
+
+    state_chars: int = 64 * 1024 * 1024
+    """Maximum number of characters in all texts and keys."""
+    state_entries: int = 500_000
+    """Maximum number of list entries and map keys."""
+
+
 class Caller(NamedTuple):
     """The caller of a service: a node, or one of its tool calls.
 
@@ -108,6 +117,8 @@ class Services(Struct, frozen=True):
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     workers: Workers = field(default_factory=NoWorkers)
     """Processes for work whose time and memory depend on hostile input."""
+    state_limits: StateLimits = field(default_factory=StateLimits)
+    """Limits on the state of a turn."""
     secrets: tuple[str, ...] = ()
     """Keys and passwords from the settings, which are redacted in all output."""
 

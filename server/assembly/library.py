@@ -286,6 +286,7 @@ async def open_services(
             knowledge=knowledge,
             prompts=settings.prompts,
             workers=workers,
+            state_limits=limits.state,
             secrets=settings.secrets,
         )
         yield recording.wrap(services) if recording is not None else services

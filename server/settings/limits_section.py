@@ -9,8 +9,9 @@ from pydantic import Field
 from ragflow_lg.dsl_compiler.deployment import CanvasLimits
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.server.settings.sections import Section
+from ragflow_lg.services.services import StateLimits
 
-_CANVAS = CanvasLimits()
+_CANVAS, _STATE = CanvasLimits(), StateLimits()
 
 
 class LimitsSection(Section):
@@ -34,6 +35,10 @@ class LimitsSection(Section):
     """Maximum number of characters in the texts of all parameters of a canvas."""
     canvas_references: Annotated[int, Field(gt=0)] = _CANVAS.canvas_references
     """Maximum number of references, counted as opening braces, in all parameters of a canvas."""
+    state_chars: Annotated[int, Field(gt=0)] = _STATE.state_chars
+    """Maximum number of characters in all values of a turn."""
+    state_entries: Annotated[int, Field(gt=0)] = _STATE.state_entries
+    """Maximum number of list entries and map keys in all values of a turn."""
     compiles: Annotated[int, Field(gt=0)] = 4
     """How many canvases are compiled concurrently. No tenant uses all of these slots."""
     searches: Annotated[int, Field(gt=0)] = 16
@@ -47,3 +52,8 @@ class LimitsSection(Section):
     def canvas(self) -> CanvasLimits:
         """The limits on the size of a canvas."""
         return CanvasLimits(**{name: getattr(self, name) for name in CanvasLimits.__struct_fields__})
+
+    @property
+    def state(self) -> StateLimits:
+        """The limits on the state of a turn."""
+        return StateLimits(self.state_chars, self.state_entries)

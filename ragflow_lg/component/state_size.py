@@ -1,0 +1,100 @@
+"""The size of a turn's state: the globals, and the outputs of all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.services.services import StateLimits
+
+_CONVERSATION = "sys.history"
+
+
+class Size:
+    """A number of characters and entries."""
+
+    __slots__ = ("chars", "entries")
+
+    def __init__(self, chars: int = 0, entries: int = 0) -> None:
+        self.chars = chars
+        self.entries = entries
+
+
+def size_of(value: Any) -> Size:
+    """Return the size of a JSON value."""
+    chars = entries = 0
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, str):
+            chars += len(current)
+        elif isinstance(current, Mapping):
+            pairs = cast("Mapping[str, Any]", current)
+            entries += len(pairs)
+            chars += sum(map(len, pairs))
+            pending.extend(pairs.values())
+        elif isinstance(current, list | tuple):
+            items = cast("list[Any]", current)
+            entries += len(items)
+            pending.extend(items)
+    return Size(chars, entries)
+
+
+class StateSize:
+    """The sizes of the parts of a turn's state, as far as this process knows them."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Size] | None = None
+        self._chars = 0
+        self._entries = 0
+
+    def open(self, state: Mapping[str, Any]) -> None:
+        """Measure the state that the first node of a run finds; do nothing for further nodes.
+
+        The conversation does not count, because it grows with every turn.
+        """
+        if self._parts is None:
+            self._parts = {}
+            for node, outputs in state.get("outputs", {}).items():
+                self._put(node, size_of(outputs))
+            for name, value in state.get("globals", {}).items():
+                if name == _CONVERSATION:
+                    continue
+                self._put(f"global {name}", size_of(value))
+
+    def replace(self, part: str, size: Size, limits: StateLimits) -> None:
+        """Set the size of a part: the outputs of a node or a global.
+
+        Raises:
+            ComponentError: if the state would exceed a limit. The part then keeps its size.
+        """
+        old = (self._parts or {}).get(part) or Size()
+        self._check(size.chars - old.chars, size.entries - old.entries, limits)
+        self._put(part, size)
+
+    def add(self, part: str, size: Size, limits: StateLimits) -> None:
+        """Add to the size of a part.
+
+        Raises:
+            ComponentError: if the state would exceed a limit. The part then keeps its size.
+        """
+        old = (self._parts or {}).get(part) or Size()
+        self.replace(part, Size(old.chars + size.chars, old.entries + size.entries), limits)
+
+    def _check(self, chars: int, entries: int, limits: StateLimits) -> None:
+        if chars > 0 and self._chars + chars > limits.state_chars:
+            raise ComponentError(
+                f"All values of the turn would have more than {limits.state_chars:,} characters (state_chars)."
+            )
+        if entries > 0 and self._entries + entries > limits.state_entries:
+            raise ComponentError(
+                f"All values of the turn would have more than {limits.state_entries:,} entries (state_entries)."
+            )
+
+    def _put(self, part: str, size: Size) -> None:
+        parts = self._parts = {} if self._parts is None else self._parts
+        old = parts.get(part) or Size()
+        self._chars += size.chars - old.chars
+        self._entries += size.entries - old.entries
+        parts[part] = size
