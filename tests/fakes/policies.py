@@ -11,7 +11,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.function_tool import spec_of_function
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl.compatibility import Compatibility
-from ragflow_lg.dsl_compiler.deployment import CanvasSource
+from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits, CanvasSource
 from ragflow_lg.services.tool_policies import Allow, ToolPermits, ToolUse, Verdict
 
 
@@ -37,6 +37,7 @@ class Canvases:
     key: str = ""
     servers: Mapping[str, Sequence[str] | None] | None = None
     compatibility: Compatibility = field(default_factory=Compatibility)
+    limits: CanvasLimits = NO_LIMITS
 
     def canvas_by_name(self, name: str) -> CanvasSource:
         if name not in self.documents:

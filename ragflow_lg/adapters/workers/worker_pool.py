@@ -31,6 +31,11 @@ class WorkerPool:
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
 
+    @property
+    def processes(self) -> frozenset[WorkerProcess]:
+        """The processes that have been started and have not been replaced."""
+        return frozenset(self._all)
+
     async def start(self) -> None:
         """Start all processes, so that the first tasks do not wait for them."""
         while len(self._all) < self.size:

@@ -13,7 +13,10 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.catalog import load_catalog
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.services import Services
+from tests.fakes.canvas import canvas, node
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
 
@@ -167,3 +170,20 @@ async def measure_lateness() -> AsyncGenerator[list[float]]:
     yield lateness
     await asyncio.sleep(0.02)
     task.cancel()
+
+
+async def test_cancelling_a_run_kills_the_worker() -> None:
+    pool = WorkerPool(size=2)
+    await pool.start()
+    split = node("StringTransform", {"split_ref": "sys.query", "delimiters": ["a" * 200_000 + "b", "c"]})
+    runner = Runner(compile_canvas(canvas({"s": split}), SPECS), replace(fake_services(), workers=pool))
+    run = runner.start("s", {"query": "a" * 1_000_000})
+    asyncio.get_running_loop().call_later(1.0, run.cancel)
+    begin = time.monotonic()
+    async for _ in run:
+        pass
+
+    assert run.status == "cancelled"
+    assert time.monotonic() - begin < 4
+    assert len([process for process in pool.processes if process.is_usable]) == 1
+    await pool.aclose()
