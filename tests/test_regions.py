@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.canvas import canvas, node, switch, text
-from tests.fakes.regions import assign, form, out, play_run, runner_of
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
+from tests.fakes.canvas import CATALOG, canvas, node, switch, text
+from tests.fakes.regions import assign, form, out, play_run
+from tests.fakes.services import fake_services
 from tests.stores import OpenStore, store_opener
 
 COUNT, BATCHES = int(os.environ.get("REGIONS", "30")), 10
@@ -123,13 +126,12 @@ async def play_through(
     document: dict[str, Any], reopen: OpenStore, *, is_restarted: bool
 ) -> tuple[str, list[str], Any]:
     """Answer every form with the names of its fields. Return the answer, the node events and the outputs."""
-    components = {name: c for name, c in document["components"].items() if name != "begin"}
-    first = document["components"]["begin"]["downstream"]
+    compiled = compile_canvas(document, CATALOG)
     node_events: list[str] = []
     answer: dict[str, Any] | None = None
     for _ in range(500):
         async with reopen() as store:
-            play = runner_of(components, first=first, variables=document["variables"], store=store)
+            play = Runner(compiled, fake_services(), store=store)
             while True:
                 run = play.start("s", {"query": "q"}) if answer is None else play.resume("s", answer)
                 text_shown, events = await play_run(run)
@@ -152,11 +154,13 @@ def test_restarted_and_sequential_runs_equal_the_uninterrupted_one(batch: int, t
         restarted = asyncio.run(play_through(document, stored, is_restarted=True))
         assert restarted == straight, seed
         alone = without_concurrency(document)
-        assert asyncio.run(play_through(alone, store_opener("memory://"), is_restarted=False))[0] == straight[0], seed
+        if alone != document:
+            assert asyncio.run(play_through(alone, store_opener("memory://"), is_restarted=False))[0] == straight[0]
 
 
 def without_concurrency(document: dict[str, Any]) -> dict[str, Any]:
     alone = copy.deepcopy(document)
     for component in alone["components"].values():
-        component["obj"]["params"].pop("max_concurrency", None)
+        if "max_concurrency" in component["obj"]["params"]:
+            component["obj"]["params"]["max_concurrency"] = 0
     return alone
