@@ -33,7 +33,7 @@ from tests.fakes.http_server import HttpServer, Route
 from tests.harness.database_servers import NotInstalledError
 from tests.harness.database_servers import server as database_server
 from tests.harness.takeover_canvases import CANVASES, UNORDERED, VARIABLES, replies_of
-from tests.server.replicas import Replica, start_replica
+from tests.server.replicas import Replica, running_replicas, start_replica
 from tests.stores import fresh_prefix
 
 PATH = "/agents/chat/completions"
@@ -251,28 +251,20 @@ async def disturb(
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ragflow-lg-failover-")))
         settings, tool_url = await _start_services(stack, folder)
-        servers = [await start_replica(settings, "")]
+        servers = await stack.enter_async_context(running_replicas(settings, 2))
         key = servers[0].key
-        try:
-            servers.append(await start_replica(settings, key))
-            client = Client(servers, await _create_agents(servers[0], tool_url))
-            began = time.monotonic()
-            calm = await asyncio.gather(*(client.play(name) for name in client.agents))
-            duration_s = time.monotonic() - began
-            expected = {name: [readable(s) for s in streams] for name, streams in zip(client.agents, calm, strict=True)}
-            for number in range(rounds):
-                sort = signals[number % len(signals)]
-                seen = len(tally.differences)
-                await _play_round(client, expected, sort, chance.uniform(0.1, 0.5) * duration_s, tally)
-                report(f"round {number + 1}: {sort.name}, {len(tally.differences) - seen} differences\n")
-                if number + 1 < rounds:
-                    servers.append(await start_replica(settings, key))
-        finally:
-            for server in servers:
-                await server.client.aclose()
-                if server.process.returncode is None:
-                    server.process.kill()
-                await server.process.wait()
+        client = Client(servers, await _create_agents(servers[0], tool_url))
+        began = time.monotonic()
+        calm = await asyncio.gather(*(client.play(name) for name in client.agents))
+        duration_s = time.monotonic() - began
+        expected = {name: [readable(s) for s in streams] for name, streams in zip(client.agents, calm, strict=True)}
+        for number in range(rounds):
+            sort = signals[number % len(signals)]
+            seen = len(tally.differences)
+            await _play_round(client, expected, sort, chance.uniform(0.1, 0.5) * duration_s, tally)
+            report(f"round {number + 1}: {sort.name}, {len(tally.differences) - seen} differences\n")
+            if number + 1 < rounds:
+                servers.append(await start_replica(settings, key))
     return tally
 
 

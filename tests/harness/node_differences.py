@@ -57,6 +57,11 @@ def _failing_router(canvas: RandomCanvas) -> Part:
 # Texts
 
 
+def _show_text(canvas: RandomCanvas, script: str, content: str = "{%s@result}") -> Part:
+    name = put_text(canvas, script)
+    return chain(canvas, name, put_message(canvas, content % name)[0])
+
+
 @part_of("blanks")
 def _blanks(canvas: RandomCanvas) -> Part:
     return put_message(canvas, "a {env.s} b {sys.query} c")
@@ -64,8 +69,7 @@ def _blanks(canvas: RandomCanvas) -> Part:
 
 @part_of("braces")
 def _braces(canvas: RandomCanvas) -> Part:
-    name = put_text(canvas, "{ sys.query }")
-    return chain(canvas, name, put_message(canvas, f"{{{name}@result}}")[0])
+    return _show_text(canvas, "{ sys.query }")
 
 
 @part_of("jinja-values")
@@ -80,8 +84,7 @@ def _last_line(canvas: RandomCanvas) -> Part:
 
 @part_of("think-in-values")
 def _thinking_value(canvas: RandomCanvas) -> Part:
-    name = put_text(canvas, "<think>hm</think>so")
-    return chain(canvas, name, put_message(canvas, f"[{{{name}@result}}]")[0])
+    return _show_text(canvas, "<think>hm</think>so", "[{%s@result}]")
 
 
 @part_of("jinja-fallback")

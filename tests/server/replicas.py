@@ -62,6 +62,13 @@ async def replicas(
             takeovers=takeovers,
         )
     )
+    async with running_replicas(settings, count) as servers:
+        yield servers
+
+
+@asynccontextmanager
+async def running_replicas(settings: Path, count: int) -> AsyncGenerator[list[Replica]]:
+    """Start servers one after the other; the first creates the key. All servers in the list end with the block."""
     servers: list[Replica] = []
     try:
         for _ in range(count):

@@ -90,31 +90,29 @@ class TenantModels(BaseModel):
     ocr_id: str
 
 
-class TenantShown(BaseModel):
+class _Member(BaseModel):
+    nickname: str
+    email: str
+    avatar: None
+    update_date: str
+    delta_seconds: float
+
+
+class TenantShown(_Member):
     """A tenant that the person can work with."""
 
     tenant_id: str
     role: Literal["owner"]
-    nickname: str
-    email: str
-    avatar: None
-    update_date: str
-    delta_seconds: float
 
 
-class TenantPerson(BaseModel):
+class TenantPerson(_Member):
     """A user of a tenant."""
 
     id: str
     user_id: str
-    email: str
-    nickname: str
-    avatar: None
     role: Literal["normal"]
     status: Literal["1"]
     is_active: Literal["1"]
-    update_date: str
-    delta_seconds: float
 
 
 class ChatList(BaseModel):

@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from ragflow_lg.server.http.document.response_shapes import Counted
+
+ContextSize = Annotated[int | None, Field(description="Context size, if the settings have it.")]
 ModelKind = Literal["chat", "vision", "embedding", "rerank"]
 
 
@@ -72,7 +75,7 @@ class ProviderModel(BaseModel):
 
     name: str
     model_type: list[ModelKind]
-    max_tokens: Annotated[int | None, Field(description="Context size, if the settings have it.")]
+    max_tokens: ContextSize
     status: Literal["active"]
     is_tools: bool
 
@@ -98,7 +101,7 @@ class OlderOwnModel(BaseModel):
     name: str
     used_token: Literal[0]
     api_base: Literal[""]
-    max_tokens: Annotated[int | None, Field(description="Context size, if the settings have it.")]
+    max_tokens: ContextSize
     status: Literal["1"]
 
 
@@ -117,7 +120,7 @@ class OlderOfferedModel(BaseModel):
     fid: Annotated[str, Field(description="Name of the provider.")]
     model_type: OlderModelType
     tags: str
-    max_tokens: Annotated[int | None, Field(description="Context size, if the settings have it.")]
+    max_tokens: ContextSize
     is_tools: bool
     available: Literal[True]
     status: Literal["1"]
@@ -147,12 +150,10 @@ class DatasetShown(BaseModel):
     status: str
 
 
-class OwnerCount(BaseModel):
+class OwnerCount(Counted):
     """An owner and the number of datasets."""
 
-    id: str
     label: str
-    count: int
 
 
 class DatasetsFilter(BaseModel):

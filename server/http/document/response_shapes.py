@@ -39,23 +39,29 @@ class NotHere(BaseModel):
     error: str
 
 
-class AgentRow(BaseModel):
-    """An agent in a list; older clients receive the fields of `AgentShown` instead."""
+PublishedMs = Annotated[int | None, Field(description="Epoch milliseconds of the last published version.")]
 
+
+class _Agent(BaseModel):
     id: str
     avatar: str | None
     title: str
     description: str | None
     permission: str
-    tenant_id: str
     nickname: str
     tenant_avatar: None
     create_time: Ms
     update_time: Ms
     canvas_type: str | None
     canvas_category: str
+
+
+class AgentRow(_Agent):
+    """An agent in a list; older clients receive the fields of `AgentShown` instead."""
+
+    tenant_id: str
     tags: str
-    release_time: Annotated[int | None, Field(description="Epoch milliseconds of the last published version.")]
+    release_time: PublishedMs
     type: Literal["agent"]
 
 
@@ -87,21 +93,12 @@ class _Dated(BaseModel):
     update_date: Date
 
 
-class AgentShown(_Dated):
+class AgentShown(_Agent, _Dated):
     """An agent with its draft."""
 
-    id: str
-    avatar: str | None
-    title: str
     dsl: dict[str, Any]
-    description: str | None
-    permission: str
     user_id: str
-    canvas_type: str | None
-    canvas_category: str
-    nickname: str
-    tenant_avatar: None
-    last_publish_time: Annotated[int | None, Field(description="Epoch milliseconds of the last published version.")]
+    last_publish_time: PublishedMs
 
 
 class UpdateTime(BaseModel):
@@ -227,7 +224,14 @@ class Traced(BaseModel):
     trace: list[dict[str, Any]]
 
 
-class TurnAnswer(BaseModel):
+class _Event(BaseModel):
+    session_id: str
+    message_id: Annotated[str, Field(description="Id of the run.")] = ""
+    created_at: Annotated[int, Field(description="Epoch seconds.")] = 0
+    task_id: Annotated[str, Field(description="Id for `/tasks/ID/cancel`.")] = ""
+
+
+class TurnAnswer(_Event):
     """The last event of a turn, with the complete answer. If a form is open, the event is `user_inputs`."""
 
     model_config = ConfigDict(
@@ -245,11 +249,7 @@ class TurnAnswer(BaseModel):
         }
     )
 
-    session_id: str
     event: str = ""
-    message_id: Annotated[str, Field(description="Id of the run.")] = ""
-    created_at: Annotated[int, Field(description="Epoch seconds.")] = 0
-    task_id: Annotated[str, Field(description="Id for `/tasks/ID/cancel`.")] = ""
     data: Annotated[
         dict[str, Any],
         Field(
@@ -259,10 +259,9 @@ class TurnAnswer(BaseModel):
     ] = {}
 
 
-class TurnFrame(BaseModel):
+class TurnFrame(_Event):
     """An event in a turn. A run without events has one frame with `session_id` and an empty `data`."""
 
-    session_id: str
     data: Annotated[
         dict[str, Any],
         Field(
@@ -283,9 +282,6 @@ class TurnFrame(BaseModel):
         ],
         Field(description="Name of the event."),
     ] = "message"
-    message_id: Annotated[str, Field(description="Id of the run.")] = ""
-    created_at: Annotated[int, Field(description="Epoch seconds.")] = 0
-    task_id: Annotated[str, Field(description="Id for `/tasks/ID/cancel`.")] = ""
 
 
 class EmbeddedAgent(BaseModel):
