@@ -131,8 +131,8 @@ async def check_draft(settings: Settings, workers: Workers, dsl: Any, *, is_rele
     """Return a canvas, given as a JSON object or text, in its stored form.
 
     Raises:
-        RequestError: If the canvas cannot be used as a draft, or cannot run although it is to be released.
-        WorkLimitError: If checking it takes too much time or memory.
+        RequestError: If the canvas cannot be used as a draft, cannot run although it is to be released, or takes too
+            much time or memory to check.
     """
     source, text = _read_draft(dsl)
     _, diagnostics = await find_diagnostics(workers, settings, text.encode())
@@ -149,8 +149,7 @@ async def check_release(settings: Settings, workers: Workers, dsl: str) -> None:
     """Check that a canvas can run.
 
     Raises:
-        RequestError: If it cannot.
-        WorkLimitError: If checking it takes too much time or memory.
+        RequestError: If it cannot, or takes too much time or memory to check.
     """
     _, diagnostics = await find_diagnostics(workers, settings, dsl.encode())
     refuse([d for d in diagnostics if d.severity == "error"])

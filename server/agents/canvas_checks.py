@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ragflow_lg.base.diagnostics import Diagnostic
-from ragflow_lg.base.errors import MAX_LISTED_ERRORS, CompileError, RequestError
+from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
 from ragflow_lg.dsl_compiler import check_canvas, sketch_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
@@ -28,17 +28,26 @@ CHECK_SECONDS = 15.0
 
 
 async def run_on_canvas(workers: Workers, task: WorkerTask[..., T], content: bytes, *arguments: Any) -> T:
-    """Run a task on a canvas, in a thread if the canvas is small."""
+    """Run a task on a canvas, in a thread if the canvas is small.
+
+    Raises:
+        RequestError: if it takes too much time or memory, or if too many of the tenant's tasks are waiting.
+    """
     if len(content) <= SMALL_BYTES:
         return await asyncio.to_thread(task.function, content, *arguments)
-    return await workers.run(task, content, *arguments)
+    try:
+        return await workers.run(task, content, *arguments)
+    except WorkLimitError as error:
+        if error.is_retryable:
+            raise BusyError(str(error)) from None
+        raise draft_error(str(error)) from None
 
 
 async def find_diagnostics(workers: Workers, settings: Settings, content: bytes) -> tuple[bool, list[Diagnostic]]:
     """Return whether a canvas can run, and all diagnostics.
 
     Raises:
-        WorkLimitError: if checking takes too much time or memory.
+        RequestError: if checking takes too much time or memory.
     """
     can_run, rows = await run_on_canvas(workers, check_in_worker, content, without_secrets(settings))
     return can_run, [Diagnostic(*row) for row in rows]
@@ -85,7 +94,7 @@ async def draw_canvas(
 
     Raises:
         CompileError: if it cannot be drawn.
-        WorkLimitError: if drawing takes too much time or memory.
+        RequestError: if drawing takes too much time or memory.
     """
     picture, rows = await run_on_canvas(workers, draw_in_worker, content, without_secrets(settings), render)
     if rows:

@@ -96,7 +96,7 @@ class Turns:
 
         Raises:
             CompileError: If the canvas has errors.
-            WorkLimitError: If checking it takes too much time or memory.
+            RequestError: If checking it takes too much time or memory.
         """
         content, settings = version.dsl.encode(), self._app_state.settings_of(version.tenant)
         if (canvas := cached_canvas(content, settings)) is not None:

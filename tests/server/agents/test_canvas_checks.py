@@ -1,3 +1,4 @@
+import asyncio
 import json
 import pickle
 from collections.abc import AsyncGenerator
@@ -7,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
-from ragflow_lg.base.errors import CompileError, WorkLimitError
+from ragflow_lg.base.errors import BusyError, CompileError, RequestError
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.agents.canvas_checks import (
     SMALL_BYTES,
@@ -48,8 +49,18 @@ async def test_a_canvas_whose_check_takes_too_long_is_stopped(
     monkeypatch.setattr(check_in_worker, "seconds", 3.0)
     slow = {f"m{i}": node("Message", {"content": ["{{1}}" * 2_400] * 10}) for i in range(10)}
     settings = Settings(limits=LimitsSection(canvas_references=10_000_000))
-    with pytest.raises(WorkLimitError, match="Checking the canvas did not finish within 3 s"):
+    with pytest.raises(RequestError, match="Checking the canvas did not finish within 3 s") as caught:
         await find_diagnostics(pool, settings, encode(slow))
+    assert (caught.value.status, caught.value.reason) == (422, "canvas-invalid")
+
+
+async def test_a_tenant_with_too_many_waiting_checks_is_asked_to_wait() -> None:
+    pool = WorkerPool(size=2, max_waiting=1)
+    content = encode({"a": text()}, notes="x" * 2 * SMALL_BYTES)
+    checks = [find_diagnostics(pool.for_tenant("t"), Settings(), content) for _ in range(3)]
+    results = await asyncio.gather(*checks, return_exceptions=True)
+    assert [type(result) for result in results].count(BusyError) == 1
+    await pool.aclose()
 
 
 async def test_the_limits_of_the_settings_apply(pool: WorkerPool) -> None:
