@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
@@ -93,7 +94,8 @@ class RedisRuns:
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
         index = self._index(hex_session(session))
-        await self.delete(session, [run_id async for run_id in self._members(index)])
+        with suppress(DamagedSessionError):  # the index is deleted below, whatever it is
+            await self.delete(session, [run_id async for run_id in self._members(index)])
         with translate_errors(RedisError, OSError):
             await self._sessions.write(thread_of_session(session), [("DEL", index)])
         await self._drop(self._sessions.index, hex_session(session))
@@ -161,9 +163,11 @@ class RedisTraces:
         session = hex_session(session)
         with translate_errors(RedisError, OSError):
             keys: list[str] = []
-            for run in await self._client.zrange(f"{self._prefix}agent:runs-of-session:{session}", 0, -1):
+            index = f"{self._prefix}agent:runs-of-session:{session}"
+            for run in await _unless_replaced(self._client.zrange(index, 0, -1)) or ():
                 run_id = run.decode("utf-8", "replace")
-                canvas = await self._client.hget(f"{self._prefix}agent:run:{run_id}", "canvas_id")
+                record = f"{self._prefix}agent:run:{run_id}"
+                canvas = await _unless_replaced(self._client.hget(record, "canvas_id"))
                 tasks = [session, *([canvas.decode("utf-8", "replace")] if canvas else [])]
                 keys += [self._key(task, run_id) for task in tasks]
             if keys:
@@ -171,6 +175,16 @@ class RedisTraces:
 
     def _key(self, task: str, run_id: str) -> str:
         return f"{self._prefix}{task}-{run_id}-logs"
+
+
+async def _unless_replaced(answer: Awaitable[Any]) -> Any:
+    """Return what a key contains, or None if something else has stored a value of another type there."""
+    try:
+        return await answer
+    except ResponseError as error:
+        if "WRONGTYPE" not in str(error):
+            raise
+        return None
 
 
 def _to_hash(record: RunRecord) -> dict[str, str | int]:

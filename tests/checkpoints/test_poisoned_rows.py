@@ -30,7 +30,7 @@ CANVAS = {**loop({"x": text(["ask"], "some text " * 400), "ask": form("f")}, cou
 LIMIT_S = 5.0
 """How long reading a session and listing all of them may take, however its rows were changed."""
 SEED = int(os.environ.get("SEED", "0"))
-MUTATIONS = int(os.environ.get("MUTATIONS", "150"))
+MUTATIONS = int(os.environ.get("MUTATIONS", "120"))
 """More of them: ``MUTATIONS=5000 SEED=1 pytest tests/checkpoints/test_poisoned_rows.py``."""
 
 SEALED = ("checkpoints.checkpoint", "checkpoints.metadata", "writes.value", "blobs.text")
@@ -269,3 +269,29 @@ async def test_a_poisoned_key_concerns_one_session(redis_url: str) -> None:
     async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
         await play_sessions(store)
         await require_isolation(store, await redis_mutations(store, draw, redis_url, prefix))
+
+
+async def test_a_session_with_replaced_keys_can_be_deleted(redis_url: str) -> None:
+    client: Any = redis_client(redis_url)
+    failures: list[str] = []
+    for replacement in ("string", "list"):
+        prefix = fresh_prefix()
+        async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+            await play_sessions(store)
+            others = await read_others(store)
+            keys: list[bytes] = sorted(await client.smembers(f"{prefix}checkpoint_keys:{thread_of_session('victim')}"))
+            for key in [key for key in keys if b"agent:" in key] + keys[-3:]:
+                await client.delete(key)
+                await (client.set(key, "x") if replacement == "string" else client.rpush(key, "x"))
+                try:
+                    await store.delete_session("victim")
+                except CheckpointError as error:
+                    failures.append(f"{key!r} is a {replacement}: {error}")
+                assert await read_others(store) == others
+                await client.delete(key)
+                await store.delete_session("victim")
+                assert await store.saver.aget_tuple(checkpoint_config(thread_of_session("victim"))) is None
+                services = fake_services(ids=RandomIds())
+                run = runner_of(CANVAS, first=["lp"], store=store, services=services).start("victim", {"query": "q"})
+                await play_run(run)
+    assert not failures, "\n".join(failures)
