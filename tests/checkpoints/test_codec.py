@@ -1,4 +1,5 @@
 import sys
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.base.append_log import FrozenList
-from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.codec import GROUP, Codec
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.checkpoints.codec import GROUP, Codec, blob_digest
 from tests.fakes.python_process import python_process
 
 
@@ -149,3 +150,21 @@ async def test_a_longer_list_or_map_shares_the_blobs_of_the_shorter_one(entries:
     assert await Codec().decode(text_after, blobs.find) == after
     size = sum(map(len, new_blobs.values()))
     assert size < 2 * (GROUP * max(map(len, texts), default=0) * 4 + 16 * GROUP * 34 + 8192)
+
+
+async def test_blobs_that_multiply_are_refused_before_they_are_expanded() -> None:
+    inner = b"1" * 1000
+    middle = b",".join([mark(inner)] * 2000)
+    outer = b",".join([mark(middle)] * 20_000)  # 40 GB when all marks are replaced
+    blobs = Blobs({blob_digest(text): text for text in (inner, middle)})
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedSessionError, match="larger than"):
+            await Codec().decode(outer.decode(), blobs.find)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def mark(text: bytes) -> bytes:
+    return b"\x01" + blob_digest(text).encode() + b"\x01"
