@@ -39,6 +39,10 @@ class Store(Struct, frozen=True):
         """
         return await self.saver.newest_id(config)
 
+    def take_written_bytes(self, session: str) -> int:
+        """Return how many bytes this process has written for a session since it was last asked, before compression."""
+        return self.saver.values.take_written_bytes(thread_of_session(session))
+
     async def delete_session(self, session: str) -> None:
         """Delete a session's checkpoints and records.
 

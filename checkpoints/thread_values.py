@@ -6,6 +6,7 @@ believes to be stored, the write is repeated with all of them.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ from ragflow_lg.checkpoints.pruning import CheckpointKey, thread_of
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.stored_lists import FindBlobs, UnreadBlockError, block_digests, read_blocks
 from ragflow_lg.services.sessions import LEASE_TOKEN, RecentEntries
+
+MAX_COUNTED = 10_000
+"""For how many threads written bytes are counted."""
 
 _TRIES = 3
 _EVERYTHING: RecentEntries = {}
@@ -40,6 +44,10 @@ class WrittenBlobs:
         self._texts.append(text.encode())
         return text
 
+    def size(self) -> int:
+        """Return the bytes of all texts and blobs."""
+        return sum(map(len, self._texts)) + sum(map(len, self.new.values()))
+
     def known(self) -> set[str]:
         """Return the hashes of blobs that the write refers to but does not contain."""
         return {
@@ -55,6 +63,16 @@ class ThreadValues:
         self.errors = errors
         self.transaction = transaction
         self._codec = Codec()
+        self._written: OrderedDict[str, int] = OrderedDict()
+
+    def take_written_bytes(self, thread: str) -> int:
+        """Return how many bytes this process has written for a thread since it was last asked, before compression."""
+        return self._written.pop(thread, 0)
+
+    def _count(self, thread: str, size: int) -> None:
+        self._written[thread] = self._written.pop(thread, 0) + size
+        if len(self._written) > MAX_COUNTED:  # nobody asks
+            self._written.popitem(last=False)
 
     def forget(self, thread: str) -> None:
         """Forget which blobs a thread has."""
@@ -89,6 +107,7 @@ class ThreadValues:
                 self.forget(thread)
                 continue
             self._codec.remember_blobs(thread, blobs.new)
+            self._count(thread, blobs.size())
             return result
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
 

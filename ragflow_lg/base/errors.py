@@ -19,7 +19,8 @@
     ├── DatabaseError              the server's database cannot be opened, read or written
     ├── RequestError               the server rejects a request
     │   └── BusyError              a client exceeds its rate or concurrency limit
-    │       └── RateError          it sends requests too often
+    │       ├── RateError          it sends requests too often
+    │       └── QuotaError         a tenant, or a key of embedded pages, has used up a quota
     ├── StreamError                the events of a run cannot be followed or stored
     │   ├── RunInterruptedError    the process that executed the run stopped before the turn ended
     │   ├── RunAbandonedError      the run has ended too many processes and is not continued
@@ -239,6 +240,23 @@ class RateError(BusyError):
 
     def __init__(self, message: str, retry_s: float = 1.0) -> None:
         super().__init__(f"{message} Try again later.", retry_s)
+
+
+class QuotaError(BusyError):
+    """A tenant, or a key of embedded pages, has used up a quota.
+
+    ``quota`` is its name, for example ``turns_day``. ``renews_s`` is the number of seconds until the quota is renewed,
+    or 0 if something has to be deleted first.
+    """
+
+    code = "quota"
+
+    def __init__(self, quota: str, limit: float, owner: str, advice: str, *, renews_s: float = 0.0) -> None:
+        super().__init__(f"The {owner} has used up its quota {quota} of {limit:,}. {advice}", renews_s or 3600.0)
+        self.quota = quota
+        self.limit = limit
+        self.renews_s = renews_s
+        self.reason = "quota-exceeded"
 
 
 class StreamError(RagflowLgError):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.assembly.fair_knowledge import FairKnowledge
 from ragflow_lg.server.database.file_repository import FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
@@ -154,8 +155,8 @@ def _remove(path: Path) -> None:
 
 def file_store(app_state: AppState, tenant: str) -> FileStore:
     """Return a tenant's file store."""
-    section = app_state.settings.server
-    return FileStore(section.files, app_state.database, tenant, section.max_files, section.max_files_bytes)
+    limits = find_limits(app_state.settings, tenant)
+    return FileStore(app_state.settings.server.files, app_state.database, tenant, limits.files, limits.file_bytes)
 
 
 def tenant_services(app_state: AppState, tenant: str) -> Services:

@@ -21,6 +21,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 ID_CHARS = 32
 TENANT_CHARS = 64
 TITLE_CHARS = 255
+KEY_AGENTS_CHARS = 1024
 
 
 class LargeText(TypeDecorator[str]):
@@ -127,6 +128,8 @@ class SessionRow(Row):
     rounds: Mapped[int] = mapped_column(Integer, default=0)
     duration_s: Mapped[float] = mapped_column(Float, default=0.0)
     errors: Mapped[str] = mapped_column(LARGE, default="")
+    stored_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """Bytes that its turns have written to the session store."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
     update_ms: Mapped[int] = mapped_column(BigInteger)
 
@@ -163,6 +166,10 @@ class KeyRow(Row):
     create_ms: Mapped[int] = mapped_column(BigInteger)
     revoke_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     """0 while the key is valid."""
+    expire_ms: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """When the key becomes invalid; 0 for never."""
+    agents: Mapped[str] = mapped_column(LineText(KEY_AGENTS_CHARS), default="", server_default="")
+    """The ids of the agents that a beta key opens, separated by commas; ``""`` for all of the tenant."""
 
 
 class RunRow(Row):
@@ -188,6 +195,24 @@ class RunRow(Row):
     end_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     lease_token: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     """Token of the lease under which the run ended; 0 before then."""
+    page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    """Id of the key of the embedded page that began the run, or ``""``."""
+
+
+class UsageRow(Row):
+    """What a tenant has used on one day, or the part of it for one key of embedded pages."""
+
+    __tablename__ = "usage_days"
+
+    tenant: Mapped[str] = mapped_column(LineText(TENANT_CHARS), primary_key=True, sort_order=-1)
+    page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    """Id of the key; ``""`` in the row for the whole tenant."""
+    day: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    """Days since 1970-01-01, in UTC."""
+    turns: Mapped[int] = mapped_column(BigInteger, default=0)
+    tokens: Mapped[int] = mapped_column(BigInteger, default=0)
+    micro_cost: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Millionths of the currency of the prices in the settings."""
 
 
 class FileRow(Row):
@@ -202,6 +227,8 @@ class FileRow(Row):
     mime_type: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     size_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
     create_ms: Mapped[int] = mapped_column(BigInteger)
+    page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    """Id of the key of the embedded page that uploaded the file, or ``""``."""
 
 
 class WebhookBucketRow(Row):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from sqlalchemy import Table, bindparam, func, insert, select, update
 
-from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow
+from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow, UsageRow
+from ragflow_lg.server.database.usage_repository import DAY_MS
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from ragflow_lg.services.chat import Usage
 
 # Without the ORM: turns are written so often that its overhead counts.
-_MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
+_MESSAGES, _RUNS, _SESSIONS, _USAGE = (
+    cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow, UsageRow)
+)
 
 _RUN_ENDS = ("status", "error", "end_ms", "lease_token")
 _ENDS: dict[str, Any] = {name: bindparam(name) for name in _RUN_ENDS}
@@ -44,10 +47,37 @@ _ADD_TURN = (
         tokens=_SESSIONS.c.tokens + bindparam("added_tokens"),
         rounds=_SESSIONS.c.rounds + bindparam("added_rounds"),
         duration_s=_SESSIONS.c.duration_s + bindparam("added_s"),
+        stored_bytes=_SESSIONS.c.stored_bytes + bindparam("added_bytes"),
         errors=bindparam("errors"),
         update_ms=bindparam("update_ms"),
     )
 )
+_ADD_USAGE = (
+    update(_USAGE)
+    .where(
+        _USAGE.c.tenant == bindparam("at_tenant"),
+        _USAGE.c.day == bindparam("at_day"),
+        _USAGE.c.page_key == "",
+    )
+    .values(
+        tokens=_USAGE.c.tokens + bindparam("added_tokens"), micro_cost=_USAGE.c.micro_cost + bindparam("added_cost")
+    )
+)
+"""For the day on which the turn began."""
+_ADD_PAGE_USAGE = (
+    update(_USAGE)
+    .where(
+        _USAGE.c.tenant == bindparam("at_tenant"),
+        _USAGE.c.day == bindparam("at_day"),
+        _USAGE.c.page_key != "",
+        _USAGE.c.page_key
+        == select(_RUNS.c.page_key)
+        .where(_RUNS.c.tenant == bindparam("at_tenant"), _RUNS.c.id == bindparam("at_id"))
+        .scalar_subquery(),
+    )
+    .values(tokens=_USAGE.c.tokens + bindparam("added_tokens"))
+)
+"""For the key of the embedded page that began the run, if one did."""
 _COUNTED = select(_RUNS.c.prompt_tokens + _RUNS.c.completion_tokens).where(
     _RUNS.c.tenant == bindparam("at_tenant"),
     _RUNS.c.id == bindparam("of_run"),
@@ -92,6 +122,8 @@ class EndedTurn(Struct, frozen=True):
     """The interrupted run whose usage is included; the run itself if another process started it."""
     is_taken_over: bool = False
     """Whether another process started the run and may have stored part of it."""
+    stored_bytes: int = 0
+    """Bytes that the turn has written to the session store."""
 
 
 async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
@@ -114,14 +146,21 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
         "update_ms": turn.end_ms,
     }
     session["added_rounds"] = 1
+    session["added_bytes"] = turn.stored_bytes
     session["added_s"] = (turn.end_ms - turn.start_ms) / 1000
 
     def write(connection: Connection) -> None:
         place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.continued_run}
         counted = connection.execute(_COUNTED, place).scalar() if turn.continued_run else 0
-        session["added_tokens"] = usage.prompt_tokens + usage.completion_tokens - (counted or 0)
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        session["added_tokens"] = tokens - (counted or 0)
+        cost = usage.cost * (1 - (counted or 0) / tokens if tokens else 1)
         if not connection.execute(_END_RUN, run).rowcount or not turn.has_begun:
             return
+        used: dict[str, Any] = {"at_tenant": tenant, "at_day": turn.start_ms // DAY_MS}
+        used |= {"added_tokens": session["added_tokens"]}
+        connection.execute(_ADD_USAGE, used | {"added_cost": round(cost * 1e6)})
+        connection.execute(_ADD_PAGE_USAGE, used | {"at_id": turn.run_id})
         if turn.is_taken_over and _replace_answer(connection, tenant, turn, session):
             return
         # Update the session first: the lock keeps other writers from numbering messages until this one has done so.

@@ -18,12 +18,18 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import BusyError, RagflowLgError, RateError, RequestError, StreamError
+from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
+from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeaders, StripTrailingSlash
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
-from ragflow_lg.server.http.native import native_canvas_routes, native_run_routes, native_session_routes
+from ragflow_lg.server.http.native import (
+    native_canvas_routes,
+    native_quota_routes,
+    native_run_routes,
+    native_session_routes,
+)
 from ragflow_lg.server.http.native.problem_details import (
     is_native_path,
     respond_problem,
@@ -66,6 +72,9 @@ from ragflow_lg.server.runs.turns import Turns
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
+RETRY_S = 60.0
+"""Longest wait after which OpenAI's clients should repeat a refused request themselves."""
+
 _LIMITS = {408: "slow", 413: "size", 429: "busy"}
 """The limit that a refused request has exceeded, by response status."""
 
@@ -93,6 +102,7 @@ _ROUTERS = (
     native_session_routes.router,
     native_canvas_routes.version_router,
     native_canvas_routes.router,
+    native_quota_routes.router,
     health_routes.router,
 )
 
@@ -132,7 +142,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.app_state = app_state
     app.state.operations = operations
     app.state.readiness = Readiness(app_state, operations.loop_watch)
-    app.state.turns = Turns(app_state, operations.slots)
+    app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
     for router in _ROUTERS:
         app.include_router(router)
     if section.ragflow_ui is not None:
@@ -171,7 +181,8 @@ def _respond_refusal(request: Request, error: RequestError) -> Response:
         response = respond_openai_error(error) if is_openai_path(request.url.path) else respond_error(error)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(math.ceil(error.retry_s))
-        response.headers["x-should-retry"] = "true"
+        is_soon = not isinstance(error, QuotaError) or 0 < error.renews_s <= RETRY_S
+        response.headers["x-should-retry"] = "true" if is_soon else "false"
     return response
 
 
@@ -179,6 +190,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
     failure, path = cast("RagflowLgError", error), request.url.path
     refusal = to_request_error(failure)
     reason = "rate" if isinstance(failure, RateError) else _LIMITS.get(refusal.status)
+    reason = "quota" if isinstance(failure, QuotaError) else reason
     if reason is not None:
         cast("Operations", request.app.state.operations).metrics.count_refusal(reason)
     if reason is not None and not isinstance(failure, RateError):  # these have an entry of their own

@@ -37,6 +37,7 @@ class Metrics:
         self._first = self._histogram("first_event_seconds", "Time to the first event of a stream.", _FIRST_S)
         self._streams = Gauge("ragflow_lg_open_streams", "Open streams.", registry=self._registry)
         self._refused = self._counter("refused", "Refused requests.", "reason")
+        self._quotas = self._counter("quota_refused", "Requests refused because of a quota.", "tenant", "quota")
         self._runs = self._counter("runs", "Runs that ended; waiting: paused for an answer.", "status")
         self._run_s = self._histogram("run_seconds", "Duration of runs.", _RUN_S, "status")
         self._tokens = self._counter("tokens", "Tokens sent to and received from models.", "kind")
@@ -57,6 +58,10 @@ class Metrics:
     def count_refusal(self, reason: str) -> None:
         """Count a refused request. ``reason`` is always one of ours, never text from a client."""
         self._refused.labels(reason).inc()
+
+    def count_quota_refusal(self, tenant: str, quota: str) -> None:
+        """Count a request that a tenant's quota refused. Operators name tenants, so their number is limited."""
+        self._quotas.labels(tenant, quota).inc()
 
     def begin_stream(self, seconds: float) -> None:
         """Count the start of a stream, and record how long its first event took."""

@@ -125,6 +125,11 @@ class RateLimiter:
         return 0.0 if passes else (1 - tokens) / rate
 
 
+def find_tenant_slots(section: ServerSection) -> int:
+    """Return how many runs of a tenant without an own quota may be in progress; 0 for all."""
+    return -(-section.max_runs * 3 // 4) if section.max_runs_tenant is None else section.max_runs_tenant
+
+
 class Operations:
     """The limits, metrics and spans for one process."""
 
@@ -133,7 +138,7 @@ class Operations:
     ) -> None:
         self.slots = RunSlots(
             section.max_runs,
-            tenant_slots=section.max_runs_tenant,
+            tenant_slots=find_tenant_slots(section),
             max_waiting=section.max_waiting_runs,
             wait_s=section.run_wait_s,
         )

@@ -8,11 +8,26 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import BusyError
+from ragflow_lg.base.errors import BusyError, QuotaError
+
+
+class Places(Struct, frozen=True):
+    """The places that a run may take beside others of the same tenant and of the same embedded page; 0 for all."""
+
+    tenant: str
+    tenant_slots: int = 0
+    page_key: str = ""
+    """Id of the page's key, or ``""``."""
+    page_slots: int = 0
+
+    def counters(self) -> tuple[tuple[str, int], ...]:
+        """Return the names under which the run is counted, each with its limit."""
+        own = (self.tenant, self.tenant_slots)
+        return (own, (f"{self.tenant}\0{self.page_key}", self.page_slots)) if self.page_key else (own,)
 
 
 class _Waiting(Struct):
-    tenant: str
+    places: Places
     slot: asyncio.Future[None]
 
 
@@ -24,85 +39,111 @@ class RunSlots:
 
         Args:
             slots: Maximum number of concurrent runs.
-            tenant_slots: How many of them one tenant may have; 0 for all.
-            max_waiting: How many runs may wait.
+            tenant_slots: How many of them one tenant may have, unless a run says otherwise; 0 for all.
+            max_waiting: How many runs may wait. A tenant that may not have all slots may not have all of these places.
             wait_s: How long a run waits before it is refused.
         """
         self._slots = slots
-        self._tenant_slots = tenant_slots or slots
+        self._tenant_slots = tenant_slots
         self._max_waiting = max_waiting
         self._wait_s = wait_s
+        self._running = 0
         self._in_use: Counter[str] = Counter()
         self._waiting: deque[_Waiting] = deque()
 
     @property
     def in_use(self) -> int:
         """Number of slots in use."""
-        return self._in_use.total()
+        return self._running
+
+    def in_use_by(self, tenant: str) -> int:
+        """Return the number of slots that a tenant uses."""
+        return self._in_use[tenant]
 
     @property
     def queue_length(self) -> int:
         """Number of runs waiting for a slot."""
         return len(self._waiting)
 
-    async def acquire(self, tenant: str) -> Callable[[], None]:
+    async def acquire(self, run: Places | str) -> Callable[[], None]:
         """Acquire a slot as soon as one is free. Return a function that releases it and can be called repeatedly.
 
         Raises:
-            BusyError: If too many runs are waiting or the wait takes too long.
+            BusyError: If too many runs are waiting or the wait takes too long. A `QuotaError` names the limit of the
+                tenant or the page.
         """
-        if not self._is_free(tenant):
-            if len(self._waiting) >= self._max_waiting or not self._wait_s:
-                raise self._busy(tenant)
-            await self._wait(tenant)
+        places = Places(run, self._tenant_slots) if isinstance(run, str) else run
+        if self._is_free(places):
+            self._take(places)
         else:
-            self._in_use[tenant] += 1
-        return self._releaser(tenant)
+            if not self._wait_s or not self._may_wait(places):
+                raise self._busy(places)
+            await self._wait(places)
+        return self._releaser(places)
 
-    def _releaser(self, tenant: str) -> Callable[[], None]:
+    def _may_wait(self, places: Places) -> bool:
+        limit = self._max_waiting
+        if 0 < places.tenant_slots < self._slots:
+            limit = -(-limit * 3 // 4)
+        waiting = sum(each.places.tenant == places.tenant for each in self._waiting)
+        return len(self._waiting) < self._max_waiting and waiting < limit
+
+    def _take(self, places: Places) -> None:
+        self._running += 1
+        for name, _ in places.counters():
+            self._in_use[name] += 1
+
+    def _releaser(self, places: Places) -> Callable[[], None]:
         has_slot = True
 
         def release() -> None:
             nonlocal has_slot
             if has_slot:
                 has_slot = False
-                self._release(tenant)
+                self._release(places)
 
         return release
 
-    def _is_free(self, tenant: str) -> bool:
-        return self.in_use < self._slots and self._in_use[tenant] < self._tenant_slots
+    def _is_free(self, places: Places) -> bool:
+        return self._running < self._slots and self._used_up(places) is None
 
-    async def _wait(self, tenant: str) -> None:
-        waiting = _Waiting(tenant, asyncio.get_running_loop().create_future())
+    def _used_up(self, places: Places) -> tuple[str, int] | None:
+        """Return the counter, with its limit, that has no room for another run."""
+        return next((each for each in places.counters() if 0 < each[1] <= self._in_use[each[0]]), None)
+
+    async def _wait(self, places: Places) -> None:
+        waiting = _Waiting(places, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         try:
             async with asyncio.timeout(self._wait_s):
                 await waiting.slot
         except BaseException as error:
             if waiting.slot.done() and not waiting.slot.cancelled():
-                self._release(tenant)  # the slot was granted just as the wait ended
+                self._release(places)  # the slot was granted just as the wait ended
             elif waiting in self._waiting:
                 self._waiting.remove(waiting)
             if isinstance(error, TimeoutError):
-                raise self._busy(tenant) from None
+                raise self._busy(places) from None
             raise
 
-    def _release(self, tenant: str) -> None:
-        self._in_use[tenant] -= 1
-        if not self._in_use[tenant]:
-            del self._in_use[tenant]
+    def _release(self, places: Places) -> None:
+        self._running -= 1
+        for name, _ in places.counters():
+            self._in_use[name] -= 1
+            if not self._in_use[name]:
+                del self._in_use[name]
         for waiting in list(self._waiting):
-            if self.in_use >= self._slots:
+            if self._running >= self._slots:
                 break
-            if self._is_free(waiting.tenant):
+            if self._is_free(waiting.places):
                 self._waiting.remove(waiting)
                 if not waiting.slot.done():
-                    self._in_use[waiting.tenant] += 1
+                    self._take(waiting.places)
                     waiting.slot.set_result(None)
 
-    def _busy(self, tenant: str) -> BusyError:
-        whose = "tenant" if self._in_use[tenant] >= self._tenant_slots else "server"
-        return BusyError(
-            f"The {whose} has reached its limit on concurrent runs. Try again later.", max(1.0, self._wait_s / 2)
-        )
+    def _busy(self, places: Places) -> BusyError:
+        retry_s = max(1.0, self._wait_s / 2)
+        if self._running < self._slots and (used_up := self._used_up(places)):
+            owner = "tenant" if used_up[0] == places.tenant else "key of the page"
+            return QuotaError("runs", used_up[1], owner, "Try again later.", renews_s=retry_s)
+        return BusyError("The server has reached its limit on concurrent runs. Try again later.", retry_s)

@@ -67,6 +67,7 @@ class PersistedRun:
         start_ms: int,
         pending_writes: set[asyncio.Task[None]],
         on_end: Callable[[], None] = lambda: None,
+        count_bytes: Callable[[int], None] = lambda _: None,
         *,
         is_taken_over: bool = False,
     ) -> None:
@@ -80,9 +81,11 @@ class PersistedRun:
             start_ms: Start of the run in epoch milliseconds.
             pending_writes: Contains the task that stores the end for as long as it is running.
             on_end: Called when the end has been stored.
+            count_bytes: Called with the bytes that the turn has written to the session store.
             is_taken_over: Whether another process started the run and may have stored part of it.
         """
         self._on_end = on_end
+        self._count_bytes = count_bytes
         self._is_taken_over = is_taken_over
         self._run = run
         self._app_state = app_state
@@ -139,6 +142,8 @@ class PersistedRun:
         """Store the end of the run with its question and answer. The run does not fail if the database does."""
         run, envelope = self._run, self._run.envelope
         has_begun = self._has_begun or (self._is_taken_over and run.status == "failed")
+        stored_bytes = self._app_state.store.take_written_bytes(envelope.session_id)
+        self._count_bytes(stored_bytes)
         turn = EndedTurn(
             envelope.message_id,
             envelope.session_id,
@@ -154,6 +159,7 @@ class PersistedRun:
             lease_token=run.lease_token,
             continued_run=run.continued_run,
             is_taken_over=self._is_taken_over,
+            stored_bytes=stored_bytes,
         )
         try:
             await write_turn(self._app_state.database, self._tenant, turn)

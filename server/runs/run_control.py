@@ -387,6 +387,7 @@ class RunControl:
             )
             for number, row in enumerate(messages)
         ]
+        await self._turns.quotas.require(self._agent.tenant, "sessions")
         await self._sessions.add(copy, copies)
         return copy
 

@@ -18,12 +18,13 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
 from ragflow_lg.server.agents.file_store import tenant_services
+from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.logs import current_notes
-from ragflow_lg.server.observability.run_slots import RunSlots
+from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.failover import Failover
 from ragflow_lg.server.runs.persisted_run import Persistable, PersistedRun
 from ragflow_lg.server.streaming import parse_policy
@@ -82,11 +83,15 @@ class Turn:
 class Turns:
     """All tenants' turns in one process."""
 
-    def __init__(self, app_state: AppState, slots: RunSlots | None = None) -> None:
-        """Initialize. Every run uses one of the ``slots``, but runs taken over from a dead replica do not wait."""
+    def __init__(self, app_state: AppState, slots: RunSlots | None = None, quotas: Quotas | None = None) -> None:
+        """Initialize. Every run uses one of the ``slots``, but runs taken over from a dead replica do not wait.
+
+        ``quotas`` default to those in the settings.
+        """
         self._app_state = app_state
         self._slots = slots or RunSlots(sys.maxsize)
         self._compiling = FairSlots(app_state.settings.limits.compiles, MAX_WAITING, "for the compiler")
+        self.quotas = quotas or Quotas(app_state)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
         self._pending_writes: set[asyncio.Task[None]] = set()
@@ -143,6 +148,7 @@ class Turns:
         ``earlier`` contains pairs of role and text for display. The first turn's request passes them to the canvas. As
         in RAGFlow, only a session that is created before its first question begins with the prologue.
         """
+        await self.quotas.require(agent.tenant, "sessions")
         now = self._app_state.now_ms()
         session = SessionRow(
             id=self._app_state.new_id(),
@@ -172,8 +178,11 @@ class Turns:
         request: TurnRequest,
         policy: DisconnectPolicy | None = None,
         version: VersionRow | None = None,
+        page_key: str = "",
     ) -> Turn:
         """Begin a turn, or answer the form the session is waiting at. ``version`` is the session's, if already loaded.
+
+        ``page_key`` is the id of the key of the embedded page that sends the request.
 
         A client whose server stopped may repeat its request. If the session's last run answers the same request and
         was interrupted, that run is followed from its beginning, and taken over.
@@ -185,7 +194,7 @@ class Turns:
             return Turn(head.envelope, self, agent.tenant)
         runner = await self.runner(agent, session, version)
         run = runner.start(session.id, request)
-        return await self.play(agent, session, run, question_text(request), policy, request)
+        return await self.play(agent, session, run, question_text(request), policy, request, page_key)
 
     async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
         """Return the runner for a session's turns. ``version`` is the session's, if already loaded.
@@ -212,21 +221,36 @@ class Turns:
         question: str | None,
         policy: DisconnectPolicy | None = None,
         request: TurnRequest | None = None,
+        page_key: str = "",
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
         ``policy`` defaults to the one in the settings. If the run is interrupted, it is recognized by its ``request``.
 
         Raises:
-            BusyError: If no slot becomes free.
+            BusyError: If no slot becomes free, or a quota is used up.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        release = await self._slots.acquire(agent.tenant)
+        release = await self.acquire_slot(agent.tenant, page_key)
         try:
-            return await self._play(agent, session, run, question, policy, request, release)
+            return await self._play(agent, session, run, question, policy, request, release, page_key)
         except BaseException:
             release()
             raise
+
+    async def acquire_slot(self, tenant: str, page_key: str = "") -> Callable[[], None]:
+        """Acquire a slot for a run of a tenant, or of an embedded page; see `RunSlots.acquire`.
+
+        Raises:
+            BusyError: If no slot becomes free.
+        """
+        settings = self._app_state.settings
+        slots, page_slots = find_limits(settings, tenant).runs, settings.quotas.pages.runs
+        return await self._slots.acquire(Places(tenant, slots, page_key, page_slots))
+
+    def count_runs(self, tenant: str) -> int:
+        """Return the number of a tenant's runs in this process."""
+        return self._slots.in_use_by(tenant)
 
     async def _play(
         self,
@@ -237,13 +261,14 @@ class Turns:
         policy: DisconnectPolicy | None,
         request: TurnRequest | None,
         release: Callable[[], None],
+        page_key: str,
     ) -> Turn:
         app_state, notes = self._app_state, current_notes()
         notes.run, notes.session = run.envelope.message_id, session.id
         run_id, start_ms = run.envelope.message_id, app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
-        row.start_ms, row.asked = start_ms, question or ""
-        await RunRepository(app_state.database, agent.tenant).add(row)
+        row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
+        await self.quotas.begin_turn(agent.tenant, page_key, row)
         try:
             request_hash = hash_request(request) if request is not None else ""
             await self.start_run(
@@ -282,6 +307,7 @@ class Turns:
             start_ms,
             self._pending_writes,
             on_end,
+            lambda number: self.quotas.add_bytes(tenant, number),
             is_taken_over=bool(previous),
         )
         await self._app_state.run_manager.start(

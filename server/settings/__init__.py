@@ -65,6 +65,7 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
 
 from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
+from ragflow_lg.server.settings.quotas_section import PageQuotasSection, QuotasSection, TenantQuotasSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     DatasetSection,
@@ -93,11 +94,14 @@ __all__ = [
     "McpSection",
     "ModelSection",
     "OtelSection",
+    "PageQuotasSection",
     "ProviderSection",
+    "QuotasSection",
     "RerankerSection",
     "RunSection",
     "ServerSection",
     "Settings",
+    "TenantQuotasSection",
     "TenantSection",
     "ToolSection",
     "UserSection",

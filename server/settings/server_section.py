@@ -120,8 +120,9 @@ class ServerSection(Section):
     """The same limit for each IP address, regardless of keys."""
     max_runs: Annotated[int, Field(gt=0)] = 1000
     """Maximum number of concurrent runs in this process."""
-    max_runs_tenant: Annotated[int, Field(ge=0)] = 0
-    """How many of them may belong to the same tenant; 0 for all."""
+    max_runs_tenant: Annotated[int, Field(ge=0)] | None = None
+    """How many of them may belong to the same tenant; 0 for all. Default: three quarters, so that no tenant can take
+    all places. The same part of ``max_waiting_runs`` may belong to one tenant."""
     max_waiting_runs: Annotated[int, Field(ge=0)] = 1000
     """How many more runs may wait for a slot."""
     run_wait_s: Annotated[float, Field(ge=0, le=3600)] = 30.0

@@ -18,6 +18,7 @@ from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
 from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
+from ragflow_lg.server.settings.quotas_section import QuotasSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     DatasetSection,
@@ -75,6 +76,7 @@ class Settings(BaseSettings):
     limits: LimitsSection = LimitsSection()
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
+    quotas: QuotasSection = QuotasSection()
     tenants: dict[str, TenantSection] = Field(default_factory=dict[str, TenantSection])
     """What each tenant may use; ``*`` is for tenants without a section. The tenant ``default`` may use everything
     unless it has a section."""

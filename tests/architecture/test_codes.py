@@ -28,6 +28,7 @@ def example(kind: type[RagflowLgError]) -> RagflowLgError:
     arguments: dict[str, tuple[Any, ...]] = {
         "CompileError": ([Diagnostic("json-invalid", "error", "", "It ends too early.")],),
         "NodeTimeoutError": ("LLM:0", 2.5),
+        "QuotaError": ("turns_day", 100, "tenant", "It is renewed at 00:00 UTC."),
         "RunCancelled": ("LLM:0",),
         "AnswerError": ({"size": "It is required."},),
         "UndeclaredTargetError": ("Switch:0", "Message:1"),

@@ -25,7 +25,7 @@ from ragflow_lg.server.http.native.native_responses import (
 )
 from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
-from ragflow_lg.server.http.shared.auth import get_app_state
+from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 
 router = make_native_router("canvases")
 
@@ -101,6 +101,7 @@ async def list_versions(request: Request, agent: Agent) -> Response:
 async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> Response:
     """Publish the draft, or a canvas that replaces the draft first. Creates a new version; nothing is overwritten."""
     app_state = get_app_state(request)
+    await get_turns(request).quotas.require(agent.tenant, "versions")
     version = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
     return respond_model(build_version_answer(version, agent), 201)
 

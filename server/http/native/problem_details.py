@@ -16,6 +16,7 @@ from ragflow_lg.base.errors import (
     CompileError,
     ConflictError,
     DatabaseError,
+    QuotaError,
     RagflowLgError,
     RequestError,
     RunAbandonedError,
@@ -98,7 +99,7 @@ STATUS_DESCRIPTIONS = {
     410: "The events are no longer stored: `events-gone`.",
     413: "The body is too large.",
     422: "A value is invalid: `invalid`, `answer-invalid`, `canvas-invalid`, `place-unknown`.",
-    429: "Too many requests; retry after `Retry-After` seconds.",
+    429: "Too many requests; retry after `Retry-After` seconds. `quota-exceeded`: `details` names the quota.",
     500: "Internal server error; see the server log.",
     503: "A part of the server does not respond, or the server is shutting down.",
 }
@@ -182,7 +183,10 @@ class Problem(BaseModel):
     status: Annotated[int, Field(description="HTTP status.", examples=[404])]
     details: Annotated[
         dict[str, Any],
-        Field(description="`fields`: faults by field. `diagnostics`: of a canvas. `first`: the oldest stored event."),
+        Field(
+            description="`fields`: faults by field. `diagnostics`: of a canvas. `first`: the oldest stored event. "
+            "`quota`, `limit`: the quota that is used up."
+        ),
     ] = Field(default_factory=dict[str, Any])
 
 
@@ -214,6 +218,8 @@ def respond_problem(problem: Problem) -> Response:
 
 def to_problem(error: RagflowLgError) -> Problem:
     """Convert an error into a problem."""
+    if isinstance(error, QuotaError):
+        return _build_problem(error.status, str(error), error.reason, quota=error.quota, limit=error.limit)
     if isinstance(error, RequestError):
         status = error.status if error.status in _CODES else 400
         text = "Missing or invalid API key: send `Authorization: Bearer KEY`." if status == 401 else str(error)

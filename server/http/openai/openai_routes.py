@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError
+from ragflow_lg.base.errors import QuotaError, RagflowLgError, RequestError
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
@@ -42,6 +42,8 @@ router = APIRouter(tags=["OpenAI-compatible"])
 
 
 MAX_MODELS = 1000
+_QUOTA = "insufficient_quota"
+"""OpenAI's type and code for a quota that is used up."""
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _UNSUPPORTED = frozenset({"image_url", "input_image", "input_audio", "video_url", "input_video", "file", "input_file"})
 """Message part types that contain something other than text."""
@@ -63,8 +65,13 @@ def is_openai_path(path: str) -> bool:
 def respond_openai_error(error: RequestError) -> Response:
     """Respond with OpenAI's error object."""
     message = "Invalid access token." if error.status == 401 else str(error)
-    kind = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
-    body = {"error": {"message": message, "type": kind, "param": None, "code": error.reason or None}}
+    kind = (
+        _QUOTA
+        if isinstance(error, QuotaError)
+        else _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
+    )
+    code = kind if kind == _QUOTA else error.reason or None
+    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return Response(encode_json(body), error.status, media_type="application/json", headers=_NO_RETRY)
 
 

@@ -18,7 +18,7 @@ from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import (
     PAGE_SIZE,
     load_agent,
@@ -166,6 +166,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
     dsl = await check_draft(settings, workers, fields["dsl"], is_released=is_released)
     if not to_text(fields.get("title")).strip():
         raise RequestError("No title in request.", 101, data=False, has_data=True)
+    await get_turns(request).quotas.require(caller.tenant, "agents", "versions")
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _build_columns(fields).items():
@@ -213,6 +214,7 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     if changes.get("dsl"):
         dsl = await check_draft(settings, workers, changes["dsl"], is_released=is_released)
         if draft is None or draft.dsl != dsl:
+            await get_turns(request).quotas.require(caller.tenant, "versions")
             title = values.get("title", agent.title)
             version = build_version(app_state.new_id(), agent_id, title, dsl, now, is_released=is_released)
     elif is_released and draft is not None:

@@ -28,7 +28,7 @@ from ragflow_lg.server.http.shared.request_parsing import load_agent, read_body,
 from ragflow_lg.server.http.shared.responses import encode_json, respond
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.observability.operations import Operations
+    pass
 
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
@@ -76,8 +76,9 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
     services = tenant_services(get_app_state(request), caller.tenant)
-    release_slot = await cast("Operations", request.app.state.operations).slots.acquire(caller.tenant)
+    release_slot = await turns.acquire_slot(caller.tenant)
     try:
+        await turns.quotas.begin_turn(caller.tenant)
         return respond(await await_while_connected(request, visit_alone(canvas.plan, component_id, values, services)))
     finally:
         release_slot()

@@ -50,6 +50,7 @@ async def get_version(agent_id: str, version_id: str, request: Request, caller: 
 async def publish_version(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Publish the draft as a new version. With ``dsl``, that canvas replaces the draft first."""
     agent, body = await load_agent(request, caller, agent_id), await read_body(request)
+    await get_turns(request).quotas.require(caller.tenant, "versions")
     version = await publish(
         get_app_state(request),
         agent,

@@ -46,9 +46,9 @@ async def test_a_tenant_at_its_limit_does_not_delay_others() -> None:
 
 
 async def test_a_run_is_refused_after_waiting() -> None:
-    slots = RunSlots(1, tenant_slots=1, max_waiting=5, wait_s=0.01)
+    slots = RunSlots(2, tenant_slots=1, max_waiting=5, wait_s=0.01)
     release = await slots.acquire("a")
-    with pytest.raises(BusyError, match="tenant has reached its limit") as caught:
+    with pytest.raises(BusyError, match="tenant has used up its quota runs of 1") as caught:
         await slots.acquire("a")
     assert (caught.value.number, caught.value.status, caught.value.retry_s) == (429, 429, 1.0)
     assert slots.queue_length == 0

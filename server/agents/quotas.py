@@ -1,0 +1,165 @@
+"""Quotas of tenants and of keys of embedded pages, which are refused by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import QuotaError
+from ragflow_lg.server.database.usage_repository import DAY_MS, DailyLimits, StoredQuota, UsageRepository
+from ragflow_lg.server.observability.operations import find_tenant_slots
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.database import Database
+    from ragflow_lg.server.database.tables import RunRow
+    from ragflow_lg.server.settings import Settings, TenantQuotasSection
+
+RECOUNT_S = 60.0
+"""How long a count is used if it is far from its quota. Other replicas may add to it in the meantime."""
+NEAR_RECOUNT_S = 1.0
+"""The same for a count near its quota, so that refused requests cost little."""
+_NEAR = 0.9
+
+_ADVICE: dict[StoredQuota, str] = {
+    "agents": "Delete agents that are not needed.",
+    "versions": "Delete versions that are not needed.",
+    "sessions": "Delete sessions that are not needed.",
+    "checkpoint_bytes": "Delete sessions that are not needed.",
+}
+_NOT_BEFORE = "It is renewed at 00:00 UTC."
+
+
+class Limits(NamedTuple):
+    """A tenant's quotas; 0 for no limit."""
+
+    runs: int
+    turns_day: int
+    tokens_day: int
+    cost_day: float
+    agents: int
+    versions: int
+    sessions: int
+    checkpoint_bytes: int
+    files: int
+    file_bytes: int
+
+
+def find_limits(settings: Settings, tenant: str) -> Limits:
+    """Return a tenant's quotas: its own, or else those of all tenants."""
+    section, server = settings.quotas, settings.server
+    own: TenantQuotasSection | None = section.tenants.get(tenant)
+    general = {name: getattr(section, name, 0) for name in Limits._fields}
+    general |= {"runs": find_tenant_slots(server), "files": server.max_files, "file_bytes": server.max_files_bytes}
+    chosen = own.model_dump(exclude_none=True) if own is not None else {}
+    return Limits(**{**general, **chosen})
+
+
+class _Count(Struct):
+    value: int
+    at_s: float
+
+
+class StoredCounts:
+    """Counts of what tenants have stored. They are read from the database, but not for every request."""
+
+    def __init__(self, database: Database, now_s: Callable[[], float] = time.monotonic) -> None:
+        """Initialize. ``now_s`` returns monotonic seconds."""
+        self._database = database
+        self._now_s = now_s
+        self._counts: dict[tuple[str, StoredQuota], _Count] = {}
+
+    async def get(self, tenant: str, quota: StoredQuota, limit: int) -> int:
+        """Return a count that is recent enough to compare it with its limit."""
+        count, now_s = self._counts.get((tenant, quota)), self._now_s()
+        if count is not None:
+            recount_s = RECOUNT_S if count.value < limit * _NEAR else NEAR_RECOUNT_S
+            if now_s - count.at_s < recount_s:
+                return count.value
+        value = await UsageRepository(self._database, tenant).count(quota)
+        self._counts[tenant, quota] = _Count(value, now_s)
+        return value
+
+    def add(self, tenant: str, quota: StoredQuota, number: int = 1) -> None:
+        """Note what has been stored or is about to be stored."""
+        if count := self._counts.get((tenant, quota)):
+            count.value += number
+
+
+class Quotas:
+    """The quotas of all tenants in one process. What counts is stored in the database, for all replicas."""
+
+    def __init__(
+        self, app_state: AppState, on_refusal: Callable[[str, str], None] = lambda tenant, quota: None
+    ) -> None:
+        """Initialize. ``on_refusal`` is called with the tenant and the quota of each refusal."""
+        self._app_state = app_state
+        self._counts = StoredCounts(app_state.database)
+        self._on_refusal = on_refusal
+
+    async def begin_turn(self, tenant: str, page_key: str = "", run: RunRow | None = None) -> None:
+        """Count a turn, and store its run. ``page_key`` is the id of the key of an embedded page, or ``""``.
+
+        Raises:
+            QuotaError: if a quota is used up. Nothing is stored in that case.
+        """
+        now_ms, limits = self._app_state.now_ms(), find_limits(self._app_state.settings, tenant)
+        if limits.checkpoint_bytes:
+            await self._require(tenant, "checkpoint_bytes", limits.checkpoint_bytes)
+        owners = [DailyLimits(limits.turns_day, limits.tokens_day, limits.cost_day)]
+        if page_key:
+            pages = self._app_state.settings.quotas.pages
+            owners.append(DailyLimits(pages.turns_day, pages.tokens_day, page_key=page_key))
+        used_up = await UsageRepository(self._app_state.database, tenant).begin_turn(owners, now_ms, run)
+        if used_up is not None:
+            quota, daily = used_up.quota, used_up.limits
+            limit = {"turns_day": daily.turns, "tokens_day": daily.tokens, "cost_day": daily.cost}[quota]
+            renews_s = (DAY_MS - now_ms % DAY_MS) / 1000
+            owner = "key of the page" if daily.page_key else "tenant"
+            self._on_refusal(tenant, quota)
+            raise QuotaError(quota, limit, owner, _NOT_BEFORE, renews_s=renews_s)
+
+    async def require(self, tenant: str, *quotas: StoredQuota) -> None:
+        """Check that a tenant may store one more of each kind.
+
+        Raises:
+            QuotaError: if a quota is used up.
+        """
+        limits = find_limits(self._app_state.settings, tenant)
+        for quota in quotas:
+            if limit := getattr(limits, quota):
+                await self._require(tenant, quota, limit)
+        for quota in quotas:
+            self._counts.add(tenant, quota)
+
+    def add_bytes(self, tenant: str, number: int) -> None:
+        """Note how many bytes a turn has written to the session store."""
+        self._counts.add(tenant, "checkpoint_bytes", number)
+
+    async def _require(self, tenant: str, quota: StoredQuota, limit: int) -> None:
+        if await self._counts.get(tenant, quota, limit) >= limit:
+            self._on_refusal(tenant, quota)
+            raise QuotaError(quota, limit, "tenant", _ADVICE[quota])
+
+
+class QuotaUse(NamedTuple):
+    """A quota and how much of it is used. A limit of 0 stands for none."""
+
+    name: str
+    limit: float
+    used: float
+
+
+async def list_quotas(app_state: AppState, tenant: str, runs: int) -> Sequence[QuotaUse]:
+    """Return a tenant's quotas. ``runs`` is the number of its runs in this process."""
+    limits, usage = find_limits(app_state.settings, tenant), UsageRepository(app_state.database, tenant)
+    day, (files, file_bytes) = await usage.day(app_state.now_ms()), await usage.files()
+    used: dict[str, float] = {"runs": runs, "turns_day": day.turns, "tokens_day": day.tokens, "cost_day": day.cost}
+    used |= {"files": files, "file_bytes": file_bytes}
+    stored: tuple[StoredQuota, ...] = ("agents", "versions", "sessions", "checkpoint_bytes")
+    for quota in stored:
+        used[quota] = await usage.count(quota)
+    return [QuotaUse(name, getattr(limits, name), used[name]) for name in Limits._fields]
