@@ -19,7 +19,8 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import PREFIX, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, get_app_state, get_turns
-from ragflow_lg.server.http.shared.request_parsing import MAX_VALUE_BYTES, check_shape
+from ragflow_lg.server.http.shared.json_bodies import check_values
+from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES, MAX_VALUE_BYTES, check_shape
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
 
@@ -43,6 +44,7 @@ class _StrictRequest(Request):
         """
         if len(await self.body()) > MAX_VALUE_BYTES:
             raise RequestError(f"The body is larger than {MAX_VALUE_BYTES:,} bytes.", 413, status=413)
+        check_values(await self.body(), MAX_ENTRIES)
         with suppress(orjson.JSONDecodeError):
             check_shape(await self.json())
 

@@ -35,8 +35,8 @@ from ragflow_lg.server.http.shared.request_parsing import (
     load_agent,
     load_session,
     parse_flag,
-    read_body,
     read_query,
+    read_turn_body,
     require_fields,
     to_text,
 )
@@ -60,7 +60,7 @@ _OTHER_AGENT = "Session does not belong to the requested agent."
 @router.post("/agents/chat/completion")
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent ``agent_id``."""
-    body = await read_body(request)
+    body = await read_turn_body(request)
     agent_id = to_text(body.get("agent_id"))
     if not agent_id:
         raise RequestError("`agent_id` is required.", 101, data=False, has_data=True)
@@ -70,7 +70,7 @@ async def complete(request: Request, caller: Authenticated) -> Response:
 @router.post("/agents/{agent_id}/completions")
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn. Clients of RAGFlow 0.25.0 and older use this path."""
-    return await complete_with(request, caller, agent_id, await read_body(request), is_old_path=True)
+    return await complete_with(request, caller, agent_id, await read_turn_body(request), is_old_path=True)
 
 
 @router.post("/tasks/{task_id}/cancel")
@@ -82,7 +82,7 @@ async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> 
 @router.patch("/tasks/{task_id}")
 async def change_task(task_id: str, request: Request, caller: Authenticated) -> Response:
     """Cancel a session's turn; ``stop`` is the only action."""
-    body = await read_body(request)
+    body = await read_turn_body(request)
     require_fields(body, "action")
     if body["action"] != "stop":
         action = str(body["action"])[:_ACTION_CHARS]

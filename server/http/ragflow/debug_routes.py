@@ -24,7 +24,7 @@ from ragflow_lg.server.http.shared.auth import (
     get_turns,
 )
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import load_agent, read_body, require_fields, to_text
+from ragflow_lg.server.http.shared.request_parsing import load_agent, read_turn_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
 async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a single component from the draft in a run slot, and return its outputs."""
-    body = await read_body(request)
+    body = await read_turn_body(request)
     agent = await load_agent(request, caller, agent_id)
     values = _read_values(body)
     turns = get_turns(request)

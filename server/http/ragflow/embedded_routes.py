@@ -22,7 +22,7 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_disconnect_policy,
     read_position,
 )
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_turn_body
 from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
 from ragflow_lg.server.observability.audit import audit
 
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 @router.post("/agentbots/{agent_id}/completions")
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
     """Run a turn with an embedded agent, streamed by default, in a session with source `agent`."""
-    body = await read_body(request)
+    body = await read_turn_body(request)
     agent = await _load_agent(request, caller, agent_id)
     return await _hide_reason(_respond(request, caller, agent, {**request.query_params, **body}))
 

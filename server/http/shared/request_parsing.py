@@ -19,6 +19,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
+from ragflow_lg.server.http.shared.json_bodies import MAX_VALUES, check_values
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
@@ -46,11 +47,20 @@ NO_ACCESS_BEFORE = "Only owner of canvas authorized for this operation."
 MAX_FIELD_BYTES = 4 * 1024 * 1024
 
 
-async def read_body(request: Request) -> dict[str, Any]:
+async def read_turn_body(request: Request) -> dict[str, Any]:
+    """Read the body of a request for a turn.
+
+    Raises:
+        RequestError: if it is neither a JSON object nor a form, or has too many entries.
+    """
+    return await read_body(request, MAX_ENTRIES)
+
+
+async def read_body(request: Request, max_entries: int = MAX_VALUES // 2) -> dict[str, Any]:
     """Read the body: a JSON object with any content type, or a form. An empty body is ``{}``.
 
     Raises:
-        RequestError: if it is neither.
+        RequestError: if it is neither, or has more than about ``max_entries`` entries.
     """
     raw = await request.body()
     if not raw.strip():
@@ -62,6 +72,7 @@ async def read_body(request: Request) -> dict[str, Any]:
             return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
         except ValueError:
             raise RequestError(f"The form has more than {MAX_FIELDS:,} fields.", 101) from None
+    check_values(raw, max_entries)
     try:
         value: Any = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

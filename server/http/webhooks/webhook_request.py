@@ -13,7 +13,8 @@ from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
-from ragflow_lg.server.http.shared.request_parsing import Upload, check_shape, read_parts
+from ragflow_lg.server.http.shared.json_bodies import check_values
+from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES, Upload, check_shape, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers, measure
 
@@ -231,7 +232,10 @@ async def _read_body(
         except ValueError:
             raise RequestError(f"The form has more than {MAX_FIELDS} fields.", 400) from None
     try:
+        check_values(bytes(raw), MAX_ENTRIES)
         value: Any = orjson.loads(bytes(raw))
+    except RequestError as error:
+        raise RequestError(str(error), 400) from None
     except orjson.JSONDecodeError as error:
         if content_type == _JSON:
             raise RequestError(f"The body is not JSON: {error}.", 400) from None
