@@ -49,8 +49,13 @@ class FileStore(Struct, frozen=True):
     tenant: str
     max_files: int
     max_bytes: int
+    max_page_files: int = 0
+    """Maximum number of files of one key of embedded pages, and their maximum total size; 0 for no limit."""
+    max_page_bytes: int = 0
 
-    async def save(self, file_id: str, name: str, mime_type: str, content: bytes, now_ms: int, agent: str) -> FileRow:
+    async def save(
+        self, file_id: str, name: str, mime_type: str, content: bytes, now_ms: int, agent: str, *, page_key: str = ""
+    ) -> FileRow:
         """Store a file for an agent and return its metadata.
 
         Raises:
@@ -64,6 +69,7 @@ class FileStore(Struct, frozen=True):
             mime_type=normalize_mime_type(mime_type),
             size_bytes=len(content),
             create_ms=now_ms,
+            page_key=page_key,
         )
         path = self._path(file_id)
         try:
@@ -71,6 +77,8 @@ class FileStore(Struct, frozen=True):
         except OSError as error:
             raise ServiceError(f"The file {row.name!r} cannot be stored: {error.strerror}.") from error
         try:
+            if page_key:
+                await self._files.require_within(row, self.max_page_files, self.max_page_bytes)
             await self._files.add_within(row, max_files=self.max_files, max_bytes=self.max_bytes)
         except BaseException:
             await asyncio.to_thread(_remove, path)
@@ -156,7 +164,16 @@ def _remove(path: Path) -> None:
 def file_store(app_state: AppState, tenant: str) -> FileStore:
     """Return a tenant's file store."""
     limits = find_limits(app_state.settings, tenant)
-    return FileStore(app_state.settings.server.files, app_state.database, tenant, limits.files, limits.file_bytes)
+    section, pages = app_state.settings.server, app_state.settings.quotas.pages
+    return FileStore(
+        section.files,
+        app_state.database,
+        tenant,
+        limits.files,
+        limits.file_bytes,
+        pages.files,
+        pages.file_bytes,
+    )
 
 
 def tenant_services(app_state: AppState, tenant: str) -> Services:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, func, select
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import QuotaError, RequestError
 from ragflow_lg.server.database.tables import FileRow
 
 if TYPE_CHECKING:
@@ -25,6 +25,20 @@ class FileRepository:
         file.tenant = self._tenant
         async with self._database.writing() as db:
             db.add(file)
+
+    async def require_within(self, file: FileRow, max_files: int, max_bytes: int) -> None:
+        """Check that the key of embedded pages that uploads a file may store it. A limit of 0 stands for none.
+
+        Raises:
+            QuotaError: If a limit would be exceeded.
+        """
+        of_key = (FileRow.tenant == self._tenant, FileRow.page_key == file.page_key)
+        async with self._database.reading() as db:
+            count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*of_key))).one()
+        uses = (("files", max_files, count + 1), ("file_bytes", max_bytes, (size or 0) + file.size_bytes))
+        for quota, limit, used in uses:
+            if 0 < limit < used:
+                raise QuotaError(quota, limit, "key of the page", "Create another key for pages.")
 
     async def add_within(self, file: FileRow, *, max_files: int, max_bytes: int) -> None:
         """Store a file's metadata if the tenant then has at most ``max_files`` files and ``max_bytes`` bytes.

@@ -36,6 +36,8 @@ _TEXTS = ("text/plain", "text/markdown", "text/csv")
 async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
     agent, url = await load_agent(request, caller, agent_id), request.query_params.get("url", "")
+    if url and caller.is_page:
+        raise RequestError("Embedded pages cannot import addresses; upload the file.", 101)
     uploads = [await _fetch_page(request, caller, url)] if url else await _read_uploads(request)
     return respond(await _store_files(request, caller, uploads, agent.id))
 
@@ -107,7 +109,10 @@ async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Up
     stored: list[dict[str, Any]] = []
     for file in uploads:
         now = app_state.now_ms()
-        row = await store.save(app_state.new_id(), file.name, file.mime_type, file.content, now, agent_id)
+        page_key = caller.owner.id if caller.is_page else ""
+        row = await store.save(
+            app_state.new_id(), file.name, file.mime_type, file.content, now, agent_id, page_key=page_key
+        )
         stored.append(_describe_file(row, caller))
     return stored[0] if len(stored) == 1 else stored
 

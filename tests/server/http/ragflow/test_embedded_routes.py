@@ -115,3 +115,17 @@ async def test_visitors_run_the_published_version(tmp_path: Path) -> None:
         await server.client.put(f"/agents/{agent_id}", json={"title": "Helper", "dsl": draft})
         assert [await ask(), await ask(release=False)] == ["You said Hi", "You said Hi"]
         assert (await server.ask(agent_id))["data"]["data"]["content"] == "Draft: hello"
+
+
+async def test_visitors_cannot_import_addresses_or_fill_the_store(tmp_path: Path) -> None:
+    sections = {"quotas": {"pages": {"files": 2, "file_bytes": 100}}}
+    async with embedded(tmp_path, sections=sections) as (server, beta):
+        path = f"/agents/{await server.agent(ECHO)}/upload"
+        fetched = await server.client.post(f"{path}?url=http://wiki.example/", headers=beta)
+        assert "cannot import addresses" in fetched.json()["message"]
+
+        async def upload(size: int) -> int:
+            files = {"file": ("notes.txt", b"x" * size, "text/plain")}
+            return (await server.client.post(path, files=files, headers=beta)).status_code
+
+        assert [await upload(size) for size in (101, 40, 40, 1)] == [429, 200, 200, 429]
