@@ -54,6 +54,7 @@ clients: $(SDKS:%=.cache/clients/%) .cache/schemathesis
 # A session in RAGFlow's own front end, in Chromium. DIST is a build of it: docs/ragflow_ui.md.
 ragflow-ui: .cache/playwright
 	$(BIN)/python -m tests.harness.ragflow_ui $(DIST)
+	$(BIN)/python -m tests.harness.ragflow_ui $(DIST) --part agents
 
 # PostgreSQL and MariaDB for the tests: what is not installed is unpacked into .cache, with no rights and no service.
 databases: $(VENV)/.ok

@@ -1,6 +1,7 @@
 """A session in RAGFlow's own front end, played in Chromium: ``python -m tests.harness.ragflow_ui DIST``.
 
 It signs in, opens an agent from the list, edits and saves it, runs it, answers its form, reads the log, and publishes.
+``--part agents`` plays another session: it creates agents, tests a component, attaches a file, and uses a shared page.
 ``--pictures FOLDER`` keeps a picture of each step, ``--record FILE`` the requests, which
 ``tests/server/http/ragflow_ui/test_recorded_session.py`` replays. Needs Playwright (``make .cache/playwright``) and
 Chromium.
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 from ragflow_lg.services.knowledge import Dataset, DatasetEntry
 from tests.fakes.listed_knowledge import ListedKnowledge
+from tests.harness import ragflow_ui_agents
 from tests.harness.recorded_requests import Ids, RecordedRequest, describe_shape, parse_answer
 from tests.server.http.app_server import AppServer, start_app
 
@@ -29,6 +31,8 @@ PLAYWRIGHT = ROOT / ".cache" / "playwright"
 FIXTURES = ROOT / "tests" / "fixtures" / "ragflow_ui"
 TITLE = "Parcel size"
 WAIT_MS = 30_000
+UPLOADED = "<upload>"
+"""Key of a recorded body that stands for an upload of the file with the given name."""
 SETTLE_MS = 2500
 """Time for requests that a page sends after it is shown."""
 
@@ -44,7 +48,7 @@ class BrowserSession:
     """The steps, on one page of a browser."""
 
     def __init__(self, page: Any, server: AppServer, pictures: Path | None) -> None:
-        self._page = page
+        self.page = page
         self._server = server
         self._pictures = pictures
         self._ids = Ids()
@@ -54,11 +58,31 @@ class BrowserSession:
         page.set_default_timeout(WAIT_MS)
         page.on("pageerror", lambda error: self.problems.append(f"{self.step}: {error}"))  # pyright: ignore[reportUnknownLambdaType]
 
-    async def play(self) -> None:
-        """Play all steps."""
+    async def play(self, part: str) -> None:
+        """Play the steps of a part of the session."""
         dsl = json.loads((FIXTURES / "size.json").read_text("utf-8"))
         self._ids.add(await self._server.agent(dsl, TITLE), "<id 0>")
-        steps: tuple[Callable[[], Awaitable[None]], ...] = (
+        for step in self._steps(part):
+            self.step = step.__name__
+            await step()
+            await self.page.wait_for_timeout(SETTLE_MS)
+            print(f"{self.step}: {sum(request.step == self.step for request in self.requests)} requests", flush=True)
+            if self._pictures is not None:
+                await self.page.screenshot(path=self._pictures / f"{len(self.requests):03}_{self.step}.png")
+
+    def _steps(self, part: str) -> tuple[Callable[[], Awaitable[None]], ...]:
+        if part == "agents":
+            return (
+                self.sign_in,
+                self.list_page_keys,
+                self.create_agent,
+                self.import_agent,
+                self.test_component,
+                self.export_agent,
+                self.upload_file,
+                self.open_shared_page,
+            )
+        return (
             self.sign_in,
             self.list_agents,
             self.open_editor,
@@ -75,16 +99,9 @@ class BrowserSession:
             self.list_models,
             self.list_datasets,
         )
-        for step in steps:
-            self.step = step.__name__
-            await step()
-            await self._page.wait_for_timeout(SETTLE_MS)
-            print(f"{self.step}: {sum(request.step == self.step for request in self.requests)} requests", flush=True)
-            if self._pictures is not None:
-                await self._page.screenshot(path=self._pictures / f"{len(self.requests):03}_{self.step}.png")
 
     async def sign_in(self) -> None:
-        page, url = self._page, self._server.url
+        page, url = self.page, self._server.url
         await page.goto(f"{url}/login")
         await page.get_by_text("Sign in with").first.click()
         await page.wait_for_url("**/auth/login/key")
@@ -93,25 +110,25 @@ class BrowserSession:
         await page.wait_for_url(f"{url}/")
 
     async def list_agents(self) -> None:
-        await self._page.goto(f"{self._server.url}/agents")
-        await self._page.get_by_text(TITLE).first.wait_for()
+        await self.page.goto(f"{self._server.url}/agents")
+        await self.page.get_by_text(TITLE).first.wait_for()
 
     async def open_editor(self) -> None:
-        await self._page.get_by_text(TITLE).first.click()
-        await self._page.get_by_test_id("agent-detail").wait_for()
+        await self.page.get_by_text(TITLE).first.click()
+        await self.page.get_by_test_id("agent-detail").wait_for()
 
     async def edit_node(self) -> None:
-        await self._page.get_by_text("Answer", exact=True).first.click()
-        text = self._page.locator("[contenteditable=true]").first
+        await self.page.get_by_text("Answer", exact=True).first.click()
+        text = self.page.locator("[contenteditable=true]").first
         await text.click()
         await text.press("End")
         await text.press_sequentially(" Thanks!")
 
     async def save(self) -> None:
-        await self._page.get_by_role("button", name="Save").first.click()
+        await self.page.get_by_role("button", name="Save").first.click()
 
     async def run(self) -> None:
-        page = self._page
+        page = self.page
         await page.get_by_test_id("agent-run").click()
         box = page.get_by_test_id("agent-run-chat").locator("textarea").first
         await box.fill("A parcel")
@@ -119,45 +136,68 @@ class BrowserSession:
         await page.get_by_text("Which size is the parcel?").first.wait_for()
 
     async def answer_form(self) -> None:
-        chat = self._page.get_by_test_id("agent-run-chat")
+        chat = self.page.get_by_test_id("agent-run-chat")
         await chat.locator("form input").first.fill("42")
         await chat.get_by_role("button", name="Submit").click()
-        await self._page.get_by_text("A parcel, size 42. Thanks!").first.wait_for()
+        await self.page.get_by_text("A parcel, size 42. Thanks!").first.wait_for()
 
     async def read_log(self) -> None:
-        chat = self._page.get_by_test_id("agent-run-chat")
+        chat = self.page.get_by_test_id("agent-run-chat")
         await chat.locator("button:has(svg.lucide-notebook-text)").last.click()
-        await self._page.get_by_text("Ask size").last.wait_for()
+        await self.page.get_by_text("Ask size").last.wait_for()
 
     async def publish(self) -> None:
-        await self._page.goto(self._editor)
-        await self._page.get_by_role("button", name="Publish").first.click()
-        await self._page.get_by_role("button", name="Confirm").click()
+        await self.page.goto(self._editor)
+        await self.page.get_by_role("button", name="Publish").first.click()
+        await self.page.get_by_role("button", name="Confirm").click()
 
     async def list_versions(self) -> None:
-        await self._page.get_by_role("button", name="Management").click()
-        await self._page.get_by_text("Version history").first.click()
+        await self.page.get_by_role("button", name="Management").click()
+        await self.page.get_by_text("Version history").first.click()
 
     async def list_page_keys(self) -> None:
-        await self._page.goto(self._editor)
-        await self._page.get_by_role("button", name="Management").click()
-        await self._page.get_by_text("Embed into webpage").first.click()
+        await self.page.goto(self._editor)
+        await self.page.get_by_role("button", name="Management").click()
+        await self.page.get_by_text("Embed into webpage").first.click()
 
     async def explore(self) -> None:
-        await self._page.goto(f"{self._editor}/explore")
-        await self._page.get_by_text(TITLE).first.wait_for()
+        await self.page.goto(f"{self._editor}/explore")
+        await self.page.get_by_text(TITLE).first.wait_for()
 
     async def list_sessions(self) -> None:
-        await self._page.goto(self._editor.replace("/agent/", "/agent-log-page/"))
-        await self._page.get_by_text("A parcel").first.wait_for()
+        await self.page.goto(self._editor.replace("/agent/", "/agent-log-page/"))
+        await self.page.get_by_text("A parcel").first.wait_for()
 
     async def list_models(self) -> None:
-        await self._page.goto(f"{self._server.url}/user-setting/model")
-        await self._page.get_by_text("gpt-4.1").first.wait_for()
+        await self.page.goto(f"{self._server.url}/user-setting/model")
+        await self.page.get_by_text("gpt-4.1").first.wait_for()
 
     async def list_datasets(self) -> None:
-        await self._page.goto(f"{self._server.url}/datasets")
-        await self._page.get_by_text("Handbook").first.wait_for()
+        await self.page.goto(f"{self._server.url}/datasets")
+        await self.page.get_by_text("Handbook").first.wait_for()
+
+    async def create_agent(self) -> None:
+        await ragflow_ui_agents.create_agent(self.page, self._server.url)
+
+    async def import_agent(self) -> None:
+        await ragflow_ui_agents.import_agent(self.page, self._server.url)
+
+    async def test_component(self) -> None:
+        await ragflow_ui_agents.test_component(self.page)
+
+    async def export_agent(self) -> None:
+        await ragflow_ui_agents.export_agent(self.page)
+
+    async def upload_file(self) -> None:
+        await ragflow_ui_agents.upload_file(self.page)
+
+    async def open_shared_page(self) -> None:
+        (key, *_) = (await self._server.client.get("/system/tokens")).json()["data"]
+        visitor = await self.page.context.browser.new_context(locale="en")  # without the token of the sign-in
+        self.page = await visitor.new_page()
+        await self.page.route("**/api/v1/**", self.relay)
+        agent_id = self._ids.show("<id 0>")
+        await ragflow_ui_agents.open_shared_page(self.page, self._server.url, agent_id, key["beta"])
 
     @property
     def _editor(self) -> str:
@@ -170,13 +210,15 @@ class BrowserSession:
         text = await response.text()
         await route.fulfill(response=response, body=text)
         if text.startswith(("{", "data:")):
-            self._record(step, request.method, request.url, request.post_data, text)
+            is_upload = request.headers.get("content-type", "").startswith("multipart/")
+            body = {UPLOADED: ragflow_ui_agents.UPLOAD} if is_upload else read_body(request.post_data)
+            self._record(step, request.method, request.url, body, text)
 
-    def _record(self, step: str, method: str, url: str, post_data: str | None, text: str) -> None:
+    def _record(self, step: str, method: str, url: str, body: Any, text: str) -> None:
         parts = urlsplit(url)
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         answer: Any = parse_answer(text)
-        body = self._ids.hide(read_body(post_data))
+        body = self._ids.hide(body)
         code = answer.get("code", 0) if isinstance(answer, dict) else 0  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if code:
             self.problems.append(f"{step}: {method} {path} answers {text[:200]}")
@@ -197,8 +239,8 @@ def read_body(text: str | None) -> Any:
         return text
 
 
-async def play(build: Path, folder: Path, pictures: Path | None) -> BrowserSession:
-    """Play the session on a new server. ``folder`` is for its data."""
+async def play(build: Path, folder: Path, pictures: Path | None, part: str) -> BrowserSession:
+    """Play a part of the session on a new server. ``folder`` is for its data."""
     sys.path.insert(0, os.environ.get("PLAYWRIGHT", str(PLAYWRIGHT)))
     playwright_api: Any = import_module("playwright.async_api")
 
@@ -214,10 +256,10 @@ async def play(build: Path, folder: Path, pictures: Path | None) -> BrowserSessi
         session = BrowserSession(page, server, pictures)
         await page.route("**/api/v1/**", session.relay)
         try:
-            await session.play()
+            await session.play(part)
         except Exception:
             if pictures is not None:
-                await page.screenshot(path=pictures / "failed.png")
+                await session.page.screenshot(path=pictures / "failed.png")
             raise
         finally:
             await browser.close()
@@ -227,13 +269,19 @@ async def play(build: Path, folder: Path, pictures: Path | None) -> BrowserSessi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", type=Path, help="RAGFlow's folder web/dist")
+    parser.add_argument(
+        "--part",
+        choices=("pages", "agents"),
+        default="pages",
+        help="an agent on all pages; or agents from files, tests of components, uploads and embedded pages",
+    )
     parser.add_argument("--pictures", type=Path, help="folder for a picture of each step")
     parser.add_argument("--record", type=Path, help="file for the requests")
     arguments = parser.parse_args()
     if arguments.pictures is not None:
         arguments.pictures.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
-        session = asyncio.run(play(arguments.build, Path(folder), arguments.pictures))
+        session = asyncio.run(play(arguments.build, Path(folder), arguments.pictures, arguments.part))
     print("\n".join(session.problems) or "no problems")
     if arguments.record is not None:
         lines = [json.dumps(request._asdict(), ensure_ascii=False) for request in session.requests]
