@@ -115,6 +115,21 @@ def _apply_filter(node: nodes.Expr, name: str) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None)
 
 
+class _TextMethod:
+    """A method of a text. Unlike a partial, it has no attributes, and shows no address of the process."""
+
+    __slots__ = ("__name", "__text")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.__name, self.__text = name, text
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return TEXT_METHODS[self.__name](self.__text, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<method {self.__name}>"
+
+
 class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
@@ -134,7 +149,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, str) and attribute in TEXT_METHODS:
-            return functools.partial(TEXT_METHODS[attribute], obj)
+            return _TextMethod(attribute, obj)
         return super().getattr(obj, attribute)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:

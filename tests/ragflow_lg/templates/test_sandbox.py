@@ -180,3 +180,10 @@ def test_hostile_templates_are_quick(source: str, expected: str) -> None:
     began = time.process_time()
     assert render_sandboxed(source) == expected
     assert time.process_time() - began < MAX_SECONDS
+
+
+def test_methods_of_texts_show_no_address() -> None:
+    assert "<method replace>" in render_sandboxed('{{ "a".replace }}')
+    assert "cbc" in render_sandboxed('{{ "aba".replace("a", "c") }}')
+    for source in ("{{ 'a'.replace.func }}", "{{ 'a'.replace.args }}"):
+        assert "0x" not in render_sandboxed(source)
