@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from tests.harness.first_key import read_first_key
 from tests.harness.memory_limit import limit_memory
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +71,7 @@ def fuzz(
     limit_memory(server.pid)
     try:
         url = server.stdout.readline().strip()
-        key = server.stdout.readline().strip().rpartition(" ")[2]
+        key = read_first_key(server.stdout.readline())
         (folder / "schemathesis.toml").write_text(_build_configuration(url, key), "utf-8")
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--no-color"]
         command += ["--header", f"Authorization: Bearer {key}", "--checks", CHECKS, "--phases", phases]
