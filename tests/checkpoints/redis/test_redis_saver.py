@@ -169,7 +169,8 @@ async def test_a_server_without_the_modules_is_rejected(redis_url: str, monkeypa
 async def test_several_processes_open_a_new_store_at_once(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        await asyncio.gather(*(client.execute_command("PING") for _ in range(8)))  # All connections are open: the attempts overlap.
+        # All connections are open: the attempts overlap.
+        await asyncio.gather(*(client.execute_command("PING") for _ in range(8)))
         savers = await asyncio.gather(*(saver_of(client, prefix) for _ in range(8)))
         for saver, _ in savers:
             await put_checkpoint(saver, checkpoint_config(str(uuid.uuid4())))
