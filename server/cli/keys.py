@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -14,8 +14,21 @@ from ragflow_lg.server.cli.terminal import format_time, print_line, print_note
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.database.tables import KeyRow
+
+_DAY_MS = 86_400_000
+
+
+class _NewKey(NamedTuple):
+    name: str
+    tenant: str
+    kind: str
+    compat: str
+    agents: list[str]
+    expires: float
+    """In days; 0 for never."""
 
 
 class Action(StrEnum):
@@ -45,6 +58,14 @@ def keys(
         Compat | None,
         typer.Option("--compat", help="Response shapes that the key's clients expect. Default: [server] compat."),
     ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="Id of an agent that a key for pages is limited to; repeatable. Default: all."),
+    ] = None,
+    expires: Annotated[
+        float | None,
+        typer.Option("--expires", help="Days after which the key becomes invalid. Default: never.", min=0, max=36500),
+    ] = None,
     settings: SettingsFile = None,
 ) -> None:
     """Create, list and revoke API keys. A key is shown only once, when it is created.
@@ -53,6 +74,8 @@ def keys(
     ragflow-lg keys create "web shop" --tenant shop
 
     ragflow-lg keys create "old SDK" --compat 0.24
+
+    ragflow-lg keys create "shop window" --beta --agent AGENT_ID --expires 90
 
     ragflow-lg keys revoke ragflow-Ab3dEf9h
     """
@@ -63,13 +86,18 @@ def keys(
 
     if action is Action.REVOKE and not name:
         raise typer.BadParameter("Enter the key, its first characters, or its name.", param_hint="NAME")
+    if agent and not beta:
+        raise typer.BadParameter("Only keys for pages can be limited to agents; add --beta.", param_hint="--agent")
+    if expires is not None and not expires > 0:
+        raise typer.BadParameter("Enter a number of days greater than 0.", param_hint="--expires")
+    new = _NewKey(name, tenant, "beta" if beta else "api", compat.value if compat else "", agent or [], expires or 0)
     section = load_settings(settings).server
     url = section.database.get_secret_value()
     with open_audit(section.audit):
-        asyncio.run(_perform(url, action, name, tenant, "beta" if beta else "api", compat.value if compat else ""))
+        asyncio.run(_perform(url, action, new))
 
 
-async def _perform(url: str, action: Action, name: str, tenant: str, kind: str, compat: str) -> None:
+async def _perform(url: str, action: Action, new: _NewKey) -> None:
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.base.errors import RequestError
     from ragflow_lg.server.database.database import database_file, open_database
@@ -90,26 +118,53 @@ async def _perform(url: str, action: Action, name: str, tenant: str, kind: str, 
             print_note(f"Created a new database: {file}")
         repository = KeyRepository(database)
         if action is Action.CREATE:
-            key = await repository.create(tenant, now_ms, name=name, kind=kind, compat=compat)
-            audit("key.created", tenant=tenant, name=name, kind=kind)
-            print_line(key)
+            print_line(await _create(database, new, now_ms))
         elif action is Action.REVOKE:
-            row = await repository.revoke(name, now_ms)
+            row = await repository.revoke(new.name, now_ms)
             audit("key.revoked", tenant=row.tenant, key=row.id, name=row.name)
             print_line(f"revoked {row.prefix}…")
         else:
-            await _list(repository, file)
+            await _list(repository, file, now_ms)
 
 
-async def _list(repository: KeyRepository, file: Path | None) -> None:
+async def _create(database: Database, new: _NewKey, now_ms: int) -> str:
+    from ragflow_lg.base.errors import RequestError
+    from ragflow_lg.server.database.agent_repository import AgentRepository
+    from ragflow_lg.server.database.key_repository import KeyRepository
+    from ragflow_lg.server.observability.audit import audit
+
+    agents = AgentRepository(database, new.tenant)
+    for agent_id in new.agents:
+        if await agents.get(agent_id) is None:
+            raise RequestError(f"The tenant {new.tenant!r} has no agent with the id {agent_id!r}.")
+    key = await KeyRepository(database).create(
+        new.tenant,
+        now_ms,
+        name=new.name,
+        kind=new.kind,
+        compat=new.compat,
+        agents=new.agents,
+        expire_ms=now_ms + max(1, int(new.expires * _DAY_MS)) if new.expires else 0,
+    )
+    audit("key.created", tenant=new.tenant, name=new.name, kind=new.kind)
+    return key
+
+
+async def _list(repository: KeyRepository, file: Path | None, now_ms: int) -> None:
     rows = await repository.list()
     for row in rows:
-        print_line(_describe(row))
+        print_line(_describe(row, now_ms))
     if not rows:
         print_note(f"There are no keys in {file or 'the database'}; `ragflow-lg keys create` creates one.")
 
 
-def _describe(row: KeyRow) -> str:
-    time = format_time(datetime.fromtimestamp(row.create_ms / 1000, UTC))
-    status = "revoked" if row.revoke_ms else "valid"
-    return f"{row.prefix}…  {row.kind:<4}  {status:<7}  {time}  {row.tenant}  {row.name}".rstrip()
+def _describe(row: KeyRow, now_ms: int) -> str:
+    status = "revoked" if row.revoke_ms else "valid" if row.is_valid(now_ms) else "expired"
+    parts = [f"{row.prefix}…  {row.kind:<4}  {status:<7}  {_format_ms(row.create_ms)}  {row.tenant}", row.name]
+    parts.append(f"expires {_format_ms(row.expire_ms)}" if row.expire_ms else "")
+    parts.append(f"agents {row.agents}" if row.agents else "")
+    return "  ".join(part for part in parts if part)
+
+
+def _format_ms(time_ms: int) -> str:
+    return format_time(datetime.fromtimestamp(time_ms / 1000, UTC))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, or_, select
 
 from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.plain_rows import select_first
-from ragflow_lg.server.database.tables import ID_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
+from ragflow_lg.server.database.tables import ID_CHARS, KEY_AGENTS_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 PREFIX_CHARS = 16
 MAX_KEY_CHARS = 256
+_VALID = (KeyRow.revoke_ms == 0, or_(KeyRow.expire_ms == 0, KeyRow.expire_ms > bindparam("now_ms")))
 _VALID_KEY = select(KeyRow.__table__).where(
-    KeyRow.digest == bindparam("digest"), KeyRow.kind == bindparam("kind"), KeyRow.revoke_ms == 0
+    KeyRow.digest == bindparam("digest"), KeyRow.kind == bindparam("kind"), *_VALID
 )
-_VALID_ID = select(KeyRow.__table__).where(KeyRow.id == bindparam("id"), KeyRow.revoke_ms == 0)
+_VALID_ID = select(KeyRow.__table__).where(KeyRow.id == bindparam("id"), *_VALID)
 _KEY_PREFIXES = {"api": "ragflow-", "beta": "beta-"}
 
 
@@ -33,12 +34,28 @@ class KeyRepository:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, tenant: str, now_ms: int, *, name: str = "", kind: str = "api", compat: str = "") -> str:
+    async def create(
+        self,
+        tenant: str,
+        now_ms: int,
+        *,
+        name: str = "",
+        kind: str = "api",
+        compat: str = "",
+        agents: Sequence[str] = (),
+        expire_ms: int = 0,
+    ) -> str:
         """Create a key and return it. Only its digest is stored.
 
+        ``agents`` limits a beta key to these agents; ``expire_ms`` is when the key becomes invalid, or 0.
+
         Raises:
-            RequestError: If the tenant or the name is empty or too long.
+            RequestError: If the tenant or the name is empty or too long, or the agents do not suit the key.
         """
+        if agents and kind != "beta":
+            raise RequestError("Only beta keys can be limited to agents.", 101)
+        if len(",".join(agents)) > KEY_AGENTS_CHARS:
+            raise RequestError("A key cannot be limited to so many agents; create several keys.", 101)
         if not 0 < len(tenant.strip()) <= TENANT_CHARS:
             raise RequestError(f"A tenant name must have 1 to {TENANT_CHARS} characters.", 101)
         if len(name) > TITLE_CHARS:
@@ -54,21 +71,24 @@ class KeyRepository:
             compat=compat,
             create_ms=now_ms,
             revoke_ms=0,
+            agents=",".join(agents),
+            expire_ms=expire_ms,
         )
         async with self._database.writing() as db:
             db.add(row)
         return key
 
-    async def find(self, key: str, kind: str = "api") -> KeyRow | None:
+    async def find(self, key: str, now_ms: int, kind: str = "api") -> KeyRow | None:
         """Return the row for a valid key, or None. Comparing digests reveals nothing about keys through timing."""
         if len(key) > MAX_KEY_CHARS:
             return None
-        values = await self._database.read(select_first(_VALID_KEY, {"digest": _digest(key), "kind": kind}))
+        wanted = {"digest": _digest(key), "kind": kind, "now_ms": now_ms}
+        values = await self._database.read(select_first(_VALID_KEY, wanted))
         return KeyRow(**values) if values is not None else None
 
-    async def get(self, key_id: str) -> KeyRow | None:
+    async def get(self, key_id: str, now_ms: int) -> KeyRow | None:
         """Return the row with an id if its key is valid, or None."""
-        values = await self._database.read(select_first(_VALID_ID, {"id": key_id}))
+        values = await self._database.read(select_first(_VALID_ID, {"id": key_id, "now_ms": now_ms}))
         return KeyRow(**values) if values is not None else None
 
     async def list(self) -> list[KeyRow]:

@@ -171,6 +171,10 @@ class KeyRow(Row):
     agents: Mapped[str] = mapped_column(LineText(KEY_AGENTS_CHARS), default="", server_default="")
     """The ids of the agents that a beta key opens, separated by commas; ``""`` for all of the tenant."""
 
+    def is_valid(self, now_ms: int) -> bool:
+        """Return whether the key is neither revoked nor expired."""
+        return not self.revoke_ms and (not self.expire_ms or self.expire_ms > now_ms)
+
 
 class RunRow(Row):
     """One run in a session. Its id is RAGFlow's ``message_id``."""

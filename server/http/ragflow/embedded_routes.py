@@ -108,7 +108,7 @@ async def _hide_reason(result: Awaitable[_T]) -> _T:
 
 async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
     row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
-    if row is None:
+    if row is None or not caller.opens(row.id):
         audit("agent.refused", agent=agent_id)
         raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)
     return row

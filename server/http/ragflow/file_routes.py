@@ -78,7 +78,7 @@ async def preview(file_id: str, request: Request, caller: Authenticated) -> Resp
 async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_preview: bool = False) -> Response:
     store = file_store(get_app_state(request), caller.tenant)
     file = await store.find(file_id)
-    if file is None:
+    if file is None or not caller.opens(file.agent_id):
         audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)
     query = request.query_params

@@ -48,7 +48,7 @@ async def list_tokens(request: Request, caller: Authenticated) -> Response:
     rows = await KeyRepository(app_state.database).list()
     shown: list[dict[str, Any]] = []
     for row in rows:
-        if row.tenant == caller.tenant and row.kind == "api" and not row.revoke_ms:
+        if row.tenant == caller.tenant and row.kind == "api" and row.is_valid(app_state.now_ms()):
             page_token = await issue_token(app_state, describe_key(row), "page")
             fields = {"tenant_id": row.tenant, "token": f"{row.prefix}…", "beta": page_token, "name": row.name}
             shown.append({**fields, **format_times(row.create_ms, row.create_ms)})

@@ -48,6 +48,10 @@ class ApiCaller(Struct, frozen=True):
     is_page: bool = False
     """Whether the request comes from an embedded page, so that anybody may have sent it."""
 
+    def opens(self, agent_id: str) -> bool:
+        """Return whether the key of the request gives access to one of its tenant's agents."""
+        return not self.owner.agents or agent_id in self.owner.agents
+
     @property
     def is_old(self) -> bool:
         """Whether the client expects the response shapes of RAGFlow 0.25.0 and older."""
@@ -138,12 +142,12 @@ def _read_key(request: Request) -> str:
 
 
 async def _find_owner(app_state: AppState, key: str) -> KeyOwner | None:
-    row = await KeyRepository(app_state.database).find(key) if key else None
+    row = await KeyRepository(app_state.database).find(key, app_state.now_ms()) if key else None
     return describe_key(row) if row is not None else await read_token(app_state, key, "session")
 
 
 async def _find_page_owner(app_state: AppState, key: str) -> KeyOwner | None:
-    row = await KeyRepository(app_state.database).find(key, "beta") if key else None
+    row = await KeyRepository(app_state.database).find(key, app_state.now_ms(), "beta") if key else None
     return describe_key(row) if row is not None else await read_token(app_state, key, "page")
 
 

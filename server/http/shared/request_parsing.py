@@ -209,7 +209,7 @@ async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_o
         RequestError: if the caller has no such agent; the response does not reveal other tenants' agents.
     """
     agent = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
-    if agent is None:
+    if agent is None or not caller.opens(agent.id):
         audit("agent.refused", agent=agent_id)
         message = _no_access(caller, NO_OWNER if is_owned else NO_ACCESS)
         raise RequestError(message, 103, status=404, data=False, has_data=True)

@@ -37,11 +37,16 @@ class KeyOwner(NamedTuple):
     """Only for users of the settings."""
     name: str = ""
     """Name of the key or of the user."""
+    agents: tuple[str, ...] = ()
+    """The agents that a beta key opens; empty for all of the tenant."""
+    expire_ms: int = 0
+    """When the key becomes invalid; 0 for never."""
 
 
 def describe_key(row: KeyRow) -> KeyOwner:
     """Return the owner of an API key."""
-    return KeyOwner(row.tenant, row.id, row.compat, name=row.name)
+    agents = tuple(row.agents.split(",")) if row.agents else ()
+    return KeyOwner(row.tenant, row.id, row.compat, name=row.name, agents=agents, expire_ms=row.expire_ms)
 
 
 async def check_password(app_state: AppState, email: str, password: str) -> KeyOwner | None:
@@ -50,12 +55,12 @@ async def check_password(app_state: AppState, email: str, password: str) -> KeyO
         owner, expected = user
         if hmac.compare_digest(password.encode("utf-8", "replace"), expected.encode("utf-8", "replace")):
             return owner
-    row = await KeyRepository(app_state.database).find(password) if password else None
+    row = await KeyRepository(app_state.database).find(password, app_state.now_ms()) if password else None
     return describe_key(row) if row is not None else None
 
 
 async def issue_token(app_state: AppState, owner: KeyOwner, purpose: Purpose) -> str:
-    """Return a token for an owner. That of a session expires; that of a page is valid as long as its owner."""
+    """Return a token for an owner. That of a session expires; no token is valid longer than its owner."""
     found = await _load(app_state, owner.id)
     if found is None:
         return ""
@@ -63,6 +68,8 @@ async def issue_token(app_state: AppState, owner: KeyOwner, purpose: Purpose) ->
     claims: dict[str, Any] = {"aud": purpose, "iat": now_s}
     if purpose == "session":
         claims["exp"] = now_s + app_state.settings.server.sign_in_s
+    if expire_ms := found[0].expire_ms:
+        claims["exp"] = min(claims.get("exp", expire_ms // 1000), expire_ms // 1000)
     return jwt.encode(claims, found[1], _ALGORITHM, headers={"kid": owner.id})
 
 
@@ -86,7 +93,7 @@ async def _load(app_state: AppState, owner_id: str) -> tuple[KeyOwner, str] | No
     if owner_id.startswith("user:"):
         user = _find_user(app_state, owner_id.removeprefix("user:"))
         return (user[0], _derive_secret(*user)) if user else None
-    row = await KeyRepository(app_state.database).get(owner_id)
+    row = await KeyRepository(app_state.database).get(owner_id, app_state.now_ms())
     return (describe_key(row), row.digest) if row is not None else None
 
 

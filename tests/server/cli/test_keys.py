@@ -57,3 +57,22 @@ def test_created_and_revoked_keys_are_in_the_audit_log(tmp_path: Path) -> None:
         ("key.revoked", "acme", "shop"),
     ]
     assert key[:16] not in audit.read_text()
+
+
+def test_keys_show_their_agents_and_when_they_expire(tmp_path: Path) -> None:
+    file = tmp_path / "server.db"
+    environment = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{file}"}
+    invoke("keys", "create", "window", "--beta", "--expires", "30", environment=environment)
+    with sqlite3.connect(file) as raw:
+        (lifetime_ms,) = raw.execute("SELECT expire_ms - create_ms FROM api_keys").fetchone()
+        assert lifetime_ms == 30 * 86_400_000
+        raw.execute("UPDATE api_keys SET agents = 'one,two'")
+    (line,) = invoke("keys", "list", environment=environment).stdout.splitlines()
+    assert ("  valid  " in line, "  expires " in line, line.endswith("  agents one,two")) == (True, True, True)
+    with sqlite3.connect(file) as raw:
+        raw.execute("UPDATE api_keys SET expire_ms = 1")
+    assert "  expired  " in invoke("keys", "list", environment=environment).stdout
+    unknown = invoke("keys", "create", "--beta", "--agent", "nothing", environment=environment)
+    assert "has no agent with the id 'nothing'" in str(unknown.exception)
+    for options in (("--agent", "one"), ("--beta", "--expires", "0"), ("--expires", "nan")):
+        assert invoke("keys", "create", *options, environment=environment).exit_code == 2

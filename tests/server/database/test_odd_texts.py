@@ -58,5 +58,5 @@ async def test_lookups_by_odd_texts_find_nothing(database_url: str) -> None:
             assert await RunRepository(database, "t").get(odd) is None
             assert await WebhookTests(database, "t", odd).get(odd) is None
             assert await WebhookRepository(database, "t", odd[:32]).take(1, 1, 1) == 0.0
-            assert await KeyRepository(database).find(odd) is None
+            assert await KeyRepository(database).find(odd, 2) is None
         assert await sessions.get("s1") is not None

@@ -129,3 +129,34 @@ async def test_visitors_cannot_import_addresses_or_fill_the_store(tmp_path: Path
             return (await server.client.post(path, files=files, headers=beta)).status_code
 
         assert [await upload(size) for size in (101, 40, 40, 1)] == [429, 200, 200, 429]
+
+
+async def test_a_key_opens_only_its_agents_until_it_expires(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as (server, _):
+        mine, other = await server.agent(ECHO, "Mine"), await server.agent(ECHO, "Other")
+        keys, now_ms = KeyRepository(server.app_state.database), server.app_state.now_ms()
+        scoped = await keys.create("tenant", 1, kind="beta", agents=[mine], expire_ms=now_ms + 3_600_000)
+        expired = await keys.create("tenant", 1, kind="beta", expire_ms=now_ms)
+        files = {"file": ("notes.txt", b"x", "text/plain")}
+        ids = [
+            (await server.client.post(f"/agents/{it}/upload", files=files)).json()["data"]["id"] for it in (mine, other)
+        ]
+
+        async def codes(key: str, agent_id: str, file_id: str) -> list[int]:
+            send, headers = server.client.request, {"Authorization": f"Bearer {key}"}
+            body = {"query": "Hi", "stream": False}
+            answers = [
+                await send("GET", f"/agentbots/{agent_id}/inputs", headers=headers),
+                await send("POST", f"/agentbots/{agent_id}/completions", headers=headers, json=body),
+                await send("GET", f"/agentbots/{agent_id}/logs/run", headers=headers),
+                await send("POST", f"/agents/{agent_id}/upload", headers=headers, files=files),
+                await send("GET", f"/agents/download?id={file_id}", headers=headers),
+                await send("GET", f"/agents/attachments/{file_id}/preview", headers=headers),
+            ]
+            return [0 if answer.text == "x" else answer.json()["code"] for answer in answers]
+
+        assert await codes(scoped, mine, ids[0]) == [0] * 6
+        assert await codes(scoped, other, ids[1]) == [102, 102, 102, 103, 102, 102]
+        unknown = await codes("beta-unknown", mine, ids[0])
+        assert await codes(expired, mine, ids[0]) == unknown
+        assert 0 not in unknown

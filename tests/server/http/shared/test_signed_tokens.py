@@ -13,7 +13,7 @@ ADA = KeyOwner("default", "user:ada@example.org", email="ada@example.org", name=
 
 
 async def owner_of_key(server: AppServer) -> KeyOwner:
-    row = await KeyRepository(server.app_state.database).find(server.key)
+    row = await KeyRepository(server.app_state.database).find(server.key, 1)
     assert row is not None
     return describe_key(row)
 
@@ -59,3 +59,16 @@ async def test_without_a_front_end_there_are_no_sessions(tmp_path: Path) -> None
     async with start_app(tmp_path, users=USERS) as server:
         token = await issue_token(server.app_state, ADA, "session")
         assert await read_token(server.app_state, token, "session") is None
+
+
+async def test_a_token_expires_with_its_key(tmp_path: Path) -> None:
+    async with start_ui(tmp_path, users=USERS) as server:
+        keys, now_ms = KeyRepository(server.app_state.database), server.app_state.now_ms()
+        row = await keys.find(await keys.create("default", 1, expire_ms=now_ms + 60_000), now_ms)
+        assert row is not None
+        for token in (
+            await issue_token(server.app_state, describe_key(row), "page"),
+            await issue_token(server.app_state, describe_key(row), "session"),
+        ):
+            claims = jwt.decode(token, options={"verify_signature": False})
+            assert claims["exp"] == row.expire_ms // 1000
