@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 FOLDERS = ("ragflow_lg", "checkpoints", "dsl_compiler", "server")
@@ -20,8 +22,6 @@ PROGRAM = """
 import importlib, pkgutil, sys
 import checkpoints, dsl_compiler, server, tests
 import ragflow_lg
-
-pytestmark = pytest.mark.slow
 
 assert {checkpoints.mine, dsl_compiler.mine, server.mine, tests.mine} == {True}
 names = [module.name for module in pkgutil.walk_packages(ragflow_lg.__path__, "ragflow_lg.")]

@@ -217,7 +217,7 @@ async def test_an_open_store_works_after_a_flush(redis_url: str) -> None:
         runner = runner_of(out("x"), store=store)
         await play_run(runner.start("s", {"query": "q"}))
         checkpoints: list[CheckpointInfo] = []
-        async with asyncio.timeout(10):  # the server fills a new index in the background
+        async with asyncio.timeout(60):  # the server fills a new index in the background
             while len(checkpoints) < count:
                 checkpoints = [checkpoint async for checkpoint in runner.history("s")]
         await store.delete_session("s")

@@ -1,6 +1,5 @@
 import datetime
 import decimal
-import json
 from typing import Any
 
 import pytest
@@ -131,17 +130,3 @@ def test_the_texts_of_a_value_are_limited_together() -> None:
         to_json([text] * 4 + ["x"])
     with pytest.raises(ComponentError, match="characters"):
         to_json({text + str(number)[-1]: text[1:] for number in range(4)})
-
-
-def test_a_text_is_parsed_once_for_many_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed: list[str] = []
-    parse = json.loads
-
-    def count(text: str) -> Any:
-        parsed.append(text)
-        return parse(text)
-
-    monkeypatch.setattr(json, "loads", count)
-    text = '{"a": [1, 2], "once": 1}'
-    assert [read_path(text, ["a", str(index % 2)]) for index in range(100)] == [1, 2] * 50
-    assert parsed == [text]

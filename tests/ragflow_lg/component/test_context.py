@@ -1,4 +1,5 @@
 import asyncio
+import json
 import time
 from typing import Any
 
@@ -29,6 +30,21 @@ def ref(name: str) -> Reference:
     reference = parse_reference(name)
     assert reference is not None
     return reference
+
+
+def test_a_text_is_parsed_once_for_many_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = json.loads
+
+    def count(text: str) -> Any:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(json, "loads", count)
+    text_ = '{"a": [1, 2], "once": 1}'
+    ctx = context(outputs={"a": {"result": text_}})
+    assert [ctx.peek(ref(f"a@result.a.{index % 2}")) for index in range(100)] == [1, 2] * 50
+    assert parsed == [text_]
 
 
 async def test_a_slow_reader_makes_the_writer_wait_and_loses_nothing() -> None:
