@@ -190,9 +190,14 @@ class Turns:
         Raises:
             CompileError: If the canvas has errors.
         """
-        if (head := await self._interrupted_run(agent.tenant, session.id, hash_request(request))) is not None:
+        head = await self._interrupted_run(agent.tenant, session.id, hash_request(request))
+        if head is not None and await self._app_state.run_manager.has_events(head.run_id):
             return Turn(head.envelope, self, agent.tenant)
         runner = await self.runner(agent, session, version)
+        if head is not None:  # without events, it may have stopped before it took the request
+            await self._app_state.store.leases.expire(session.id, head.process)
+            if await runner.unfinished_checkpoint(session.id):
+                return Turn(head.envelope, self, agent.tenant)
         run = runner.start(session.id, request)
         return await self.play(agent, session, run, question_text(request), policy, request, page_key)
 
@@ -325,10 +330,7 @@ class Turns:
         return (row.status, row.error) if row is not None else ("failed", "The run has been deleted.")
 
     async def _interrupted_run(self, tenant: str, session_id: str, request_hash: str) -> RunHead | None:
-        """Return the head of a session's last run if it answers a request with this hash and was interrupted.
-
-        A run without any event has not taken its request: the session is freed for a new run.
-        """
+        """Return the head of a session's last run if it answers a request with this hash and was interrupted."""
         run_manager = self._app_state.run_manager
         row = await RunRepository(self._app_state.database, tenant).newest(session_id)
         if row is None or row.status not in ("running", "drained"):
@@ -339,13 +341,8 @@ class Turns:
             return None
         if head.request_hash != request_hash or (end is not None and not end.is_interruption):
             return None
-        leases = self._app_state.store.leases
-        if await leases.holder(session_id) and await run_manager.is_played(row.id):
-            return None
-        if await run_manager.has_events(row.id):
-            return head
-        await leases.expire(session_id, head.process)
-        return None
+        is_held = bool(await self._app_state.store.leases.holder(session_id))
+        return None if is_held and await run_manager.is_played(row.id) else head
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
         """Return the head of one of a tenant's runs, wherever it is running. Other tenants' runs are unknown.
