@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import IO
 
 from tests.harness.loaded_python import python_command
 
+_END_S = 10.0
 _ROOT = Path(__file__).parents[2]
 
 
@@ -31,8 +33,19 @@ class PythonProcess:
 
     def kill(self) -> None:
         self._process.kill()
-        self._stdout.read()  # to its end: the program is dead
+        self._stdout.read()  # to its end: the program ends
         self._process.wait()
+        until = time.monotonic() + _END_S
+        while _is_running(self.pid) and time.monotonic() < until:  # its files are closed before it is gone
+            time.sleep(0.001)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 @contextmanager
