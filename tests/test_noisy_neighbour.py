@@ -22,7 +22,7 @@ async def test_attacks_leave_the_neighbour_unharmed(tmp_path: Path) -> None:
         services.stage(tmp_path, 1) as stage,
     ):
         for name in ("jinja-rfind", "list-2mb", "half-heads"):
-            result = await play_on(stage, ATTACKS[name], 1.0, settle_s=0)
+            result = await play_on(stage, ATTACKS[name], 3.0, settle_s=0)
             assert (name, result.lives, result.errors) == (name, True, []), result.log
             assert result.turns > 0
             assert result.answers
@@ -36,7 +36,7 @@ async def test_a_component_that_blocks_the_event_loop_is_noticed(tmp_path: Path)
         start_services(tmp_path, has_postgresql=False) as services,
         services.stage(tmp_path, 1, BLOCKING) as stage,
     ):
-        result = await play_on(stage, ATTACKS["web-hang"], 1.5, settle_s=0)
+        result = await play_on(stage, ATTACKS["web-hang"], 5.0, settle_s=0)
     assert result.health_max > HEALTH_MS
     assert any("/health" in problem for problem in result.problems())
 
