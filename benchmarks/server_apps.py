@@ -79,8 +79,8 @@ def graph_by_hand() -> Any:
 
 
 @asynccontextmanager
-async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
-    """Yield our application, the function that drains it, and an API key."""
+async def ours(folder: Path, model: Any = None) -> AsyncGenerator[tuple[Any, Any, str]]:
+    """Yield our application, the function that drains it, and an API key; the default model is a slow one."""
     checkpoints = f"sqlite:///{folder}/ours-checkpoints.db"
     section = ServerSection(database=SecretStr(f"sqlite:///{folder}/ours.db"), events_kept_s=20)
     settings = Settings(checkpoints=checkpoints, server=section)
@@ -89,7 +89,7 @@ async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
         open_store(checkpoints, SystemClock()) as store,
         open_run_manager(settings, store) as run_manager,
     ):
-        app = make_app(AppState(settings, database, store, services_of(SlowModel()), run_manager))
+        app = make_app(AppState(settings, database, store, services_of(model or SlowModel()), run_manager))
         yield app, app.state.turns.drain, await KeyRepository(database).create("bench", 1)
 
 
