@@ -15,7 +15,6 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from itertools import islice
 from typing import Any, cast
 
 import orjson
@@ -24,6 +23,7 @@ from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ComponentError, DamagedSessionError
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
+from ragflow_lg.checkpoints.known_blobs import KnownBlobs, ThreadBlobs
 from ragflow_lg.checkpoints.stored_lists import (
     LIST_MARK,
     FindBlobs,
@@ -48,7 +48,6 @@ MAX_NESTING = 64
 MAX_SPLIT_DEPTH = 20
 REMEMBERED_PARTS = 4096
 REMEMBERED_PART_BYTES = 64 * 1024 * 1024
-REMEMBERED_BLOBS = 65_536
 
 _MARK = re.compile(rb"\x01([0-9a-f]{32})\x01")
 _MARK_BYTES = 34
@@ -100,8 +99,7 @@ class Codec:
     def __init__(self) -> None:
         self._parts: OrderedDict[int, tuple[Any, bytes, int]] = OrderedDict()
         self._part_bytes = 0
-        self._known: OrderedDict[str, dict[str, int]] = OrderedDict()
-        self._count = 0
+        self._known = KnownBlobs()
 
     def encode(self, value: Any, thread: str, blobs: dict[str, bytes], long: Collection[str] = ()) -> str:
         """Return the text of a value, and add the blobs that the thread does not have yet to ``blobs``, by hash.
@@ -119,40 +117,25 @@ class Codec:
         return _seal(text.replace(_NULL, _NULL_MARK)).decode()
 
     def remember_blobs(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Remember that the thread has these blobs."""
-        known = self._known.setdefault(thread, {})
-        self._known.move_to_end(thread)
-        self._count -= len(known)
-        known.update(_expanded_sizes(blobs, known))
-        self._count += len(known)
-        while self._count > REMEMBERED_BLOBS and len(self._known) > 1:
-            self._count -= len(self._known.popitem(last=False)[1])
-        if self._count > REMEMBERED_BLOBS:  # a single thread: forget what it has not used for the longest time
-            for digest in list(islice(known, len(known) // 2)):
-                del known[digest]
-            self._count = len(known)
+        """Remember that the thread has these blobs, which have been read."""
+        self._known.remember(thread, _expanded_sizes(blobs, self._known.of_thread(thread)))
 
     def remember_stored(self, thread: str, digests: Iterable[str]) -> None:
-        """Remember that the thread has these blobs, which have not been read."""
-        known = self._known.setdefault(thread, {})
-        self._count -= len(known)
-        for digest in digests:
-            known.setdefault(digest, 0)
-        self._count += len(known)
+        """Remember that the thread has these blobs, which have not been read: their sizes are unknown."""
+        self._known.remember(thread, dict.fromkeys(digests, 0))
 
-    def touch(self, thread: str, digest: str) -> None:
-        """Note that a blob is in use."""
-        known = self._known.get(thread, {})
-        if digest in known:
-            known[digest] = known.pop(digest)
+    def end_write(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+        """Remember that these blobs have been written to the thread."""
+        self.remember_blobs(thread, blobs)
+        self._known.end_write(thread)
 
     def forget(self, thread: str) -> None:
         """Forget a thread's blobs."""
-        self._count -= len(self._known.pop(thread, ()))
+        self._known.forget(thread)
 
-    def blob_sizes(self, thread: str) -> Mapping[str, int]:
-        """Return the expanded sizes of the thread's blobs, by hash."""
-        return self._known.get(thread, {})
+    def known_blobs(self, thread: str) -> ThreadBlobs:
+        """Return the thread's blobs, as far as they are known."""
+        return self._known.of_thread(thread)
 
     def find_mark(self, value: Any) -> bytes | None:
         """Return the mark for a known part."""
@@ -236,7 +219,7 @@ class _Encoding:
     def __init__(self, codec: Codec, thread: str, blobs: dict[str, bytes]) -> None:
         self._codec = codec
         self._thread = thread
-        self._known = codec.blob_sizes(thread)
+        self._known = codec.known_blobs(thread)
         self._blobs = blobs
         self._own: dict[str, int] = {}
 
@@ -277,7 +260,7 @@ class _Encoding:
         )
 
     def _size_of(self, digest: str) -> int:
-        size = self._known.get(digest)
+        size = self._known.use(digest)
         return size if size is not None else self._own.get(digest, 0)
 
     def _part(self, value: Any, depth: int) -> bytes:
@@ -299,8 +282,10 @@ class _Encoding:
 
     def _long_list(self, value: LongList | list[Any]) -> bytes:
         """Store the blocks and the head of a list that are not stored yet, and return the list's mark."""
-        mark = self._codec.find_mark(value)
-        if mark is not None and (match := LIST_MARK.match(mark)) and self._has(match[1].decode()):
+        mark = value.mark if isinstance(value, LongList) else self._codec.find_mark(value)
+        if mark and (match := LIST_MARK.match(mark)) and self._has(match[1].decode()):
+            for block in value.blocks if isinstance(value, LongList) else ():
+                self._known.use(block.digest)  # they are needed as soon as the list is extended
             return mark
         entries = value if isinstance(value, LongList) else LongList([], []).extended(value)
         count, size = entries.measured
@@ -312,13 +297,15 @@ class _Encoding:
         size += sum(self.size(self._part(entry, 1)) + 1 for entry in new)
         digest = self._blob(b",".join([*marks, *(self._part(entry, 1) for entry in entries.tail)]))[1:-1].decode()
         mark = list_mark(digest, len(entries), size)
-        self._codec.remember_mark(value, mark, len(mark))
+        if isinstance(value, LongList):
+            value.mark = mark
+        else:
+            self._codec.remember_mark(value, mark, size)
         return mark
 
     def _block(self, block: Block) -> str:
         """Store a block that is not stored yet, and return its hash."""
         if block.digest and self._has(block.digest):
-            self._codec.touch(self._thread, block.digest)
             return block.digest
         if block.content is None:
             raise LookupError(block.digest)
@@ -348,7 +335,7 @@ class _Encoding:
         return self._blob(text) if len(text) >= BLOB_BYTES else text
 
     def _has(self, digest: str) -> bool:
-        return digest in self._known or digest in self._own
+        return digest in self._own or self._known.use(digest) is not None
 
     def _blob(self, text: bytes) -> bytes:
         digest = blob_digest(text)
@@ -400,13 +387,13 @@ def _parse(text: bytes) -> Any:
         raise DamagedSessionError(f"A stored value cannot be read: {error}.") from None
 
 
-def _expanded_sizes(blobs: Mapping[str, bytes], known: Mapping[str, int]) -> dict[str, int]:
+def _expanded_sizes(blobs: Mapping[str, bytes], known: ThreadBlobs) -> dict[str, int]:
     """Return the expanded sizes of blobs. The parts of each blob are among ``blobs`` or in ``known``."""
     blob_sizes: dict[str, int] = {}
 
     def size(digest: str, depth: int) -> int:
-        if digest in blob_sizes or digest in known:
-            return blob_sizes[digest] if digest in blob_sizes else known[digest]
+        if (known_size := blob_sizes.get(digest, known.use(digest))) is not None:
+            return known_size
         text = blobs.get(digest)
         if text is None or depth > MAX_NESTING:
             return 0

@@ -106,7 +106,7 @@ class ThreadValues:
                     raise self.errors.describe("written", error) from error
                 self.forget(thread)
                 continue
-            self._codec.remember_blobs(thread, blobs.new)
+            self._codec.end_write(thread, blobs.new)
             self._count(thread, blobs.size())
             return result
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")

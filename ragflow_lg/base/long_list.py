@@ -36,7 +36,7 @@ class LongList(Sequence[Any]):
     Reading other entries raises LookupError.
     """
 
-    __slots__ = ("blocks", "measured", "tail", "thread")
+    __slots__ = ("blocks", "mark", "measured", "tail", "thread")
 
     def __init__(
         self, blocks: Sequence[Block], tail: Sequence[Any], thread: str = "", measured: tuple[int, int] = (0, 0)
@@ -49,6 +49,8 @@ class LongList(Sequence[Any]):
         """The thread whose blocks a saver reads."""
         self.measured = measured
         """A number of first entries, and the length of their JSON text in bytes including a comma after each."""
+        self.mark = b""
+        """The text for which a saver has stored the list; empty before that."""
 
     def __len__(self) -> int:
         return sum(map(len, self.blocks)) + len(self.tail)

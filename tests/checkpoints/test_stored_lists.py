@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -132,7 +133,7 @@ async def test_lists_in_updates_and_in_other_places_are_kept(reopen: OpenStore) 
 async def test_a_conversation_that_outgrows_the_memory_does_not_read_its_blocks_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ragflow_lg.checkpoints.codec.REMEMBERED_BLOBS", 150)
+    monkeypatch.setattr("ragflow_lg.checkpoints.known_blobs.REMEMBERED_BLOBS", 150)
     saver = memory_saver()
     find, read = saver.values.blobs.find, list[int]()
 
@@ -146,3 +147,16 @@ async def test_a_conversation_that_outgrows_the_memory_does_not_read_its_blocks_
         async for _ in runner.start("s", {"query": f"question {number}"}):
             pass
     assert max(read) < 20
+
+
+async def test_a_conversation_keeps_no_lists_of_earlier_turns() -> None:
+    runner = Runner(compile_canvas(canvas(out("{sys.query}")), CATALOG), fake_services(), saver=memory_saver())
+
+    async def count_lists(turns: int) -> int:
+        for _ in range(turns):
+            async for _ in runner.start("s", {"query": "question"}):
+                pass
+        gc.collect()
+        return sum(type(value) is LongList for value in gc.get_objects())
+
+    assert await count_lists(20) >= await count_lists(40)
