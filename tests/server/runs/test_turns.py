@@ -3,17 +3,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
 from ragflow_lg.server.runs.turns import hash_request, question_text
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.wire.wire_events import Envelope
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
+from tests.stores import fresh_prefix
 
 
 async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> None:
@@ -36,26 +38,50 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session_id, True)
 
 
+ANSWER: TurnRequest = {"query": "", "inputs": {"size": {"value": 3}}}
+
+
+async def lose_run(server: AppServer, *, takes_answer: bool) -> tuple[AgentRow, SessionRow]:
+    """Answer a form in a run that stops without any event; return the agent and the session."""
+    database, manager = server.app_state.database, server.app_state.run_manager
+    agent_id = await server.agent(FORM)
+    session_id = (await server.ask(agent_id))["data"]["session_id"]
+    agent = await AgentRepository(database, "tenant").get(agent_id)
+    session = await SessionRepository(database, "tenant").get(session_id)
+    assert agent is not None
+    assert session is not None
+    lost = RunRow(id="lost", agent_id=agent_id, version_id="", session_id=session_id)
+    lost.start_ms = server.app_state.now_ms() + 1000
+    await RunRepository(database, "tenant").add(lost)
+    envelope = Envelope("lost", 1, session_id, session_id)
+    await manager.journal.begin(RunHead(envelope, "gone", "tenant", "gone|1|1", hash_request(ANSWER)))
+    if takes_answer:
+        run = (await server.turns.runner(agent, session)).start(session_id, ANSWER, envelope)
+        run.drain()
+        assert [event async for event in run] == []
+        assert run.status == "drained"
+    return agent, session
+
+
 async def test_a_request_is_begun_anew_if_its_run_stopped_before_the_first_event(tmp_path: Path) -> None:
     """The answer to the form was not stored: if the run were taken over, it would send the form again."""
     async with start_app(tmp_path) as server:
-        database, manager = server.app_state.database, server.app_state.run_manager
-        agent_id = await server.agent(FORM)
-        first = await server.ask(agent_id)
-        session_id = first["data"]["session_id"]
-        agent = await AgentRepository(database, "tenant").get(agent_id)
-        session = await SessionRepository(database, "tenant").get(session_id)
-        assert agent is not None
-        assert session is not None
-        request: TurnRequest = {"query": "", "inputs": {"size": {"value": 3}}}
-        lost = RunRow(id="lost", agent_id=agent_id, version_id="", session_id=session_id)
-        lost.start_ms = server.app_state.now_ms() + 1000
-        await RunRepository(database, "tenant").add(lost)
-        envelope = Envelope("lost", 1, session_id, session_id)
-        await manager.journal.begin(RunHead(envelope, "gone", "tenant", "gone|1|1", hash_request(request)))
-        turn = await server.turns.begin(agent, session, request)
+        turn = await server.turns.begin(*await lose_run(server, takes_answer=False), ANSWER)
         assert turn.envelope.message_id != "lost"
         assert [event.event async for event in turn.events()][-1] == "workflow_finished"
+
+
+async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_continued(
+    tmp_path: Path, redis_url: str
+) -> None:
+    """The form is not open any more: a new run would begin a new turn, and ask again."""
+    prefix = {"checkpoint_prefix": fresh_prefix()}
+    async with start_app(tmp_path, sections=prefix, journal=SecretStr(redis_url)) as server:
+        turn = await server.turns.begin(*await lose_run(server, takes_answer=True), ANSWER)
+        assert turn.envelope.message_id == "lost"
+        events = [event.event async for event in turn.events()]
+        assert events[0] == "node_started"
+        assert events[-1] == "workflow_finished"
 
 
 async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
