@@ -260,9 +260,12 @@ async def disturb(
         expected = {name: [readable(s) for s in streams] for name, streams in zip(client.agents, calm, strict=True)}
         for number in range(rounds):
             sort = signals[number % len(signals)]
-            seen = len(tally.differences)
+            seen, cut = len(tally.differences), tally.cut
             await _play_round(client, expected, sort, chance.uniform(0.1, 0.5) * duration_s, tally)
-            report(f"round {number + 1}: {sort.name}, {len(tally.differences) - seen} differences\n")
+            new = tally.differences[seen:]
+            report(f"round {number + 1}: {sort.name}, {tally.cut - cut} streams cut, {len(new)} differences\n")
+            for problem in new:
+                report(f"  {problem}\n")
             if number + 1 < rounds:
                 servers.append(await start_replica(settings, key))
     return tally
@@ -272,8 +275,6 @@ def main() -> int:
     """Print the differences and the times; return 1 if there is a difference."""
     rounds, seed = (int(word) for word in [*sys.argv[1:], *("20", "0")[len(sys.argv) - 1 :]][:2])
     tally = asyncio.run(disturb(rounds, seed))
-    for problem in tally.differences:
-        sys.stdout.write(f"  {problem}\n")
     for name, gaps in tally.gaps.items():
         if gaps:
             times = f"{min(gaps):.2f} / {median(gaps):.2f} / {max(gaps):.2f} s"
