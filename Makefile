@@ -4,8 +4,9 @@ SHELL := bash
 PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Tests start Python hundreds of times: without stored bytecode each start compiles again.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+# Nothing is compiled when it is installed: what is imported is compiled then, and stored even if the shell forbids it.
+PYTHON := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
+PYTEST := $(PYTHON) -m pytest
 # Two processes for each core: many tests wait for a server or a lease.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 EXAMPLES ?= 50
@@ -25,7 +26,7 @@ endif
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
-	@$(BIN)/python examples/play.py
+	@$(PYTHON) examples/play.py
 
 test: $(VENV)/.ok clients
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
@@ -167,32 +168,14 @@ studio: $(VENV)/.ok
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json
 
-# pip is silent for a minute, or prints a line for each package and step: this prints one line that counts.
-COUNT := awk '/^Collecting /{n++; printf "\r  %3d packages found", n; fflush()} /^Installing collected/{printf ", installing …"; \
-	fflush()} /^(ERROR|error)/{print} END{print ""}'
-SUPPORTED := import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else \
-	"ragflow-lg needs Python 3.11 to 3.13; choose one with PY=python3.12 make …")
-
-# install EXTRAS: create the environment if there is none, and install the project with the extras in it.
-define install
-$(PY) -c '$(SUPPORTED)'
-if command -v uv >/dev/null; then \
-	test -z "$(FRESH)" -a -x $(BIN)/python || uv venv --quiet $(FRESH) --python $(PY) $(VENV); \
-	uv pip install --python $(BIN)/python -c constraints.txt -e ".$(1)"; \
-else \
-	test -z "$(FRESH)" -a -x $(BIN)/python || $(PY) -m venv $(FRESH) $(VENV); \
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".$(1)" | $(COUNT); \
-fi
-endef
-
 $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what running a canvas needs; this takes half a minute, once."
-	@$(call install,)
+	@$(PY) .ci/set_up.py $(FRESH) $(VENV)
 	@touch $@
 
 $(VENV)/.ok: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with all extras and the development tools; this takes a minute or two, once."
-	@$(call install,[dev])
+	@$(PY) .ci/set_up.py $(FRESH) $(VENV) dev
 	@$(BIN)/python -m compileall -q ragflow_lg checkpoints dsl_compiler server # the first command is quick as well
 	@touch $@
 

@@ -1,9 +1,11 @@
 """The project's own source files, as the architecture tests walk them."""
 
 import ast
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("ragflow_lg", "dsl_compiler", "checkpoints", "server")
@@ -42,6 +44,16 @@ def sources(*folders: str) -> list[Source]:
     """Return all modules below the folders, by default those of the four packages."""
     found = [path for folder in folders or FOLDERS for path in (ROOT / folder).rglob("*.py")]
     return [Source(path.relative_to(ROOT)) for path in sorted(found)]
+
+
+def load_script(path: Path) -> ModuleType:
+    """Return a script that is in no package as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def declared_names(tree: ast.Module) -> list[str] | None:

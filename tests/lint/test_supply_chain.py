@@ -1,31 +1,20 @@
 """What the image consists of: distributions by hash, images by tag or digest."""
 
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import ROOT, load_script
 
 REQUIREMENTS = ROOT / "deploy" / "requirements.txt"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "deploy" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def hashed() -> dict[str, tuple[str, list[str]]]:
@@ -36,7 +25,7 @@ def hashed() -> dict[str, tuple[str, list[str]]]:
 
 
 def test_every_distribution_of_the_image_has_a_hash_and_the_pinned_version() -> None:
-    pins = load("pin_hashes").read_pins()
+    pins = load_script(ROOT / "deploy" / "pin_hashes.py").read_pins()
     assert "://" not in REQUIREMENTS.read_text("utf-8")
     for name, (version, hashes) in hashed().items():
         assert version == pins[name], f"{name}: run make hashes"
@@ -45,7 +34,7 @@ def test_every_distribution_of_the_image_has_a_hash_and_the_pinned_version() -> 
 
 
 def test_everything_that_the_distribution_needs_is_among_them() -> None:
-    roots: list[Requirement] = load("pin_hashes").read_roots()
+    roots: list[Requirement] = load_script(ROOT / "deploy" / "pin_hashes.py").read_roots()
     assert {canonicalize_name(each.name) for each in roots} <= hashed().keys(), "run make hashes"
 
 
@@ -77,7 +66,7 @@ def answer(program: Path, line: str, code: int = 0) -> None:
 
 def test_images_are_pinned_by_digest_and_again(docker: Path) -> None:
     answer(docker, DIGEST)
-    pin = load("pin_images").pin
+    pin = load_script(ROOT / "deploy" / "pin_images.py").pin
     for file in ("Dockerfile", "docker-compose.yml"):
         text = (ROOT / file).read_text("utf-8")
         pinned = pin(pin(text))
