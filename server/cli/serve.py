@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import ServerSection, Settings
 
 logger = logging.getLogger(__name__)
-
-FIRST_TURN_MODULES = ("ragflow_lg.dsl_compiler.lower", "ragflow_lg.adapters.chat.openai_client")
-"""The modules that only turns need. They take a second or more to load, so a takeover must not wait for them."""
 
 DEFAULT_TENANT = "default"
 """Tenant of the first API key."""
@@ -60,14 +56,14 @@ def serve(
 
 async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.assembly.app_state import open_app_state
+    from ragflow_lg.server.assembly.warm_up import load_turn_code
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.observability.logs import open_logs
 
-    for name in FIRST_TURN_MODULES:
-        import_module(name)
+    await load_turn_code()
     section = settings.server
     secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
     with (
