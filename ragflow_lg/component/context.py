@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import ComponentError, RunCancelled
+from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.limits import Limit
 from ragflow_lg.base.thinking import AnswerPart
-from ragflow_lg.base.values import (
-    MAX_CHARS,
-    MAX_NAME_PARTS,
-    MAX_PARSED_CHARS,
-    JsonValue,
-    join_texts,
-    parse_json,
-    to_json,
-    to_text,
-    write_path,
-)
+from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
+from ragflow_lg.component.node_steps import MemorySteps, NodeSteps
+from ragflow_lg.component.node_values import NodeValues
 from ragflow_lg.component.spec import MessageAlternative
-from ragflow_lg.component.state import TurnRequest, look_up, merge_outputs, output_patch
-from ragflow_lg.component.turn_context import MemorySteps, NestedTurn, TurnContext, step_key
+from ragflow_lg.component.state import TurnRequest
+from ragflow_lg.component.turn_context import NestedTurn, TurnContext
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import is_file, read_value, unwrap_submission
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
-from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.chat import NO_USAGE, TokenBudget, Usage
 from ragflow_lg.services.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.services.services import Caller
@@ -41,7 +32,6 @@ from ragflow_lg.services.services import Caller
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import MessagePlan, Plan, PlanNode
     from ragflow_lg.services.services import Services
-    from ragflow_lg.services.sessions import Steps
 
 T = TypeVar("T")
 
@@ -58,11 +48,8 @@ class Round(Struct, frozen=True):
         return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
 
 
-class RunContext:
-    """A component's access to its run: the node, its values and services, and the events that it emits.
-
-    Every value that is read is recorded and appears in ``node_finished.inputs``, unless the component reports others.
-    """
+class RunContext(NodeValues, NodeSteps):
+    """A component's access to its run: the node, its values, steps and services, and the events that it emits."""
 
     # Class attributes, because every node execution creates a context and most never change them.
     agent_log: object = None
@@ -72,9 +59,6 @@ class RunContext:
     caller = ""
     """For a tool: the positions of the enclosing calls, separated by ``/``."""
     _shown: list[str] | None = None
-    _has_reported = False
-    _parsed: dict[str, JsonValue] | None = None
-    _parsed_chars = 0
     _message_pieces: list[str] | None = None
     end: dict[str, JsonValue] | None = None
     """The data for ``message_end``, set by a Message."""
@@ -82,12 +66,6 @@ class RunContext:
     """Stops the component when its time is up."""
     refusals = 0
     """The number of unusable answers so far; the next attempt asks again instead of using a stored answer."""
-    replayed_steps: frozenset[str] = frozenset()
-    """The positions of steps whose results were restored."""
-    steps = 0
-    """The number of steps so far."""
-    text_chars = 0
-    """The total length of the texts built so far; see `charge`."""
     usage = NO_USAGE
     """The model usage so far."""
     span = (0.0, 0.0)
@@ -109,23 +87,14 @@ class RunContext:
         write: Callable[[EngineEvent], None] | None = None,
         memory_steps: MemorySteps | None = None,
     ) -> None:
-        self.plan = plan
-        self.node = node
-        self._turn = turn
-        self._state = state
-        self._memory_steps = memory_steps
+        NodeValues.__init__(self, plan, node, state)
+        position = ".".join(map(str, state.get("place", ()))) if place is None else place
+        NodeSteps.__init__(self, turn, task, position, memory_steps)
         self.request: TurnRequest = request or {}
         """The turn's input or the answer to a form, for nodes that accept one."""
         self.round = round or Round(0)
         """The current round, only for a region's two components."""
-        self.task = task
-        """The name of this node execution, unique in the session and unchanged if a run resumes after a crash."""
-        self.place = ".".join(map(str, state.get("place", ()))) if place is None else place
-        """The position for `ragflow_lg.services.services.Caller`. It is the same in every run that does the same."""
         self.write = write
-        self.inputs: dict[str, JsonValue] = {}
-        self.global_updates: dict[str, JsonValue] = {}
-        self.output_updates: dict[str, dict[str, JsonValue]] = {}
         self.partial: dict[str, JsonValue] = {}
         """The outputs to store if the node is stopped before it returns."""
         self.visits: dict[str, int] = {}
@@ -162,56 +131,6 @@ class RunContext:
         services = self._turn.services
         return services if services.for_caller is None else services.for_caller(Caller(self.node.id, place))
 
-    async def step(
-        self,
-        name: str,
-        arguments: object,
-        call: Callable[[], Awaitable[JsonValue]],
-        *,
-        position: str = "",
-        in_memory: bool = False,
-    ) -> JsonValue:
-        """Run an expensive call once: if the node runs again after a crash, it gets the stored result.
-
-        This method returns after the result is stored. ``position`` distinguishes steps that run in parallel; by
-        default, steps are numbered. ``name`` and ``arguments`` (JSON) are part of the key, so a result is never used
-        for a different call. ``in_memory``: if the session is not stored, keep the result in memory; results of a node
-        with retries are always kept for its next attempt.
-        """
-        self.steps += 1
-        steps, task = self._steps()
-        if steps is self._memory_steps and not (in_memory or self.node.extra_attempts):
-            return to_json(await call())
-        key = step_key(task, position or str(self.steps), name, arguments)
-        has_result, result = await steps.find(key)
-        if has_result:
-            self.replayed_steps |= {position}
-        else:
-            result = to_json(await call())
-            await steps.put(key, result)
-        return result
-
-    async def has_begun(self, name: str, arguments: object, position: str) -> bool:
-        """Return whether `begin` was called with these arguments by this node, including before a crash."""
-        steps, task = self._steps()
-        has_begun, _ = await steps.find(step_key(task, f"{position} begun", name, arguments))
-        return has_begun
-
-    async def begin(self, name: str, arguments: object, position: str) -> None:
-        """Mark the start of something that must not start twice. The mark is stored before this method returns."""
-        steps, task = self._steps()
-        await steps.put(step_key(task, f"{position} begun", name, arguments), True)
-
-    def _steps(self) -> tuple[Steps, str]:
-        """Return the store for this node's steps, and the name of the node execution in that store."""
-        steps = self._turn.steps
-        return (self._get_memory_steps(), self.place) if steps is None or not self.task else (steps, self.task)
-
-    def _get_memory_steps(self) -> MemorySteps:
-        if self._memory_steps is None:
-            self._memory_steps = MemorySteps()
-        return self._memory_steps
-
     def nested_turn(self) -> TurnContext:
         """Return the turn context for a canvas that runs inside this node. Its steps belong to this node."""
         steps, place = self._steps()
@@ -244,76 +163,6 @@ class RunContext:
             return None
         files = cast("list[Any]", value if isinstance(value, list) else [value])
         return list[JsonValue](await self.services.files.read(files, layout_recognize))
-
-    # Reading
-
-    def value(self, reference: Reference) -> JsonValue:
-        """Return the value of a reference.
-
-        If nothing has been stored yet, this is None for outputs that the canvas declares, and otherwise ``""``.
-
-        Raises:
-            ComponentError: if the reference names a component that the canvas does not have.
-        """
-        value = self.peek(reference)
-        self.record(reference, value)
-        return value
-
-    def record(self, reference: Reference, value: JsonValue) -> None:
-        """Record what was read for a reference."""
-        if not self._has_reported:
-            self.inputs[reference.text] = value
-
-    def report_inputs(self, inputs: Mapping[str, JsonValue]) -> None:
-        """Set ``node_finished.inputs`` to what RAGFlow's component reports; what is read later is not recorded."""
-        self.inputs, self._has_reported = dict(inputs), True
-
-    def text_of(self, reference: Reference) -> str:
-        """Return the value of a reference as text. The text is also what is recorded."""
-        text = to_text(self.peek(reference))
-        self.record(reference, text)
-        return text
-
-    def answer(self, reference: Reference) -> str:
-        """Return the answer of a streaming model as it was shown, including a part before a default value."""
-        shown: str | None = self._state.get("turn", {}).get("shown", {}).get(reference.node)
-        return to_text(self.peek(reference)) if shown is None else shown
-
-    def text(self, template: Template) -> str:
-        """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""
-        return self.charge(join_texts(s if isinstance(s, str) else self.text_of(s) for s in template.segments))
-
-    def charge(self, text: str) -> str:
-        """Return a text that was built from values, counted towards the limit on all such texts of one node.
-
-        Raises:
-            ComponentError: if the limit is exceeded: parameters can repeat a value any number of times.
-        """
-        self.charge_chars(len(text))
-        return text
-
-    def charge_chars(self, count: int) -> None:
-        """Count characters as `charge` does."""
-        if self.text_chars + count > MAX_CHARS:
-            raise ComponentError(f"The texts of the node exceed {MAX_CHARS:,} characters.", node=self.node.id)
-        self.text_chars += count
-
-    def resolve(self, template: Template | JsonValue) -> JsonValue:
-        """Resolve a parameter that may be a template.
-
-        If the template is a single reference, return its value with its type. Return other templates as text, and other
-        values unchanged.
-        """
-        if not isinstance(template, Template):
-            return template
-        sole = template.sole_reference
-        return self.text(template) if sole is None else self.value(sole)
-
-    def global_value(self, name: str) -> JsonValue:
-        """Return a ``sys.*`` or ``env.*`` value by its full name, without recording it; None if it does not exist."""
-        if name in self.global_updates:
-            return self.global_updates[name]
-        return self._state.get("globals", {}).get(name)
 
     def title_of(self, node: str) -> str:
         """Return a node's display name, or ``""`` if it has none."""
@@ -367,71 +216,6 @@ class RunContext:
                 redactor.learn_from(dict(plan.globals))
             turn.redacted_view = RedactedView(redactor)
         return turn.redacted_view
-
-    @property
-    def history(self) -> Sequence[list[Any]]:
-        """The session's ``[role, payload]`` pairs, ending with this turn's user entry."""
-        return self._state.get("history", [])
-
-    def peek(self, reference: Reference) -> JsonValue:
-        """Return the value of a reference as `value` does, without recording it."""
-        if reference.kind == "output" and reference.node not in self.plan.nodes:
-            raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
-        if reference.kind == "alias":
-            return self._state.get("aliases", {}).get(reference.key, "")
-        globals_, outputs = self._state.get("globals", {}), self._state.get("outputs", {})
-        if self.global_updates:
-            globals_ = {**globals_, **self.global_updates}
-        if reference.node in self.output_updates:
-            outputs = merge_outputs(outputs, output_patch(patch=self.output_updates))
-        declared = self.plan.nodes[NodeId(reference.node)].declared if reference.kind == "output" else ()
-        return look_up(reference, globals_, outputs, declared, self.parse_json)
-
-    def parse_json(self, text: str) -> JsonValue:
-        """Parse text as JSON, or return None. Each text is parsed once.
-
-        Raises:
-            ComponentError: if the node has parsed too much.
-        """
-        parsed = self._parsed = {} if self._parsed is None else self._parsed
-        if text not in parsed:
-            if self._parsed_chars + len(text) > MAX_PARSED_CHARS:
-                raise ComponentError(
-                    f"The node reads parts of JSON texts with more than {MAX_PARSED_CHARS:,} characters. "
-                    "Convert them with DataOperations first.",
-                    node=self.node.id,
-                )
-            self._parsed_chars += len(text)
-            parsed[text] = parse_json(text)
-        return parsed[text]
-
-    # Writing
-
-    def assign(self, reference: Reference, value: JsonValue) -> None:
-        """Write a global or another node's output. Later reads by this node return the new value.
-
-        Raises:
-            ComponentError: if a value along the path is not a map.
-        """
-        if reference.kind == "global":
-            self._assign_global(reference.key, value)
-            return
-        if reference.node not in self.plan.nodes:
-            raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
-        entry = self.output_updates.setdefault(reference.node, {})
-        stored = self._state.get("outputs", {}).get(reference.node, {})
-        root = entry.get(reference.key, stored.get(reference.key))
-        entry[reference.key] = write_path(root, reference.path, value)
-
-    def _assign_global(self, key: str, value: JsonValue) -> None:
-        current = {**self._state.get("globals", {}), **self.global_updates}
-        parts = key.split(".")
-        for end in range(min(len(parts) - 1, MAX_NAME_PARTS), 1, -1):
-            name = ".".join(parts[:end])
-            if key not in current and name in current:
-                self.global_updates[name] = write_path(current[name], parts[end:], value)
-                return
-        self.global_updates[key] = value
 
     # Emitting
 

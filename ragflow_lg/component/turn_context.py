@@ -9,8 +9,6 @@ the numbers of parallel rounds, and the number of earlier visits to the same pla
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -20,7 +18,6 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.limits import Limits
-from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import EngineEvent, EventSink
 from ragflow_lg.component.state_size import StateSize
 from ragflow_lg.dsl.redacted_view import RedactedView
@@ -33,27 +30,6 @@ if TYPE_CHECKING:
 
 STORE_S = 0.05
 """How long an interrupted turn waits after its last call to a service, until LangGraph has stored the result."""
-
-
-class MemorySteps:
-    """The `ragflow_lg.services.sessions.Steps` for a visit in a session that is not stored, shared by its attempts."""
-
-    def __init__(self) -> None:
-        self._results: dict[str, JsonValue] = {}
-
-    async def put(self, key: str, value: JsonValue) -> None:
-        """Store a result."""
-        self._results[key] = value
-
-    async def find(self, key: str) -> tuple[bool, JsonValue]:
-        """Return whether there is a stored result, and the result."""
-        return key in self._results, self._results.get(key)
-
-
-def step_key(task: str, position: str, name: str, arguments: object) -> str:
-    """Return the key of a step: 32 hexadecimal digits."""
-    text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 class NestedTurn:

@@ -29,11 +29,12 @@ from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
+from ragflow_lg.component.node_steps import step_key
 from ragflow_lg.component.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state import TurnRequest, output_patch
 from ragflow_lg.component.state_size import size_of
-from ragflow_lg.component.turn_context import NestedTurn, TurnContext, step_key
+from ragflow_lg.component.turn_context import NestedTurn, TurnContext
 from ragflow_lg.dsl.forms import Form, unwrap_submission
 from ragflow_lg.engine.message_preview import preview_messages
 

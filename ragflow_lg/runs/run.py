@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -20,26 +20,22 @@ from ragflow_lg.base.errors import (
     SessionBusyError,
 )
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
-from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import AgentRecord, EngineEvent, EventSink, NodeFinished, TurnFinished
-from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.engine.turn import resume_turn
 from ragflow_lg.runs.callbacks import CallbackSet, RunObserver, RunSummary
-from ragflow_lg.runs.pauses import match_answers, open_pauses, stored_answers
+from ragflow_lg.runs.graph_input import GraphInput, Intent, find_graph_input, new_turn
+from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import read_progress
-from ragflow_lg.runs.stored_turn import check_canvas, thread_config
+from ragflow_lg.runs.run_session import EndStatus, acquire_lease, ended_record, needed_entries, step_store
+from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import (
     Lease,
-    RecentEntries,
     RunRecord,
-    RunStatus,
     SessionStore,
-    Steps,
     Trace,
     with_lease_token,
     with_recent_entries,
@@ -50,8 +46,6 @@ from ragflow_lg.wire.wire_events import Envelope, UserInputs, WireEvent, Workflo
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
-
-Intent: TypeAlias = Literal["start", "resume", "continue"]
 
 
 class Run:
@@ -83,13 +77,13 @@ class Run:
         self._services = services
         self._intent: Intent = intent
         self._request = request
-        self._config = with_recent_entries(thread_config(canvas, session), _needed_entries(canvas.plan, request))
+        self._config = with_recent_entries(thread_config(canvas, session), needed_entries(canvas.plan, request))
         self._has_saver = has_saver
         self._store = store
         self._running = running
         self._busy_s = busy_s
         self._sink = EventSink(event_limit)
-        self._turn = TurnContext(services, self._sink, _steps(canvas, self._config))
+        self._turn = TurnContext(services, self._sink, step_store(canvas, self._config))
         self._control: Any = None
         self._is_draining = False
         self._answer = AnswerText()
@@ -103,8 +97,7 @@ class Run:
         record = RunRecord(self.envelope.message_id, session_id, name, canvas_id, hash_, model=model)
         self.record = replace(record, started_ms=now_ms, updated_ms=now_ms)
         self._observer = RunObserver(canvas.plan, callbacks, self.record, store.traces if store is not None else None)
-        self.status: Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"] = "running"
-        """``running`` until the end; ``waiting`` if it needs an answer; ``drained`` if it can continue elsewhere."""
+        self.status: EndStatus = "running"
         self.error: str | None = None
         """The error that stopped the turn, if any."""
         self.usage = Usage()
@@ -235,11 +228,13 @@ class Run:
             yield
             return
         async with AsyncExitStack() as stack:
-            lease = await self._lease(store)
+            lease = await acquire_lease(
+                store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._busy_s
+            )
             stack.push_async_callback(lease.release)
             self.lease_token = lease.token
             self._config = with_lease_token(self._config, lease.token)
-            self._turn.steps = _steps(self._canvas, self._config)
+            self._turn.steps = step_store(self._canvas, self._config)
             await stack.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
             try:
                 yield
@@ -250,21 +245,6 @@ class Run:
                     await self._record_end(store, lease)
                 raise
             await self._record_end(store, lease)
-
-    async def _lease(self, store: SessionStore) -> Lease:
-        """Acquire the session lease, retrying briefly.
-
-        Clients receive the end of a turn slightly before its lease is released.
-        """
-        clock = self._services.clock
-        deadline = clock.monotonic() + self._busy_s
-        while True:
-            try:
-                return await store.leases.acquire(self.record.session, self._on_lease_lost)
-            except SessionBusyError:
-                if clock.monotonic() >= deadline:
-                    raise
-                await asyncio.sleep(BUSY_POLL_S)
 
     def _fail(self, error: RagflowLgError) -> None:
         if self.status == "running":
@@ -277,46 +257,30 @@ class Run:
             self._has_lost_lease = True
         await self._observer.flush_trace(is_lost=self._has_lost_lease)
         if self._has_started and not self._has_lost_lease:
-            await store.runs.put(await self._final_record(store))
+            checkpoint, now_ms = await store.newest_checkpoint(self._config), int(self._services.clock.now() * 1000)
+            await store.runs.put(ended_record(self.record, self.status, self.error, checkpoint, now_ms))
 
     def _on_lease_lost(self) -> None:
         """Stop without further writes: another runner has taken over the session."""
         self._has_lost_lease = True
         self._turn.cancel()
 
-    async def _final_record(self, store: SessionStore) -> RunRecord:
-        now = int(self._services.clock.now() * 1000)
-        reason = self.error or ""
-        statuses: dict[str, RunStatus] = {
-            "succeeded": "succeeded",
-            "failed": "failed",
-            "waiting": "waiting",
-            "drained": "running",
-        }
-        status = statuses.get(self.status, "cancelled")
-        is_over = status in ("succeeded", "failed", "cancelled")
-        return replace(
-            self.record,
-            status=status,
-            reason=reason,
-            checkpoint=await store.newest_checkpoint(self._config),
-            is_cancel_requested=status == "cancelled",
-            updated_ms=now,
-            ended_ms=now if is_over else 0,
-        )
-
     @asynccontextmanager
     async def _playing(self, projection: Projection) -> AsyncGenerator[asyncio.Task[None] | None]:
         """Run the graph in its own task. Yield None if the user must be asked again first."""
-        request = await self._graph_input(projection)
-        if request is None:
+        if self._has_saver and (self._is_taken_over or self._intent == "continue"):
+            await self._recall(projection)
+        found = await self._graph_input()
+        if found.unanswered:
+            for pause in found.unanswered:
+                projection.wait(pause.node, pause.tips, pause.inputs)
             yield None
             return
         self._has_started = True
         self._observer.begin(self.record, self._intent, self._services.clock.now())
         if self._store is not None:
             await self._store.runs.put(self.record)
-        graph = asyncio.create_task(self._invoke(request))
+        graph = asyncio.create_task(self._invoke(found.value))
         graph.add_done_callback(lambda _: self._sink.close())
         try:
             yield graph
@@ -331,6 +295,19 @@ class Run:
                 graph.cancel()
                 await asyncio.gather(graph, return_exceptions=True)
             self._turn.limits.close()
+
+    async def _recall(self, projection: Projection) -> None:
+        """Take over the inputs and the usage of the interrupted run."""
+        progress = await read_progress(self._canvas, self._config)
+        self.usage = progress.run_usage
+        projection.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
+
+    async def _graph_input(self) -> GraphInput:
+        if self._has_saver:
+            return await find_graph_input(self._canvas, self._config, self._turn, self._intent, self._request)
+        if self._intent != "start":
+            raise ConflictError("The session is not waiting: without a session store, turns are independent.")
+        return GraphInput(new_turn(self._request))
 
     async def _finish(
         self, graph: asyncio.Task[None], projection: Projection, end: TurnFinished | None
@@ -365,58 +342,6 @@ class Run:
         self.status = "waiting"
         return projection.user_inputs()
 
-    # Graph input
-
-    async def _graph_input(self, projection: Projection) -> Any:
-        """Return LangGraph's input, or None if the user must be asked again."""
-        new_turn = {"query": "", **self._request}
-        if not self._has_saver:
-            if self._intent != "start":
-                raise ConflictError("The session is not waiting: without a session store, turns are independent.")
-            return new_turn
-        snapshot = await self._canvas.graph.aget_state(self._config)
-        pauses = open_pauses(snapshot, self._canvas.plan.unchecked_forms)
-        if self.continued_run or self._intent == "continue":
-            await self._recall(projection)
-        if self._intent != "start" or self._request.get("inputs"):
-            await check_canvas(self._canvas, self._config, snapshot)
-        if self._intent == "start" and not pauses:
-            return new_turn
-        if self._intent == "resume" and not pauses:
-            raise ConflictError("The session is not waiting for an answer. Start a new turn instead.")
-        if self._intent == "continue" and (pauses or not snapshot.tasks):
-            reason = "is waiting for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
-            raise ConflictError(f"The session {reason}.")
-        if self._intent == "continue":
-            stored = stored_answers(snapshot)
-            answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
-            return _command(answers_by_pause) if answers_by_pause else _CONTINUE
-        answers = match_answers(pauses, self._request, is_strict=self._intent == "resume")
-        if not answers:
-            for pause in pauses:
-                projection.wait(pause.node, pause.tips, pause.inputs)
-            return None
-        return await self._resume_command(snapshot.values, answers)
-
-    async def _recall(self, projection: Projection) -> None:
-        """Take over the inputs and the usage of the interrupted run."""
-        progress = await read_progress(self._canvas, self._config)
-        self.usage = progress.run_usage
-        projection.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
-
-    async def _resume_command(self, values: Mapping[str, Any], answers: Mapping[str, Any]) -> Any:
-        update = await resume_turn(values, self._turn, self._request)
-        # LangGraph loses the answers if the process crashes before the node has finished.
-        progress = await read_progress(self._canvas, self._config)
-        update["turn"] = {
-            "answers": to_json(answers),
-            "inputs": to_json(self._request.get("inputs") or {}),
-            "usage_before": list(progress.usage),
-        }
-        return _command({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
-
-    # Running
-
     async def _invoke(self, request: Any) -> None:
         from langgraph.runtime import RunControl
 
@@ -426,7 +351,7 @@ class Run:
         extra: dict[str, Any] = {"durability": "sync"} if self._has_saver else {}
         graph: Any = self._canvas.graph
         supersteps = graph.astream(
-            None if request is _CONTINUE else request,
+            request,
             self._config,
             context=self._turn,
             stream_mode=[],  # the engine emits its own events
@@ -459,38 +384,8 @@ class Run:
             frame.elapsed_time = self._services.clock.monotonic() - began
 
 
-def _needed_entries(plan: Plan, request: TurnRequest) -> RecentEntries:
-    """Return which part of the conversation a turn reads."""
-    needed: dict[str, int] = {}
-    if plan.history_window is not None:
-        needed["history"] = plan.history_window
-    if not plan.reads_history_variable:
-        needed[HISTORY_VARIABLE] = 0
-    if not request.get("message_id"):  # it may replace a message
-        needed["messages"] = 0
-    return needed
-
-
-def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:
-    from langgraph.types import Command
-
-    return Command(resume=dict(answers), update=update)
-
-
-def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
-    """Return the store for steps, which only `CanvasSaver` has."""
-    graph: Any = canvas.graph
-    saver = graph.checkpointer
-    return saver.steps(config) if hasattr(saver, "steps") else None
-
-
 _DURABLE_STATUSES = ("succeeded", "waiting", "drained")
 """Statuses whose last checkpoint was stored, which proves that the lease was current."""
-_CONTINUE = object()
-"""Represents LangGraph's input None: run the remaining tasks."""
-
-BUSY_POLL_S = 0.05
-"""The interval between attempts to acquire a busy session."""
 
 
 def _describe_error(error: Exception) -> str:

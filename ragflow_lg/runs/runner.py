@@ -15,9 +15,10 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.branching import fork, rerun
 from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, CallbackSet, RunCallbacks
+from ragflow_lg.runs.graph_input import Intent
 from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
-from ragflow_lg.runs.run import Intent, Run
+from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.stored_steps import CheckpointInfo, list_checkpoints
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.services.sessions import (

@@ -17,7 +17,7 @@ from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, Conflict
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.session_pruning import prune_session
 from ragflow_lg.runs.pauses import match_answers
-from ragflow_lg.runs.run import BUSY_POLL_S
+from ragflow_lg.runs.run_session import BUSY_POLL_S
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit

@@ -2,7 +2,7 @@ from typing import Any
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import Delta, EngineEvent, EventSink
-from ragflow_lg.component.turn_context import MemorySteps, NestedTurn, TurnContext
+from ragflow_lg.component.turn_context import NestedTurn, TurnContext
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import fake_services
 
@@ -22,13 +22,6 @@ def test_a_cancelled_turn_is_marked() -> None:
     turn = TurnContext(fake_services())
     turn.cancel()
     assert turn.is_cancelled
-
-
-async def test_a_stored_step_is_found_even_if_it_is_null() -> None:
-    steps = MemorySteps()
-    assert await steps.find("a") == (False, None)
-    await steps.put("a", None)
-    assert await steps.find("a") == (True, None)
 
 
 def test_a_visit_has_the_same_name_in_every_process() -> None:

@@ -1,0 +1,177 @@
+"""The values that a node execution reads and writes: `NodeValues`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import (
+    MAX_CHARS,
+    MAX_NAME_PARTS,
+    MAX_PARSED_CHARS,
+    JsonValue,
+    join_texts,
+    parse_json,
+    to_text,
+    write_path,
+)
+from ragflow_lg.component.state import look_up, merge_outputs, output_patch
+from ragflow_lg.dsl.variable_references import Reference, Template
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan, PlanNode
+
+
+class NodeValues:
+    """The state as one node execution sees it: what was stored before, and on top what it has written itself.
+
+    Every value that is read is recorded and appears in ``node_finished.inputs``, unless the component reports others.
+    """
+
+    # Class attributes, because every node execution creates these and most never change them.
+    text_chars = 0
+    """The total length of the texts built so far; see `charge`."""
+    _has_reported = False
+    _parsed: dict[str, JsonValue] | None = None
+    _parsed_chars = 0
+
+    def __init__(self, plan: Plan, node: PlanNode, state: Mapping[str, Any]) -> None:
+        self.plan = plan
+        self.node = node
+        self._state = state
+        self.inputs: dict[str, JsonValue] = {}
+        self.global_updates: dict[str, JsonValue] = {}
+        self.output_updates: dict[str, dict[str, JsonValue]] = {}
+
+    def value(self, reference: Reference) -> JsonValue:
+        """Return the value of a reference.
+
+        If nothing has been stored yet, this is None for outputs that the canvas declares, and otherwise ``""``.
+
+        Raises:
+            ComponentError: if the reference names a component that the canvas does not have.
+        """
+        value = self.peek(reference)
+        self.record(reference, value)
+        return value
+
+    def record(self, reference: Reference, value: JsonValue) -> None:
+        """Record what was read for a reference."""
+        if not self._has_reported:
+            self.inputs[reference.text] = value
+
+    def report_inputs(self, inputs: Mapping[str, JsonValue]) -> None:
+        """Set ``node_finished.inputs`` to what RAGFlow's component reports; what is read later is not recorded."""
+        self.inputs, self._has_reported = dict(inputs), True
+
+    def text_of(self, reference: Reference) -> str:
+        """Return the value of a reference as text. The text is also what is recorded."""
+        text = to_text(self.peek(reference))
+        self.record(reference, text)
+        return text
+
+    def answer(self, reference: Reference) -> str:
+        """Return the answer of a streaming model as it was shown, including a part before a default value."""
+        shown: str | None = self._state.get("turn", {}).get("shown", {}).get(reference.node)
+        return to_text(self.peek(reference)) if shown is None else shown
+
+    def text(self, template: Template) -> str:
+        """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""
+        return self.charge(join_texts(s if isinstance(s, str) else self.text_of(s) for s in template.segments))
+
+    def charge(self, text: str) -> str:
+        """Return a text that was built from values, counted towards the limit on all such texts of one node.
+
+        Raises:
+            ComponentError: if the limit is exceeded: parameters can repeat a value any number of times.
+        """
+        self.charge_chars(len(text))
+        return text
+
+    def charge_chars(self, count: int) -> None:
+        """Count characters as `charge` does."""
+        if self.text_chars + count > MAX_CHARS:
+            raise ComponentError(f"The texts of the node exceed {MAX_CHARS:,} characters.", node=self.node.id)
+        self.text_chars += count
+
+    def resolve(self, template: Template | JsonValue) -> JsonValue:
+        """Resolve a parameter that may be a template.
+
+        If the template is a single reference, return its value with its type. Return other templates as text, and other
+        values unchanged.
+        """
+        if not isinstance(template, Template):
+            return template
+        sole = template.sole_reference
+        return self.text(template) if sole is None else self.value(sole)
+
+    def global_value(self, name: str) -> JsonValue:
+        """Return a ``sys.*`` or ``env.*`` value by its full name, without recording it; None if it does not exist."""
+        if name in self.global_updates:
+            return self.global_updates[name]
+        return self._state.get("globals", {}).get(name)
+
+    @property
+    def history(self) -> Sequence[list[Any]]:
+        """The session's ``[role, payload]`` pairs, ending with this turn's user entry."""
+        return self._state.get("history", [])
+
+    def peek(self, reference: Reference) -> JsonValue:
+        """Return the value of a reference as `value` does, without recording it."""
+        if reference.kind == "output" and reference.node not in self.plan.nodes:
+            raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
+        if reference.kind == "alias":
+            return self._state.get("aliases", {}).get(reference.key, "")
+        globals_, outputs = self._state.get("globals", {}), self._state.get("outputs", {})
+        if self.global_updates:
+            globals_ = {**globals_, **self.global_updates}
+        if reference.node in self.output_updates:
+            outputs = merge_outputs(outputs, output_patch(patch=self.output_updates))
+        declared = self.plan.nodes[NodeId(reference.node)].declared if reference.kind == "output" else ()
+        return look_up(reference, globals_, outputs, declared, self.parse_json)
+
+    def parse_json(self, text: str) -> JsonValue:
+        """Parse text as JSON, or return None. Each text is parsed once.
+
+        Raises:
+            ComponentError: if the node has parsed too much.
+        """
+        parsed = self._parsed = {} if self._parsed is None else self._parsed
+        if text not in parsed:
+            if self._parsed_chars + len(text) > MAX_PARSED_CHARS:
+                raise ComponentError(
+                    f"The node reads parts of JSON texts with more than {MAX_PARSED_CHARS:,} characters. "
+                    "Convert them with DataOperations first.",
+                    node=self.node.id,
+                )
+            self._parsed_chars += len(text)
+            parsed[text] = parse_json(text)
+        return parsed[text]
+
+    def assign(self, reference: Reference, value: JsonValue) -> None:
+        """Write a global or another node's output. Later reads by this node return the new value.
+
+        Raises:
+            ComponentError: if a value along the path is not a map.
+        """
+        if reference.kind == "global":
+            self._assign_global(reference.key, value)
+            return
+        if reference.node not in self.plan.nodes:
+            raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
+        entry = self.output_updates.setdefault(reference.node, {})
+        stored = self._state.get("outputs", {}).get(reference.node, {})
+        root = entry.get(reference.key, stored.get(reference.key))
+        entry[reference.key] = write_path(root, reference.path, value)
+
+    def _assign_global(self, key: str, value: JsonValue) -> None:
+        current = {**self._state.get("globals", {}), **self.global_updates}
+        parts = key.split(".")
+        for end in range(min(len(parts) - 1, MAX_NAME_PARTS), 1, -1):
+            name = ".".join(parts[:end])
+            if key not in current and name in current:
+                self.global_updates[name] = write_path(current[name], parts[end:], value)
+                return
+        self.global_updates[key] = value

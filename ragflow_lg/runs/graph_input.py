@@ -1,0 +1,77 @@
+"""What LangGraph gets to run: a new turn, the answers to open forms, or nothing, to run what is left of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.values import to_json
+from ragflow_lg.component.state import TurnRequest
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.engine.turn import resume_turn
+from ragflow_lg.runs.pauses import Pause, match_answers, open_pauses, stored_answers
+from ragflow_lg.runs.progress import read_progress
+from ragflow_lg.runs.stored_turn import check_canvas
+
+Intent: TypeAlias = Literal["start", "resume", "continue"]
+
+
+class GraphInput(Struct, frozen=True):
+    """The input of a graph. If there are ``unanswered`` forms, the graph does not run: the user is asked again."""
+
+    value: Any = None
+    """LangGraph's input; None runs the remaining tasks."""
+    unanswered: Sequence[Pause] = ()
+
+
+async def find_graph_input(
+    canvas: CompiledCanvas, config: Any, turn: TurnContext, intent: Intent, request: TurnRequest
+) -> GraphInput:
+    """Return the input for a request to a stored session.
+
+    Raises:
+        ConflictError: if the session is not waiting for this request. AnswerError: if an answer is invalid.
+        CanvasChangedError: if the canvas has changed too much to continue.
+    """
+    snapshot = await canvas.graph.aget_state(config)
+    pauses = open_pauses(snapshot, canvas.plan.unchecked_forms)
+    if intent != "start" or request.get("inputs"):
+        await check_canvas(canvas, config, snapshot)
+    if intent == "start" and not pauses:
+        return GraphInput(new_turn(request))
+    if intent == "resume" and not pauses:
+        raise ConflictError("The session is not waiting for an answer. Start a new turn instead.")
+    if intent == "continue" and (pauses or not snapshot.tasks):
+        reason = "is waiting for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
+        raise ConflictError(f"The session {reason}.")
+    if intent == "continue":
+        stored = stored_answers(snapshot)
+        answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
+        return GraphInput(_command(answers_by_pause) if answers_by_pause else None)
+    answers = match_answers(pauses, request, is_strict=intent == "resume")
+    if not answers:
+        return GraphInput(unanswered=pauses)
+    update = await resume_turn(snapshot.values, turn, request)
+    # LangGraph loses the answers if the process crashes before the node has finished.
+    progress = await read_progress(canvas, config)
+    update["turn"] = {
+        "answers": to_json(answers),
+        "inputs": to_json(request.get("inputs") or {}),
+        "usage_before": list(progress.usage),
+    }
+    return GraphInput(_command({pause: {"inputs": fields} for pause, fields in answers.items()}, update))
+
+
+def new_turn(request: TurnRequest) -> dict[str, Any]:
+    """Return the input of a new turn."""
+    return {"query": "", **request}
+
+
+def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:
+    from langgraph.types import Command
+
+    return Command(resume=dict(answers), update=update)
