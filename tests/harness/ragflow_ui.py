@@ -30,7 +30,13 @@ ROOT = Path(__file__).parents[2]
 PLAYWRIGHT = ROOT / ".cache" / "playwright"
 FIXTURES = ROOT / "tests" / "fixtures" / "ragflow_ui"
 TITLE = "Parcel size"
-WAIT_MS = 30_000
+WAIT_MS = 60_000
+REFUSED = frozenset({"open_chat_page"})
+"""Steps that use what this server refuses."""
+IMPORTED_ID = "<id 2>"
+"""Name of the id of the agent that is imported, after the one that is created."""
+VISITS = frozenset({"open_shared_page", "open_widget"})
+"""Steps whose requests have the key of a page."""
 UPLOADED = "<upload>"
 """Key of a recorded body that stands for an upload of the file with the given name."""
 SETTLE_MS = 2500
@@ -81,6 +87,8 @@ class BrowserSession:
                 self.export_agent,
                 self.upload_file,
                 self.open_shared_page,
+                self.open_widget,
+                self.open_chat_page,
             )
         return (
             self.sign_in,
@@ -192,12 +200,24 @@ class BrowserSession:
         await ragflow_ui_agents.upload_file(self.page)
 
     async def open_shared_page(self) -> None:
+        key = await self._become_visitor()
+        await ragflow_ui_agents.open_shared_page(self.page, self._server.url, self._ids.show("<id 0>"), key)
+
+    async def open_widget(self) -> None:
+        key = await self._become_visitor()
+        await ragflow_ui_agents.open_widget(self.page, self._server.url, self._ids.show(IMPORTED_ID), key)
+
+    async def open_chat_page(self) -> None:
+        await ragflow_ui_agents.open_chat_page(self.page, self._server.url, await self._become_visitor())
+
+    async def _become_visitor(self) -> str:
+        """Go on in a browser without the token of the sign-in. Return the key of the pages."""
         (key, *_) = (await self._server.client.get("/system/tokens")).json()["data"]
-        visitor = await self.page.context.browser.new_context(locale="en")  # without the token of the sign-in
+        visitor = await self.page.context.browser.new_context(locale="en")
         self.page = await visitor.new_page()
+        self.page.set_default_timeout(WAIT_MS)
         await self.page.route("**/api/v1/**", self.relay)
-        agent_id = self._ids.show("<id 0>")
-        await ragflow_ui_agents.open_shared_page(self.page, self._server.url, agent_id, key["beta"])
+        return key["beta"]
 
     @property
     def _editor(self) -> str:
@@ -220,7 +240,7 @@ class BrowserSession:
         answer: Any = parse_answer(text)
         body = self._ids.hide(body)
         code = answer.get("code", 0) if isinstance(answer, dict) else 0  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if code:
+        if code and step not in REFUSED:
             self.problems.append(f"{step}: {method} {path} answers {text[:200]}")
         if path.endswith("/auth/login"):
             body["password"] = "KEY"
@@ -245,12 +265,14 @@ async def play(build: Path, folder: Path, pictures: Path | None, part: str) -> B
     playwright_api: Any = import_module("playwright.async_api")
 
     options: dict[str, Any] = {"sections": SECTIONS, "knowledge": ListedKnowledge(DATASET)}
+    options["allow_origins"] = [ragflow_ui_agents.SHOP]
     async with (
         start_app(folder, ragflow_ui=build, **options) as server,
         playwright_api.async_playwright() as playwright,
     ):
         browser: Any = await playwright.chromium.launch(
-            executable_path=shutil.which("chromium") or shutil.which("google-chrome"), args=["--no-sandbox"]
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+            args=["--no-sandbox", "--disable-features=LocalNetworkAccessChecks"],
         )
         page = await browser.new_page(viewport={"width": 1400, "height": 900}, locale="en")
         session = BrowserSession(page, server, pictures)

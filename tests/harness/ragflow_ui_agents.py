@@ -10,7 +10,21 @@ CREATED = "Empty"
 UPLOAD = "list.txt"
 FORGET_MS = 2000
 """The page keeps the events of a turn for a second after its end. The next ones would be added to them."""
+MESSAGE_MS = 8000
+"""The time after which a message of the page has gone."""
 UPLOADED_TEXT = "milk and bread"
+SHOP = "http://shop.example"
+"""A site that embeds an agent."""
+_SHOP_PAGE = """<!doctype html>
+<title>Shop</title>
+<iframe id="button" src="WIDGET" width="100" height="100"></iframe>
+<iframe id="chat" width="380" height="500"></iframe>
+<script>
+addEventListener("message", ({data}) => {
+  if (data.type === "CREATE_CHAT_WINDOW") document.getElementById("chat").src = data.src;
+});
+</script>
+"""
 
 
 async def create_agent(page: Any, url: str) -> None:
@@ -81,3 +95,29 @@ async def open_shared_page(page: Any, url: str, agent_id: str, key: str) -> None
     await page.locator("form input[type=text], form input:not([type])").first.fill("42")
     await page.get_by_role("button", name="Submit").click()
     await page.get_by_text("A parcel, size 42.").first.wait_for()
+
+
+async def open_widget(page: Any, url: str, agent_id: str, key: str) -> None:
+    """Ask the floating chat that another site embeds: a frame with a button, and one with the chat. It has no forms."""
+    widget = f"{url}/chats/widget?shared_id={agent_id}&from=agent&auth={key}&mode=master&streaming=true&muted=true"
+    html = _SHOP_PAGE.replace("WIDGET", widget)
+
+    async def show_shop(route: Any) -> None:
+        await route.fulfill(content_type="text/html", body=html)
+
+    await page.route(f"{SHOP}/", show_shop)
+    await page.goto(f"{SHOP}/")
+    await page.frame_locator("#button").locator("button").last.click()
+    chat = page.frame_locator("#chat")
+    await chat.locator("textarea").first.fill("A letter")
+    await chat.locator("textarea").first.press("Enter")
+    await chat.get_by_text("Note: A letter").first.wait_for()
+
+
+async def open_chat_page(page: Any, url: str, key: str) -> None:
+    """Open the page of a chat assistant, which this server does not have: the page says why."""
+    await page.goto(f"{url}/chats/share?shared_id=0123&from=chat&auth={key}&locale=en")
+    reason = page.get_by_text("use RAGFlow for chat assistants")
+    await reason.first.wait_for()
+    await page.wait_for_timeout(MESSAGE_MS)
+    assert await reason.count() == 1, "the title stays when the message has gone"

@@ -28,11 +28,12 @@ def read_requests(file: Path) -> list[RecordedRequest]:
 
 
 def parse_answer(text: str) -> Any:
-    """Return JSON, or the list of the frames in a stream."""
+    """Return JSON, or the first frame of each event in a stream."""
     if not text.startswith("data:"):
         return json.loads(text)
     parts = (part.removeprefix("data:").strip() for part in text.split("\n\n"))
-    return [json.loads(part) for part in parts if part.startswith("{")]
+    frames = [json.loads(part) for part in parts if part.startswith("{")]
+    return {frame.get("event", "frame"): frame for frame in reversed(frames)}
 
 
 def iterate_texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.auth import Authenticated
+from ragflow_lg.server.http.shared.auth import authenticate
 
 router = APIRouter(include_in_schema=False)
 
@@ -65,15 +65,23 @@ OLDER_REASONS = {
 """Reasons by the first part of the path below `/v1`, for front ends of 0.25."""
 
 
-def _add_refusal(area: str, reason: str) -> None:
-    async def refuse(caller: Authenticated) -> Response:
-        raise RequestError(reason, data=False, has_data=True)
+SHARED_AREAS = frozenset({"chatbots", "searchbots"})
+"""Areas of shared pages, whose visitors have no API key: after status 401, the page would show them the sign-in.
+
+The reason is also the title, because the page shows a message only for some seconds.
+"""
+
+
+def _add_refusal(area: str, reason: str, *, is_public: bool = False) -> None:
+    async def refuse() -> Response:
+        raise RequestError(reason, data={"title": reason} if is_public else False, has_data=True)
 
     for path in (area, f"{area}/{{rest:path}}"):
-        router.add_api_route(path, refuse, methods=_METHODS, name=f"refuse {area}")
+        required = [] if is_public else [Depends(authenticate)]
+        router.add_api_route(path, refuse, methods=_METHODS, name=f"refuse {area}", dependencies=required)
 
 
 for _area, _reason in REASONS.items():
-    _add_refusal(f"/api/v1/{_area}", _reason)
+    _add_refusal(f"/api/v1/{_area}", _reason, is_public=_area in SHARED_AREAS)
 for _area, _reason in OLDER_REASONS.items():
     _add_refusal(f"/v1/{_area}", _reason)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.http.ragflow_ui.missing_routes import OLDER_REASONS, REASONS
+from ragflow_lg.server.http.ragflow_ui.missing_routes import OLDER_REASONS, REASONS, SHARED_AREAS
 from tests.server.http.ragflow_ui.ui_server import start_ui
 
 
@@ -32,6 +32,22 @@ async def test_a_reason_is_given_for_what_the_server_does_not_have(
         answer = await server.client.request(method, path)
         assert (answer.status_code, answer.json()["code"]) == (200, 102)
         assert reason in answer.json()["message"]
+
+
+@pytest.mark.parametrize("area", sorted(SHARED_AREAS))
+async def test_visitors_of_shared_pages_get_the_reason_without_a_key(tmp_path: Path, area: str) -> None:
+    async with start_ui(tmp_path) as server:
+        for key in ("", "Bearer beta-of-a-page"):
+            answer = await server.client.get(f"/{area}/0123/info", headers={"Authorization": key})
+            expected = {"code": 102, "message": REASONS[area], "data": {"title": REASONS[area]}}
+            assert (answer.status_code, answer.json()) == (200, expected)
+
+
+async def test_other_reasons_need_a_key(tmp_path: Path) -> None:
+    async with start_ui(tmp_path) as server:
+        for area in sorted(REASONS.keys() - SHARED_AREAS):
+            answer = await server.client.post(f"/{area}/0123", headers={"Authorization": ""})
+            assert answer.status_code == 401, area
 
 
 @pytest.mark.parametrize("area", OLDER_REASONS)
