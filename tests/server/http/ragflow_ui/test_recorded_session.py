@@ -98,3 +98,12 @@ async def test_every_request_of_a_browser_session_is_answered_as_the_front_end_e
         if part == "session":
             versions = (await server.client.get(replay.ids.show("/agents/<id 0>/versions"))).json()["data"]
             assert any(version["release"] for version in versions)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_answer_that_lacks_a_recorded_field_or_event_is_found(part: str) -> None:
+    examples: dict[str, Any] = {"text": "", "number": 0, "flag": False}
+    for request in read_requests(FIXTURES / f"{part}.jsonl"):
+        for name in request.shape:
+            shortened = {key: examples.get(str(shape), shape) for key, shape in request.shape.items() if key != name}
+            assert find_difference(request.shape, shortened), (request.path, name)
