@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragflow_lg.base.errors import CompileError, RagflowLgError
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.library import load_graph as load_canvas
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["RunCallbacks", "Runner", "__version__", "load_canvas", "open_runner"]
+__all__ = ["CompileError", "RagflowLgError", "RunCallbacks", "Runner", "__version__", "load_canvas", "open_runner"]
+
+
+def __dir__() -> list[str]:
+    """Return the names that `__getattr__` imports as well."""
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +34,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("ragflow-lg")
+    if name in ("CompileError", "RagflowLgError"):
+        from ragflow_lg.base import errors
+
+        return getattr(errors, name)
     if name == "Runner":
         from ragflow_lg.runs.runner import Runner
 

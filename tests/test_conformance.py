@@ -5,6 +5,7 @@ import pytest
 from tests.conftest import FIXTURES, SHARED
 from tests.harness.cases import Case, read_cases
 from tests.harness.conformance import judge
+from tests.harness.play import play
 from tests.stores import OpenStore
 
 OWN = list(read_cases(FIXTURES / "conformance"))
@@ -27,6 +28,15 @@ def check(case: Case, reopen: OpenStore | None = None) -> None:
 @pytest.mark.parametrize("case", OWN, ids=lambda case: case.id)
 def test_own_case_passes(case: Case) -> None:
     check(case)
+
+
+async def test_a_stream_breaks_where_and_how_the_case_says() -> None:
+    (case,) = [case for case in OWN if case.id == "own-stream-break"]
+    turns = await play(case)
+    assert [(turn.answer, turn.error) for turn in turns] == [
+        ("Apar", "The line is cut."),
+        ("Aa longer", "The stream broke."),
+    ]
 
 
 @pytest.mark.parametrize("case", OPTIONAL, ids=lambda case: case.id)

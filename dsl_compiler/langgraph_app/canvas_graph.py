@@ -112,6 +112,10 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 graph.add_edge(node, end)
         return graph
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the drawing for a notebook as text. LangGraph's own is a picture that a web service draws."""
+        return {"text/plain": repr(self), "text/vnd.mermaid": self.get_graph().draw_mermaid()}
+
     def _draw_node(self, graph: Graph, id_: NodeId, name: str, xray: int | bool) -> tuple[Node, Node]:
         """Add a node, or a region's whole body. Return the first and last node that were added."""
         graph_node = self.nodes[name]

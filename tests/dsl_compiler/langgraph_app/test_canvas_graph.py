@@ -37,3 +37,10 @@ def test_a_region_is_drawn_as_one_node_and_with_xray_as_its_body() -> None:
     edges = {(edge.source, edge.target) for edge in drawing.edges}
     assert {("cut", "it:ii"), ("it:ii", "it:lp:li"), ("it:lp:t", "out")} < edges
     assert [name for name, _ in graph.get_subgraphs(recurse=True)] == ["it", "it|lp"]
+
+
+def test_a_notebook_shows_the_drawing_without_a_web_service() -> None:
+    graph: Any = compile_canvas(canvas({"s": switch(["a"], ["b"]), "a": text(), "b": text()}), CATALOG).graph
+    bundle = graph._repr_mimebundle_(include=None, exclude=None)
+    assert set(bundle) == {"text/plain", "text/vnd.mermaid"}
+    assert "Case 1" in bundle["text/vnd.mermaid"]
