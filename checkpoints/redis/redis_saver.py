@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, 
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
+import orjson
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
@@ -101,28 +102,18 @@ class RedisSaver(AsyncRedisSaver):
         """
         thread, namespace, checkpoint = key = checkpoint_key(config)
         pointer = redis_pointer_of(self, thread, namespace)
-        place: str | bytes = self.key_of(key) if checkpoint else ""
+        place = self.key_of(key) if checkpoint else ""
         writes_prefix = CheckpointKeyRegistry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
-        if await self._sessions.is_missing_part(thread, pointer, place, writes_prefix):
-            raise ResponseError(PART_MISSING)
-        place = place or await self._client.get(pointer) or ""
-        stored = await self._client.json().get(place) if place else None
+        stored = await self._sessions.read(thread, pointer, place, writes_prefix)
         if stored is None:
+            raise ResponseError(PART_MISSING)
+        if not stored:
             return None
-        document = read_checkpoint(stored)
+        document, *writes = map(orjson.loads, stored)
+        document = read_checkpoint(document)
         if document.key() != key._replace(checkpoint=checkpoint or document.key().checkpoint):
             raise ValueError("it belongs to another session")
-        return read_tuple(document, await self._read_writes(document.key()))
-
-    async def _read_writes(self, key: CheckpointKey) -> list[Any]:
-        """Return the documents of a checkpoint's pending writes, in the order in which they were stored."""
-        names = await self._client.zrange(CheckpointKeyRegistry.make_write_keys_zset_key(*key), 0, -1)
-        if not names:
-            return []
-        pipeline = self._client.pipeline(transaction=False)
-        for name in names:
-            pipeline.json().get(name)
-        return await pipeline.execute()
+        return read_tuple(document, writes)
 
     def key_of(self, key: CheckpointKey) -> str:
         """Return the Redis key of a checkpoint."""

@@ -83,27 +83,34 @@ return 1
 
 JSON.MERGE fails if a task's results are stored before their checkpoint. It only speeds up LangGraph's own listing."""
 
-_CHECK = f"""
+_READ = f"""
 local blobs, keys, index, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 {_RENEW}
 local function is_gone(key) return redis.call('SISMEMBER', keys, key) == 1 and redis.call('EXISTS', key) == 0 end
-if redis.call('EXISTS', keys) == 0 then
-    return redis.call('HEXISTS', blobs, '{_HAS_KEYS}')
+if redis.call('EXISTS', keys) == 1 then
+    renew(keys, index, tonumber(ARGV[1]))
+elseif redis.call('HEXISTS', blobs, '{_HAS_KEYS}') == 1 then
+    return false
 end
-renew(keys, index, tonumber(ARGV[1]))
 if checkpoint == '' then
-    if is_gone(pointer) then return 1 end
+    if is_gone(pointer) then return false end
     checkpoint = redis.call('GET', pointer)
-    if not checkpoint then return 0 end
+    if not checkpoint then return {{}} end
 end
 local writes = ARGV[2] .. string.match(checkpoint, '[^:]*$')
-if is_gone(blobs) or is_gone(checkpoint) or is_gone(writes) then return 1 end
+if is_gone(blobs) or is_gone(checkpoint) or is_gone(writes) then return false end
+local document = redis.call('JSON.GET', checkpoint)
+if not document then return {{}} end
+local found = {{document}}
 for _, key in ipairs(redis.call('ZRANGE', writes, 0, -1)) do
-    if redis.call('EXISTS', key) == 0 then return 1 end
+    local write = redis.call('JSON.GET', key)
+    if not write then return false end
+    found[#found + 1] = write
 end
-return 0
+return found
 """
-"""Renews a session, and returns whether a part of the requested checkpoint is missing."""
+"""Renews a session. Returns a checkpoint and its pending writes, nothing if it does not exist, or false if a part is
+missing."""
 
 _DELETE = """
 local prefix, rest = ARGV[1], {}
@@ -174,13 +181,14 @@ class RedisSessions:
         keys = (lease, self.blobs_key(thread), self._keys_key(thread), self.index)
         await self._client.eval(_WRITE, len(keys), *keys, *arguments)
 
-    async def is_missing_part(self, thread: str, pointer: str, checkpoint: str, writes_prefix: str) -> bool:
-        """Renew a thread, and return whether the server has lost a part of a checkpoint.
+    async def read(self, thread: str, pointer: str, checkpoint: str, writes_prefix: str) -> Sequence[bytes] | None:
+        """Renew a thread. Return the JSON texts of a checkpoint and its pending writes, in the order of their storage.
 
         ``pointer`` is the key that names the newest checkpoint, ``checkpoint`` the key of another one, or ``""``.
+        Return nothing if there is no such checkpoint, and None if the server has lost a part of it.
         """
         keys = (self.blobs_key(thread), self._keys_key(thread), self.index, pointer, checkpoint)
-        return bool(await self._client.eval(_CHECK, len(keys), *keys, self._ttl_ms, writes_prefix))
+        return await self._client.eval(_READ, len(keys), *keys, self._ttl_ms, writes_prefix)
 
     async def delete_thread(self, thread: str) -> None:
         """Delete a thread's checkpoints and blobs."""

@@ -180,9 +180,30 @@ async def test_a_lost_server_is_reported(redis_url: str) -> None:
     async with open_redis(redis_url) as client:
         saver, _ = await saver_of(client, fresh_prefix())
         inner: Any = saver.inner
-        inner._client = redis_client("redis://127.0.0.1:1")
+        inner._sessions._client = redis_client("redis://127.0.0.1:1")
         with pytest.raises(CheckpointError, match="cannot be read"):
             await saver.aget_tuple(PLACE)
+
+
+async def test_a_checkpoint_and_its_writes_are_read_in_one_command(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_redis(redis_url) as client:
+        saver, _ = await saver_of(client, fresh_prefix())
+        place = await put_checkpoint(saver, PLACE, {"outputs": {"a": {"b": 1}}})
+        await saver.aput_writes(place, [("outputs", {"c": 2}), ("outputs", {"d": 3})], "task")
+        commands: list[str] = []
+        original: Any = CollectingRedis.execute_command
+
+        async def execute(self: CollectingRedis, *words: Any, **options: Any) -> Any:
+            commands.append(words[0])
+            return await original(self, *words, **options)
+
+        monkeypatch.setattr(CollectingRedis, "execute_command", execute)
+        stored = await saver.aget_tuple(PLACE)
+        assert stored is not None
+        assert [value for _, _, value in stored.pending_writes or ()] == [{"c": 2}, {"d": 3}]
+        assert commands == ["EVAL"]
 
 
 async def test_thousands_of_blobs_are_written_together(redis_url: str) -> None:
