@@ -1,8 +1,8 @@
-"""Stop servers under open streams: ``python -m tests.harness.failover [ROUNDS] [SEED]``.
+"""Stop servers under open streams: ``python -m tests.harness.failover [ROUNDS] [SEED] [COPIES]``.
 
-Two server processes share PostgreSQL and Redis. In every round one of them plays all canvases and is stopped at a
-random moment, by SIGTERM or SIGKILL in turn. Every client reconnects to the other server with ``Last-Event-ID``. What
-it has put together over all connections must equal an undisturbed stream, frame by frame.
+Two server processes share PostgreSQL and Redis. In every round one of them plays COPIES of all canvases at once and is
+stopped at a random moment, by SIGTERM or SIGKILL in turn. Every client reconnects to the other server with
+``Last-Event-ID``. What it has put together over all connections must equal an undisturbed stream, frame by frame.
 """
 
 import asyncio
@@ -78,6 +78,8 @@ class Client:
     def __init__(self, servers: list[Replica], agents: Mapping[str, str]) -> None:
         self.servers = servers
         self.agents = agents
+        self.has_begun = asyncio.Event()
+        """Set when a frame has arrived."""
 
     async def play(self, name: str) -> list[Stream]:
         """Play a canvas and answer its forms; return one stream for each request."""
@@ -105,6 +107,7 @@ class Client:
                         elif line == "data:[DONE]":
                             return stream
                         elif line.startswith("data:"):
+                            self.has_begun.set()
                             stream.frames.append(json.loads(line[5:]))
                             last = id_ or last
                             stream.times.append((time.monotonic(), stream.connections))
@@ -213,18 +216,26 @@ class Tally:
 
 
 async def _play_round(
-    client: Client, expected: Mapping[str, list[list[str]]], number: signal.Signals, wait_s: float, tally: Tally
+    client: Client,
+    expected: Mapping[str, list[list[str]]],
+    number: signal.Signals,
+    wait_s: float,
+    tally: Tally,
+    copies: int,
 ) -> None:
     """Stop the first server while it plays all canvases; compare what the clients have put together."""
-    playing = {name: asyncio.create_task(client.play(name)) for name in client.agents}
+    names = [name for name in client.agents for _ in range(copies)]
+    client.has_begun.clear()
+    playing = [asyncio.create_task(client.play(name)) for name in names]
+    await client.has_begun.wait()
     await asyncio.sleep(wait_s)
     stopped, victim = time.monotonic(), client.servers.pop(0)
     victim.process.send_signal(number)
-    results = await asyncio.gather(*playing.values(), return_exceptions=True)
+    results = await asyncio.gather(*playing, return_exceptions=True)
     await victim.process.wait()
     await victim.client.aclose()
     tally.stops += 1
-    for name, streams in zip(playing, results, strict=True):
+    for name, streams in zip(names, results, strict=True):
         if isinstance(streams, BaseException):
             tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {streams!r}")
             continue
@@ -245,6 +256,7 @@ async def disturb(
     seed: int,
     report: Callable[[str], object] = sys.stdout.write,
     signals: Sequence[signal.Signals] = SIGNALS,
+    copies: int = 1,
 ) -> Tally:
     """Stop a server in each round, with the signals in turn; return the results."""
     chance, tally = random.Random(seed), Tally()
@@ -261,7 +273,7 @@ async def disturb(
         for number in range(rounds):
             sort = signals[number % len(signals)]
             seen, cut = len(tally.differences), tally.cut
-            await _play_round(client, expected, sort, chance.uniform(0.1, 0.5) * duration_s, tally)
+            await _play_round(client, expected, sort, chance.uniform(0.0, 0.5) * duration_s, tally, copies)
             new = tally.differences[seen:]
             report(f"round {number + 1}: {sort.name}, {tally.cut - cut} streams cut, {len(new)} differences\n")
             for problem in new:
@@ -273,8 +285,8 @@ async def disturb(
 
 def main() -> int:
     """Print the differences and the times; return 1 if there is a difference."""
-    rounds, seed = (int(word) for word in [*sys.argv[1:], *("20", "0")[len(sys.argv) - 1 :]][:2])
-    tally = asyncio.run(disturb(rounds, seed))
+    rounds, seed, copies = (int(word) for word in [*sys.argv[1:], *("20", "0", "1")[len(sys.argv) - 1 :]][:3])
+    tally = asyncio.run(disturb(rounds, seed, copies=copies))
     for name, gaps in tally.gaps.items():
         if gaps:
             times = f"{min(gaps):.2f} / {median(gaps):.2f} / {max(gaps):.2f} s"
