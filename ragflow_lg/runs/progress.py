@@ -14,6 +14,7 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import Delta, EngineEvent, MessagePiece, NodeFinished, NodeStarted, Preview
 from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, Plan
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.stored_steps import ROUND_NODE
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import NO_ENTRIES, with_recent_entries
@@ -36,6 +37,8 @@ class Progress(Struct):
     """The texts of Messages whose output is without tags."""
     usage: Usage = Usage()
     """The model usage of all stored executions."""
+    is_waiting: bool = False
+    """Whether the turn waits for an answer."""
 
     @property
     def run_usage(self) -> Usage:
@@ -74,6 +77,7 @@ async def _read_level(
         values = {}  # nothing is stored of this turn
     if not namespace:
         progress.values = values
+        progress.is_waiting = bool(open_pauses(snapshot))
     elif (number := values.get("scope", {}).get("round")) is not None:
         rounds = (*rounds, number)
     progress.usage = progress.usage.plus(Usage(*values.get("turn", {}).get("usage", ())))

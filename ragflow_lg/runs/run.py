@@ -27,7 +27,7 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.callbacks import CallbackSet, RunObserver, RunSummary
 from ragflow_lg.runs.graph_input import GraphInput, Intent, find_graph_input, new_turn
 from ragflow_lg.runs.pauses import open_pauses
-from ragflow_lg.runs.progress import read_progress
+from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_session import EndStatus, acquire_lease, ended_record, needed_entries, step_store
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.services.agent_metrics import AgentMetrics
@@ -71,8 +71,10 @@ class Run:
         callbacks: CallbackSet,
         busy_s: float = 0.0,
         envelope: Envelope | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        """Create a run. ``envelope`` is the envelope of an interrupted run, to continue under its name."""
+        """Create a run. See `Runner.take_over` for the ``envelope`` and ``progress`` of an interrupted one."""
+        self._progress = progress
         self._canvas = canvas
         self._services = services
         self._intent: Intent = intent
@@ -298,7 +300,7 @@ class Run:
 
     async def _recall(self, projection: Projection) -> None:
         """Take over the inputs and the usage of the interrupted run."""
-        progress = await read_progress(self._canvas, self._config)
+        progress = self._progress or await read_progress(self._canvas, self._config)
         self.usage = progress.run_usage
         projection.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
 

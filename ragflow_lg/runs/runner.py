@@ -85,12 +85,19 @@ class Runner:
         self._running: set[Run] = set()
         self._callbacks = CallbackSet(tuple(callbacks), callback_limits)
 
-    def start(self, session: SessionId | str, request: TurnRequest, envelope: Envelope | None = None) -> Run:
+    def start(self, session: SessionId | str, request: TurnRequest) -> Run:
         """Start a new turn or answer the open forms; RAGFlow's clients use the same request for both.
 
         Nothing runs until you iterate over the result.
         """
-        return self._run(session, "start", request, envelope)
+        return self._run(session, "start", request)
+
+    def take_over(self, session: SessionId | str, envelope: Envelope, progress: Progress) -> Run:
+        """Continue a turn under the name of the run that was interrupted, or send its open form again.
+
+        ``progress`` is how far it has got. No other process may continue it.
+        """
+        return self._run(session, "start" if progress.is_waiting else "continue", {}, envelope, progress)
 
     def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
         """Answer a waiting session, either by field name or by pause id, with a map of fields for each pause.
@@ -100,13 +107,12 @@ class Runner:
         """
         return self._run(session, "resume", {**(request or {}), "inputs": dict(answers)})
 
-    def continue_(self, session: SessionId | str, envelope: Envelope | None = None) -> Run:
+    def continue_(self, session: SessionId | str) -> Run:
         """Continue a turn after a crash, a stop or a cancellation: only unfinished nodes run.
 
-        If ``envelope`` is the interrupted run's envelope, the turn continues under that run's name. The run raises
-        ConflictError if there is nothing to continue.
+        The run raises ConflictError if there is nothing to continue.
         """
-        return self._run(session, "continue", {}, envelope)
+        return self._run(session, "continue", {})
 
     async def abandon(self, session: SessionId | str) -> None:
         """Abandon a turn that is waiting for an answer, so that the next `start` begins a new turn.
@@ -200,7 +206,12 @@ class Runner:
             run.drain()
 
     def _run(
-        self, session: SessionId | str, intent: Intent, request: TurnRequest, envelope: Envelope | None = None
+        self,
+        session: SessionId | str,
+        intent: Intent,
+        request: TurnRequest,
+        envelope: Envelope | None = None,
+        progress: Progress | None = None,
     ) -> Run:
         return Run(
             self._canvas,
@@ -217,6 +228,7 @@ class Runner:
             callbacks=self._callbacks,
             busy_s=self._busy_s,
             envelope=envelope,
+            progress=progress,
         )
 
 

@@ -117,10 +117,7 @@ class Failover:
         runner = await self._turns.runner(agent, session)
         progress = await runner.progress(session.id)
         replay_filter = ReplayFilter(await self._read_events(run_id), progress.plan)
-        if await runner.pauses(session.id):
-            run = runner.start(session.id, {}, head.envelope)  # sends the form again
-        else:
-            run = runner.continue_(session.id, head.envelope)
+        run = runner.take_over(session.id, head.envelope, progress)
         is_started = await self._start(ContinuedRun(run, replay_filter, progress), head, row, takeovers)
         if is_started:
             logger.info("run %s was interrupted and continues here", run_id)

@@ -212,10 +212,7 @@ class FakeRunner:
     async def progress(self, session: str) -> Progress:
         return Progress(plan_of(canvas({"t": text_node()})))
 
-    async def pauses(self, session: str) -> list[Any]:
-        return []
-
-    def continue_(self, session: str, envelope: Envelope) -> Any:
+    def take_over(self, session: str, envelope: Envelope, progress: Progress) -> Any:
         return SimpleNamespace(envelope=envelope)
 
 

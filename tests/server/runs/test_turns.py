@@ -56,7 +56,7 @@ async def lose_run(server: AppServer, *, takes_answer: bool) -> tuple[AgentRow, 
     envelope = Envelope("lost", 1, session_id, session_id)
     await manager.journal.begin(RunHead(envelope, "gone", "tenant", "gone|1|1", hash_request(ANSWER)))
     if takes_answer:
-        run = (await server.turns.runner(agent, session)).start(session_id, ANSWER, envelope)
+        run = (await server.turns.runner(agent, session)).start(session_id, ANSWER)
         run.drain()
         assert [event async for event in run] == []
         assert run.status == "drained"
