@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from msgspec.structs import replace
 from starlette.exceptions import HTTPException
@@ -143,8 +143,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.operations = operations
     app.state.readiness = Readiness(app_state, operations.loop_watch)
     app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
-    for router in _ROUTERS:
-        app.include_router(router)
+    _add_routes(app, _ROUTERS)
     if section.ragflow_ui is not None:
         _mount_front_end(app, section.ragflow_ui, section.allow_origins)
     app.add_middleware(BodyLimit, max_bytes=section.max_body_bytes, timeout_s=section.body_timeout_s)
@@ -161,6 +160,15 @@ def make_app(app_state: AppState) -> FastAPI:
     return app
 
 
+def _add_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Add the routes of routers. They are complete: none needs a prefix or defaults of the application.
+
+    ``include_router`` would analyse the parameters of every route again, at the first request of each application.
+    """
+    for router in routers:
+        app.router.routes.extend(router.routes)
+
+
 def _mount_front_end(app: FastAPI, folder: Path, embedding_origins: Sequence[str]) -> None:
     """Add RAGFlow's front end and the routes that only it needs.
 
@@ -168,8 +176,7 @@ def _mount_front_end(app: FastAPI, folder: Path, embedding_origins: Sequence[str
         SettingsError: if the folder does not contain a build.
     """
     check_build(folder)
-    for router in _UI_ROUTERS:
-        app.include_router(router)
+    _add_routes(app, _UI_ROUTERS)
     app.add_middleware(FrontEndFiles, folder=folder, embedding_origins=embedding_origins)
 
 
