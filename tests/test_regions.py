@@ -16,7 +16,8 @@ from tests.fakes.regions import assign, form, out, play_run
 from tests.fakes.services import fake_services
 from tests.stores import OpenStore, store_opener
 
-COUNT, BATCHES = int(os.environ.get("REGIONS", "30")), 10
+COUNT, BATCHES = int(os.environ.get("REGIONS", "15")), 5
+"""More of them: ``make regions REGIONS=300``."""
 
 
 class Builder:

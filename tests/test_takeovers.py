@@ -1,6 +1,7 @@
 """Runs that are interrupted anywhere: what clients receive in total equals an uninterrupted run."""
 
 import json
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import cache
@@ -42,8 +43,11 @@ def _runner(name: str, store: Any) -> Runner:
 
 VARIANTS = (("drained", 0), ("interrupted", 0), ("killed", 0), ("killed", 1))
 """How a run ends, and how many of its last events are lost: a process that stops in order sends all of them."""
-STOPS = 10
-"""Number of takeovers of a canvas for each variant. They are spread over the run, at other events in each variant."""
+STOPS = int(os.environ.get("STOPS", "5"))
+"""Number of takeovers of a canvas for each variant. They are spread over the run, at other events in each variant.
+
+More of them: ``make takeovers STOPS=50``.
+"""
 
 
 def _stops(length: int, variant: int) -> range:

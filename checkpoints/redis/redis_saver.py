@@ -123,7 +123,6 @@ class RedisSaver(AsyncRedisSaver):
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
     ) -> AsyncIterator[CheckpointKey]:
         """Yield the keys of checkpoints, newest first. Only their indexed fields are read."""
-        await self._ensure_indexes()
         condition: Any = FilterExpression("*")
         if thread is not None:
             condition = condition & _is("thread_id", to_storage_safe_id(thread))
@@ -136,21 +135,26 @@ class RedisSaver(AsyncRedisSaver):
             yield key
             count += 1
 
-    async def _ensure_indexes(self) -> None:
-        """Recreate the indexes if FLUSHALL has removed them."""
-        for index in (self.checkpoints_index, self.checkpoint_writes_index):
-            if not await index.exists():
-                await index.create(overwrite=False)
+    async def _search(self, query: Any) -> list[Any]:
+        """Search the checkpoints. Recreate the indexes if FLUSHALL has removed them."""
+        index: Any = self.checkpoints_index
+        try:
+            return (await index.search(query)).docs
+        except RedisSearchError:
+            if await index.exists():
+                raise
+            await _create_indexes(self)
+            index = self.checkpoints_index
+            return (await index.search(query)).docs
 
     async def _keys_by(
         self, condition: Any, before: str = "", limit: int | None = None
     ) -> AsyncIterator[CheckpointKey]:
         query = FilterQuery(condition, list(_FIELDS), sort_by=("checkpoint_id", "DESC"))
-        index: Any = self.checkpoints_index
         size = PAGE if limit is None or before else min(limit, PAGE)
         count, last = 0, before
         while size:
-            page: list[Any] = (await index.search(query.paging(count, size))).docs
+            page: list[Any] = await self._search(query.paging(count, size))
             count += len(page)
             found = [_key(entry) for entry in page]
             for key in found:
@@ -170,7 +174,6 @@ class RedisSaver(AsyncRedisSaver):
 
     async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""
-        await self._ensure_indexes()
         keys: list[CheckpointKey] = []
         for run in runs:
             keys += [key async for key in self._keys_by(_is("run_id", to_storage_safe_id(run)))]
@@ -178,7 +181,6 @@ class RedisSaver(AsyncRedisSaver):
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
         """Delete checkpoints and their pending writes in the open transaction, or in one for each thread."""
-        await self._ensure_indexes()
         stored = await self._stored_keys(keys)
         for thread in dict.fromkeys(key.thread for key in keys):
             commands: list[Command] = [("DEL", *stored[key]) for key in keys if key.thread == thread]

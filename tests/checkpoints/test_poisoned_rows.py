@@ -7,7 +7,7 @@ import random
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -21,8 +21,11 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.pruning import checkpoint_key
 from ragflow_lg.checkpoints.run_records import hex_session
-from tests.fakes.canvas import text
-from tests.fakes.regions import form, loop, out, play_run, runner_of
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.runner import Runner
+from tests.fakes.canvas import CATALOG, canvas, text
+from tests.fakes.regions import form, loop, out, play_run
 from tests.fakes.services import fake_services
 from tests.stores import checkpoint_config, fresh_prefix, redis_client, sqlite_file
 
@@ -30,8 +33,8 @@ CANVAS = {**loop({"x": text(["ask"], "some text " * 400), "ask": form("f")}, cou
 LIMIT_S = 5.0
 """How long reading a session and listing all of them may take, however its rows were changed."""
 SEED = int(os.environ.get("SEED", "0"))
-MUTATIONS = int(os.environ.get("MUTATIONS", "120"))
-"""More of them: ``MUTATIONS=5000 SEED=1 pytest tests/checkpoints/test_poisoned_rows.py``."""
+MUTATIONS = int(os.environ.get("MUTATIONS", "60"))
+"""More of them: ``make poisoned-rows MUTATIONS=5000 SEED=1``."""
 
 SEALED = ("checkpoints.checkpoint", "checkpoints.metadata", "writes.value", "blobs.text")
 SEALED_PATHS = ('$["checkpoint"]', '$["metadata"]', '$["blob"]')
@@ -79,9 +82,14 @@ PACKED: list[bytes] = [
 ]
 
 
+@cache
+def _compiled() -> CompiledCanvas:
+    return compile_canvas(canvas(CANVAS, ["lp"]), CATALOG)
+
+
 async def read_session(store: Store, session: str) -> Any:
     """Return all that a session's owner can read of it."""
-    runner = runner_of(CANVAS, first=["lp"], store=store)
+    runner = Runner(_compiled(), fake_services(), store=store)
     state = await runner.state(session)
     pauses = [(pause.id, pause.node) for pause in await runner.pauses(session)]
     history = [(step.checkpoint, step.region, step.next) async for step in runner.history(session)]
@@ -122,8 +130,8 @@ async def read_others(store: Store) -> Any:
 async def play_sessions(store: Store) -> None:
     """Store two sessions with checkpoints, pauses, large parts, run records and traces."""
     for session in ("other", "victim"):
-        services = fake_services(ids=RandomIds())
-        await play_run(runner_of(CANVAS, first=["lp"], store=store, services=services).start(session, {"query": "q"}))
+        runner = Runner(_compiled(), fake_services(ids=RandomIds()), store=store)
+        await play_run(runner.start(session, {"query": "q"}))
         async for run in store.runs.of_session(session):
             await store.traces.put(run, [{"component_id": "a", "trace": [{"tool_name": "t"}]}])
 
@@ -291,7 +299,6 @@ async def test_a_session_with_replaced_keys_can_be_deleted(redis_url: str) -> No
                 await client.delete(key)
                 await store.delete_session("victim")
                 assert await store.saver.aget_tuple(checkpoint_config(thread_of_session("victim"))) is None
-                services = fake_services(ids=RandomIds())
-                run = runner_of(CANVAS, first=["lp"], store=store, services=services).start("victim", {"query": "q"})
-                await play_run(run)
+                runner = Runner(_compiled(), fake_services(ids=RandomIds()), store=store)
+                await play_run(runner.start("victim", {"query": "q"}))
     assert not failures, "\n".join(failures)

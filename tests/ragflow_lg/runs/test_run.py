@@ -397,7 +397,7 @@ async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
     sizes: dict[str, list[int]] = {"assigner": [], "conversation": [], "iteration": []}
     row = "x" * 200
     variables: dict[str, Any] = {"rows": {"name": "rows", "type": "array<string>", "value": []}}
-    for count in (24, 48, 96):
+    for count in (16, 32, 64):
         body = {"t": text(["set"], row + "{lp@n}"), "set": assign("env.rows", "t@result", "append")}
         async with open_store(f"sqlite:///{tmp_path}/a{count}.db", SystemClock()) as store:
             canvas_ = {**loop(body, count=count), **out("done")}
