@@ -22,7 +22,7 @@ async def test_attacks_leave_the_neighbour_unharmed(tmp_path: Path) -> None:
         services.stage(tmp_path, 1) as stage,
     ):
         for name in ("jinja-rfind", "list-2mb", "half-heads"):
-            result = await play_on(stage, ATTACKS[name], 3.0, settle_s=0)
+            result = await play_on(stage, ATTACKS[name], 1.0, settle_s=0)
             assert (name, result.lives, result.errors) == (name, True, []), result.log
             assert result.turns > 0
             assert result.answers

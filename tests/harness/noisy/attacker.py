@@ -16,6 +16,8 @@ from tests.harness.noisy.attacks import ATTACKS
 
 PREPARATION_S = 30.0
 LOW_PRIORITY = 5
+PATIENCE_S = 10.0
+"""How long an attack goes on after its time if nothing has been answered: the machine is busy."""
 
 
 async def _repeat(attack: Attack, attacker: Attacker) -> None:
@@ -30,7 +32,7 @@ async def _repeat(attack: Attack, attacker: Attacker) -> None:
 
 
 async def play(attack: Attack, target: Target, seconds: float) -> Attacker:
-    """Play an attack for some seconds; return the attacker."""
+    """Play an attack for some seconds, and until something is answered; return the attacker."""
     attacker = Attacker(target)
     clients: list[asyncio.Task[None]] = []
     try:
@@ -40,6 +42,9 @@ async def play(attack: Attack, target: Target, seconds: float) -> Attacker:
         done, _ = await asyncio.wait(clients, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
         for client in done:
             client.result()
+        until = time.monotonic() + PATIENCE_S
+        while not attacker.answers and time.monotonic() < until:
+            await asyncio.sleep(0.05)
     finally:
         for client in clients:
             client.cancel()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.harness.loaded_python import python_command
 from tests.harness.noisy.attack import Attack
 from tests.harness.noisy.memory import family_mb, rss_mb
 from tests.harness.noisy.neighbour import Measured, Neighbour, probe
@@ -127,7 +127,7 @@ async def _attack(stage: Stage, neighbour: Neighbour, attack: Attack, seconds: f
 @asynccontextmanager
 async def _attacker(stage: Stage, attack: Attack, seconds: float) -> AsyncGenerator[Process]:
     """Start the process that attacks, and wait until it begins."""
-    command = [sys.executable, "-m", "tests.harness.noisy.attacker", attack.name, str(seconds)]
+    command = python_command("-m", "tests.harness.noisy.attacker", attack.name, str(seconds))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.database_servers import server as database_server
+from tests.harness.loaded_python import python_command
 from tests.harness.noisy.attack import Target
 from tests.stores import fresh_prefix
 
@@ -87,7 +88,7 @@ class Stage:
     async def _create_key(self, tenant: str, *arguments: str) -> str:
         options = [tenant, "--tenant", tenant, "--settings", str(self.settings)]
         with self.log.open("ab") as errors:
-            command = [*SERVER, "keys", "create", *arguments, *options]
+            command = python_command("-m", "ragflow_lg", "keys", "create", *arguments, *options)
             process = await _start(command, self.folder, errors.fileno())
             output, _ = await process.communicate()
         key = output.decode().strip()
@@ -147,8 +148,8 @@ async def start_services(folder: Path, *, has_postgresql: bool) -> AsyncGenerato
     async with AsyncExitStack() as stack:
         rules = folder / "rules.toml"
         rules.write_text(RULES)
-        model = await stack.enter_async_context(_running([*SERVER, "mock-llm", str(rules)], folder))
-        hostile = [sys.executable, "-m", "tests.harness.noisy.upstream"]
+        model = await stack.enter_async_context(_running(python_command("-m", "ragflow_lg", "mock-llm", rules), folder))
+        hostile = python_command("-m", "tests.harness.noisy.upstream")
         upstream = await stack.enter_async_context(_running(hostile, folder))
         yield Services(stack.enter_context(redis_server()), has_postgresql, model, upstream)
 
