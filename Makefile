@@ -22,7 +22,7 @@ endif
 endif
 
 .PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
-.PHONY: hashes pin-images audit sbom crash failover noisy fuzz-canvases ragflow-ui schema studio clean
+.PHONY: hashes pin-images audit sbom crash failover noisy fuzz-canvases poisoned-rows regions takeovers ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -158,6 +158,20 @@ REPLICAS ?= 1
 noisy: databases
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	@$(BIN)/python -m tests.harness.noisy --seconds $(ATTACK_S) --replicas $(REPLICAS) $(ATTACKS)
+
+# Tests with a number: `make test` runs few repetitions of these.
+MUTATIONS ?= 5000
+REGIONS ?= 300
+STOPS ?= 50
+poisoned-rows: $(VENV)/.ok
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	MUTATIONS=$(MUTATIONS) SEED=$(SEED) $(PYTEST) --timeout 0 tests/checkpoints/test_poisoned_rows.py
+
+regions: $(VENV)/.ok
+	REGIONS=$(REGIONS) $(PYTEST) -n $(WORKERS) --timeout 0 tests/test_regions.py
+
+takeovers: $(VENV)/.ok
+	STOPS=$(STOPS) $(PYTEST) -n $(WORKERS) --timeout 0 tests/test_takeovers.py
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)

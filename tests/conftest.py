@@ -38,6 +38,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Provide what all processes of xdist share, if this is the one that starts them."""
+    gc.disable()
     if not hasattr(config, "workerinput"):
         stack = ExitStack()
         stack.enter_context(loaded_python())
@@ -67,9 +68,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what stays until the end: the modules and the tests themselves."""
+    """Spare the garbage collector what stays until the end: the modules and the tests themselves.
+
+    With Python's own thresholds, it takes a twentieth of the time of the tests.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(5_000, 20, 10)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,5 +1,4 @@
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
+from tests.harness.loaded_python import python_command
 
 
 def test_an_owner_is_parsed_from_its_text() -> None:
@@ -25,7 +25,7 @@ def test_only_a_process_of_this_machine_counts_as_dead() -> None:
 
 def test_a_finished_process_is_dead() -> None:
     code = "from ragflow_lg.checkpoints.lease_owner import this_process; print(this_process())"
-    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    text = subprocess.run(python_command("-c", code), capture_output=True, text=True, check=True).stdout.strip()
     owner = parse_owner(text)
     assert owner is not None
     assert owner.is_dead

@@ -1,11 +1,11 @@
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import Cli
 
 
@@ -40,7 +40,7 @@ def test_a_folder_is_trusted_until_that_is_taken_back(cli: Cli, poisoned: Path) 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2), ("", 2)])
 def test_the_terminal_asks_once(poisoned: Path, tmp_path: Path, answer: str, code: int) -> None:
     outer, inner = pty.openpty()
-    command = [sys.executable, "-m", "ragflow_lg", "sessions"]
+    command = python_command("-m", "ragflow_lg", "sessions")
     try:
         os.write(outer, f"{answer}\n".encode())
         done = subprocess.run(command, cwd=tmp_path, stdin=inner, stderr=inner, stdout=subprocess.DEVNULL, check=False)
