@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
@@ -67,7 +68,7 @@ class StoredLease:
         self._token = token
         self._on_lost = on_lost
         self._is_lost = False
-        self._renewal = asyncio.create_task(self._renew())
+        self._renewal = asyncio.create_task(self._renew(), context=Context())
 
     @property
     def token(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -51,7 +52,7 @@ class RedisCancels:
         async with self._local.watch(session, on_cancel):
             self._watched.append(session)
             if self._listening is None:
-                self._listening = asyncio.create_task(self._listen())
+                self._listening = asyncio.create_task(self._listen(), context=Context())
             try:
                 yield
             finally:

@@ -16,6 +16,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.redis_server import missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client
@@ -62,7 +63,8 @@ class CollectingPipeline(Pipeline):
         """Execute all commands, or collect them."""
         commands, stack = _collected.get(), cast("list[Any]", self.command_stack)
         if commands is None or not any(command[0] in _WRITE_COMMANDS for command, _ in stack):
-            return await super().execute(raise_on_error)
+            async with undelayed():
+                return await super().execute(raise_on_error)
         commands += [command for command, _ in stack]
         await self.reset()
         return [True] * len(stack)
@@ -75,7 +77,8 @@ class CollectingRedis(Redis):
         """Execute a command, or collect it."""
         commands = _collected.get()
         if commands is None or args[0] not in _WRITE_COMMANDS:
-            return await cast("Any", super()).execute_command(*args, **options)
+            async with undelayed():  # it holds a connection of the pool
+                return await cast("Any", super()).execute_command(*args, **options)
         commands.append(args)
         return True
 

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.memory import MemoryCancels
@@ -43,7 +44,7 @@ class SqliteCancels:
         async with self._local.watch(name, on_cancel):
             self._watched[name] += 1
             if self._polling is None:
-                self._polling = asyncio.create_task(self._poll())
+                self._polling = asyncio.create_task(self._poll(), context=Context())
             try:
                 yield
             finally:

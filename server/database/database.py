@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +17,11 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
+from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.server.database.migration import migrate
+from ragflow_lg.server.observability.logs import current_notes
 
 _T = TypeVar("_T")
 
@@ -105,11 +109,9 @@ class Database:
         self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
         # SQLite allows one writer at a time. It lets others try again at intervals, so that with many of them some
-        # never succeed; this lock serves them in order.
-        self._writer: AbstractAsyncContextManager[object] = (
-            asyncio.Lock() if engine.dialect.name == "sqlite" else nullcontext()
-        )
+        # never succeed; this slot serves the tenants in turn.
         self._is_sqlite = engine.dialect.name == "sqlite"
+        self._writer = FairSlots(1 if self._is_sqlite else sys.maxsize, sys.maxsize, "for the database")
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Run a read-only function, which may be called in another thread.
@@ -120,7 +122,7 @@ class Database:
         try:
             if self._threads is not None:
                 return await self._threads.read(work)
-            async with self._engine.connect() as connection:
+            async with undelayed(), self._engine.connect() as connection:
                 return await connection.run_sync(work)
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
@@ -132,11 +134,12 @@ class Database:
             DatabaseError: If the database fails. Nothing is written in that case.
         """
         try:
-            if self._threads is not None:
-                async with self._writer:
-                    return await self._threads.write(work)
-            async with self._engine.begin() as connection:
-                return await connection.run_sync(work)
+            async with undelayed():
+                if self._threads is not None:
+                    async with self._writer.slot(current_notes().tenant):
+                        return await self._threads.write(work)
+                async with self._engine.begin() as connection:
+                    return await connection.run_sync(work)
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
 
@@ -148,7 +151,7 @@ class Database:
             DatabaseError: If the database fails.
         """
         try:
-            async with self._sessions() as session:
+            async with undelayed(), self._sessions() as session:
                 yield session
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
@@ -161,7 +164,8 @@ class Database:
             DatabaseError: If the database fails.
         """
         try:
-            async with self._writer, self._sessions() as session, session.begin():
+            slot = self._writer.slot(current_notes().tenant)
+            async with undelayed(), slot, self._sessions() as session, session.begin():
                 if self._is_sqlite:
                     # A transaction that starts with a read fails as soon as another writer commits.
                     await session.execute(text("BEGIN IMMEDIATE"))

@@ -12,12 +12,13 @@ import sys
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
 
+from ragflow_lg.base.shared_resources import is_undelayed
 from ragflow_lg.dsl.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ _NOTES: ContextVar[RequestNotes | None] = ContextVar("request_notes", default=No
 def current_notes() -> RequestNotes:
     """Return the current request's notes. Outside of requests, return new empty notes that are never read."""
     return _NOTES.get() or RequestNotes()
+
+
+def find_tenant(context: Context | None) -> str:
+    """Return the tenant of the request in a context, or in the current one; ``""`` if there is none."""
+    notes = _NOTES.get() if context is None else context.get(_NOTES)
+    return "" if notes is None or is_undelayed(context) else notes.tenant
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, cast
 
 from redis.asyncio import Redis
@@ -33,7 +34,7 @@ class RedisTail:
         """Update a feed from now on."""
         self._feeds[run_id] = feed
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._listen())
+            self._task = asyncio.create_task(self._listen(), context=Context())
 
     def leave(self, run_id: str) -> None:
         """Stop updating a feed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextvars import Context
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.streaming.journal import Journal
@@ -36,7 +37,7 @@ class ReplicaWatch:
         """Watch the run manager of a run."""
         self._players[run_id] = player
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look_forever())
+            self._task = asyncio.create_task(self._look_forever(), context=Context())
 
     def leave(self, run_id: str) -> None:
         """Stop watching for a run."""

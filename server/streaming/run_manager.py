@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from contextvars import Context
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamPositionError
 from ragflow_lg.checkpoints.lease_owner import this_process
@@ -338,7 +339,7 @@ class RunManager:
         """Report to the journal at regular intervals from now on, and immediately if something has changed."""
         if self._heartbeat is None or self._heartbeat.done():
             await self._report()
-            self._heartbeat = asyncio.create_task(self._report_forever())
+            self._heartbeat = asyncio.create_task(self._report_forever(), context=Context())
         elif is_news:
             await self._report()
 

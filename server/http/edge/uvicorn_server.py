@@ -18,9 +18,11 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragflow_lg.base.portability import on_signal
+from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
 from ragflow_lg.server.http.edge.request_guards import RefuseTwoLengths
 from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import find_tenant
 from ragflow_lg.server.settings import ServerSection
 
 if TYPE_CHECKING:
@@ -116,16 +118,21 @@ class _Protocol(H11Protocol):
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a server coroutine, on uvloop if it is available."""
-    factory = None
-    with suppress(ImportError):  # it is not available on Windows
-        import uvloop
-
-        factory = uvloop.new_event_loop
+    """Run a server coroutine in an event loop in which tenants take turns: of uvloop if it is available."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(main)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # it is not available on Windows
+        plain = asyncio.new_event_loop()
+        plain.close()
+        return make_fair_loop(type(plain), find_tenant)
+    return make_fair_loop(uvloop.Loop, find_tenant)
 
 
 def freeze_objects() -> None:

@@ -1,0 +1,188 @@
+"""An event loop in which tenants take turns."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextvars import Context
+
+import pytest
+import uvloop
+
+from ragflow_lg.base.shared_resources import undelayed
+from ragflow_lg.server.http.edge.fair_loop import Call, FairCalls, make_fair_loop
+from ragflow_lg.server.observability.logs import RequestNotes, find_tenant, use_notes
+
+BASES: tuple[type[asyncio.AbstractEventLoop], ...] = (asyncio.SelectorEventLoop, uvloop.Loop)
+
+
+@pytest.fixture(params=BASES)
+def runner(request: pytest.FixtureRequest):
+    with asyncio.Runner(loop_factory=lambda: make_fair_loop(request.param, find_tenant)) as runner:
+        yield runner
+
+
+async def _work(steps: int, work_s: float = 0.0) -> float:
+    """Take some steps; return when the last one ended."""
+    for _ in range(steps):
+        until = time.perf_counter() + work_s
+        while time.perf_counter() < until:
+            pass
+        await asyncio.sleep(0)
+    return time.perf_counter()
+
+
+def _start(tenant: str, steps: int, work_s: float = 0.0) -> asyncio.Task[float]:
+    with use_notes(RequestNotes(tenant=tenant)):
+        return asyncio.create_task(_work(steps, work_s))
+
+
+def test_a_tenant_does_not_wait_for_all_tasks_of_another(runner: asyncio.Runner):
+    async def main() -> tuple[float, float]:
+        began = time.perf_counter()
+        busy = [_start("busy", 20, 0.001) for _ in range(50)]
+        quiet = await _start("quiet", 20)
+        return quiet - began, max(await asyncio.gather(*busy)) - began
+
+    quiet_s, busy_s = runner.run(main())
+    assert busy_s > 1
+    assert quiet_s < busy_s / 5
+
+
+def test_work_without_a_tenant_does_not_wait(runner: asyncio.Runner):
+    async def main() -> tuple[float, float]:
+        began = time.perf_counter()
+        busy = [_start("busy", 20, 0.001) for _ in range(50)]
+        own = await _work(20)
+        return own - began, max(await asyncio.gather(*busy)) - began
+
+    own_s, busy_s = runner.run(main())
+    assert own_s < busy_s / 5
+
+
+def test_tasks_of_a_tenant_keep_their_order(runner: asyncio.Runner):
+    seen: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with use_notes(RequestNotes(tenant="a")):
+            for number in range(100):
+                loop.call_soon(seen.append, number)
+            await asyncio.sleep(0)
+
+    runner.run(main())
+    assert seen == list(range(100))
+
+
+def test_a_cancelled_call_does_not_run(runner: asyncio.Runner):
+    seen: list[int] = []
+
+    async def main() -> None:
+        with use_notes(RequestNotes(tenant="a")):
+            asyncio.get_running_loop().call_soon(seen.append, 1).cancel()
+            await asyncio.sleep(0.01)
+
+    runner.run(main())
+    assert seen == []
+
+
+def test_a_call_that_fails_is_reported_and_others_go_on(runner: asyncio.Runner):
+    failures: list[object] = []
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        with use_notes(RequestNotes(tenant="a")):
+            loop.call_soon(fail)
+        return await _start("a", 3)
+
+    assert runner.run(main())
+    assert [str(failure) for failure in failures] == ["broken"]
+
+
+def test_tasks_that_are_cancelled_end(runner: asyncio.Runner):
+    async def main() -> bool:
+        task = _start("a", 1_000_000)
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task], timeout=5)
+        return task.cancelled()
+
+    assert runner.run(main())
+
+
+def test_a_holder_of_a_shared_lock_does_not_wait_for_its_turn(runner: asyncio.Runner):
+    lock = asyncio.Lock()
+
+    async def hold() -> None:
+        async with undelayed(), lock:
+            await asyncio.sleep(0)
+
+    async def main() -> tuple[float, float]:
+        began = time.perf_counter()
+        busy = [_start("busy", 20, 0.001) for _ in range(50)]
+        with use_notes(RequestNotes(tenant="busy")):
+            holders = [asyncio.create_task(hold()) for _ in range(20)]
+        with use_notes(RequestNotes(tenant="quiet")):
+            await asyncio.create_task(hold())
+        quiet = time.perf_counter()
+        await asyncio.gather(*holders)
+        return quiet - began, max(await asyncio.gather(*busy)) - began
+
+    quiet_s, busy_s = runner.run(main())
+    assert quiet_s < busy_s / 3
+
+
+def _clock() -> tuple[Callable[[], float], Callable[[float], None]]:
+    now = [0.0]
+
+    def pass_time(seconds: float) -> None:
+        now[0] += seconds
+
+    return lambda: now[0], pass_time
+
+
+def test_the_tenant_that_has_used_the_least_time_is_next():
+    clock, pass_time = _clock()
+    seen: list[str] = []
+    calls = FairCalls(clock)
+
+    def add(tenant: str, seconds: float) -> None:
+        def work() -> None:
+            seen.append(tenant)
+            pass_time(seconds)
+
+        calls.add(tenant, Call(work, (), asyncio.new_event_loop(), Context()))
+
+    for _ in range(4):
+        add("slow", 1.0)
+        add("fast", 0.25)
+    while calls:
+        calls.run()
+    assert seen == ["slow", "fast", "fast", "fast", "fast", "slow", "slow", "slow"]
+
+
+def test_a_tenant_that_was_idle_saves_no_time():
+    clock, pass_time = _clock()
+    seen: list[str] = []
+    calls = FairCalls(clock)
+
+    def add(tenant: str) -> None:
+        def work() -> None:
+            seen.append(tenant)
+            pass_time(1.0)
+
+        calls.add(tenant, Call(work, (), asyncio.new_event_loop(), Context()))
+
+    for _ in range(20):
+        add("old")
+    for _ in range(10):
+        calls.run()
+    for _ in range(4):
+        add("new")
+    seen.clear()
+    for _ in range(6):
+        calls.run()
+    assert sorted(seen) == ["new", "new", "new", "old", "old", "old"]
