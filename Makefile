@@ -22,7 +22,7 @@ endif
 endif
 
 .PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
-.PHONY: hashes pin-images audit sbom crash failover noisy fuzz-canvases poisoned-rows regions takeovers ragflow-ui schema studio clean
+.PHONY: hashes pin-images audit sbom crash failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -172,6 +172,9 @@ regions: $(VENV)/.ok
 
 takeovers: $(VENV)/.ok
 	STOPS=$(STOPS) $(PYTEST) -n $(WORKERS) --timeout 0 tests/test_takeovers.py
+
+properties: $(VENV)/.ok
+	EXAMPLES=$(EXAMPLES) $(PYTEST) -n $(WORKERS) --timeout 0 -m hypothesis
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)

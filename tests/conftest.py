@@ -18,7 +18,8 @@ from tests.harness.loaded_python import loaded_python
 from tests.harness.shared_databases import shared_databases
 from tests.stores import OpenStore, fresh_prefix, store_opener
 
-settings.register_profile("no deadlines", deadline=None)
+# make properties EXAMPLES=1000 tries more values.
+settings.register_profile("no deadlines", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "50")))
 settings.load_profile("no deadlines")
 
 os.environ.pop("OPENAI_API_KEY", None)  # it would select a real model

@@ -17,7 +17,8 @@ from tests.fakes.services import fake_services
 from tests.harness.corpus import DemoModels
 from tests.harness.damaged_canvases import EXAMPLES, damage, read_documents
 
-COUNT = int(os.environ.get("MUTATIONS", "1000"))
+COUNT = int(os.environ.get("MUTATIONS", "400"))
+"""``make fuzz-canvases`` tries more of them, with less memory."""
 BATCHES = 20
 LIMIT_S = 120
 CATALOG = load_catalog()

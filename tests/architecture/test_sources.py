@@ -34,6 +34,8 @@ def test_public_names_of_rooms_exist_and_are_sorted() -> None:
     # In other modules the names without an underscore are public.
     offenders: list[str] = []
     for source in sources():
+        if "__all__" not in (ROOT / source.path).read_text("utf-8"):
+            continue
         declared = declared_names(source.tree)
         if declared is None:
             continue
