@@ -142,7 +142,7 @@ class RegionNode(Node):
     """A region's node in the enclosing graph. It runs the graph for the region's body."""
 
     def __init__(
-        self, region: RegionProgram, graph: SubGraph, round_steps: int, closing: str = "", *, is_closer: bool = False
+        self, region: RegionProgram, graph: SubGraph, round_steps: int, closing: str, *, is_closer: bool
     ) -> None:
         """Create a region's node. One round of ``graph`` may take up to ``round_steps`` supersteps."""
         super().__init__(region.owner, closing, is_closer=is_closer)

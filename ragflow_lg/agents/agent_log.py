@@ -66,7 +66,7 @@ class AgentLog:
         }
         return ToolLog(self, self.redact(name, 200), base)
 
-    async def record_thought(self, text: str, *, is_replayed: bool = False) -> None:
+    async def record_thought(self, text: str, *, is_replayed: bool) -> None:
         """Emit one of the model's thoughts unless it is blank."""
         if thought := text.strip():
             details = {"iteration": self._iterations, "text": self.redact(thought)}

@@ -137,7 +137,7 @@ def _task(run: AgentRun) -> str:
     return f"Task:\n{run.request.messages[-1]['content']}"
 
 
-def _system(run: AgentRun, name: str, *, with_tools: bool = False) -> str:
+def _system(run: AgentRun, name: str, *, with_tools: bool) -> str:
     parts = [run.sections.get(name, "").strip() or engine_prompt(run.ctx, name.lower())]
     if run.request.system.strip():
         parts.append(f"Instructions for the final answer:\n{run.request.system}")

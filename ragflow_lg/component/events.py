@@ -86,9 +86,8 @@ class MessagePiece(NamedTuple):
 class NodeFinished(NamedTuple):
     """A node has finished, successfully or not.
 
-    ``targets`` are the successors that it chose; ``globals`` and ``patches`` are the values that it assigned to globals
-    and to outputs of other nodes (``patches``: ``{node: {output: value}}``); ``fallback`` is the text that is sent as a
-    separate message if it fails; ``end`` is the data for ``message_end``, only for a Message.
+    ``targets`` are the successors that it chose; ``fallback`` is the text that is sent as a separate message if it
+    fails; ``end`` is the data for ``message_end``, only for a Message.
     """
 
     node: NodeId
@@ -100,8 +99,6 @@ class NodeFinished(NamedTuple):
     targets: tuple[NodeId, ...] = ()
     is_halting: bool = False
     fallback: str = ""
-    globals: dict[str, JsonValue] | None = None
-    patches: dict[str, dict[str, JsonValue]] | None = None
     end: dict[str, JsonValue] | None = None
     usage: Usage | None = None
     visit: int = 0

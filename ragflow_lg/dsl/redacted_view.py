@@ -26,8 +26,8 @@ _END_OF_INTS = 2**63
 class RedactedView:
     """Converts values to short JSON without secrets. The redactor knows the secrets."""
 
-    def __init__(self, redactor: Redactor | None = None) -> None:
-        self._redactor = redactor or Redactor()
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
 
     def text(self, text: str, limit: int = MAX_CHARS) -> str:
         """Return a text without secrets, truncated to ``limit`` characters."""

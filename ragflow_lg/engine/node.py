@@ -399,8 +399,6 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
         outcome.targets,
         outcome.is_halting,
         outcome.fallback,
-        ctx.global_updates or None,
-        ctx.output_updates or None,
         ctx.end,
         ctx.usage if ctx.usage.calls else None,
         ctx.visit,

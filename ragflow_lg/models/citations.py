@@ -76,7 +76,7 @@ def build_citation_prompt(ctx: RunContext, guidelines: str, max_tokens: int = MA
     return engine_prompt(ctx, "add_citations", guidelines=guidelines, passages=_passages(ctx, max_tokens))
 
 
-def build_citation_request(ctx: RunContext, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
+def build_citation_request(ctx: RunContext, max_tokens: int) -> str:
     """Return the user message that contains the sources and requests the same answer with citations."""
     return engine_prompt(ctx, "missing_citations", passages=_passages(ctx, max_tokens))
 

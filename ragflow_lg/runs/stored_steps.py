@@ -128,7 +128,7 @@ class StoredSteps:
                 return snapshot
         return None
 
-    async def snapshots(self, namespace: str, *, before: str = "") -> AsyncIterator[Any]:
+    async def snapshots(self, namespace: str, *, before: str) -> AsyncIterator[Any]:
         """Yield LangGraph's snapshots of a namespace, newest first, reading one at a time."""
         async with aclosing(cast("Any", self.places(namespace, before=before))) as places:
             async for _, checkpoint in places:

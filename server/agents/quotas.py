@@ -66,15 +66,13 @@ class _Count(Struct):
 class StoredCounts:
     """Counts of what tenants have stored. They are read from the database, but not for every request."""
 
-    def __init__(self, database: Database, now_s: Callable[[], float] = time.monotonic) -> None:
-        """Initialize. ``now_s`` returns monotonic seconds."""
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._now_s = now_s
         self._counts: dict[tuple[str, StoredQuota], _Count] = {}
 
     async def get(self, tenant: str, quota: StoredQuota, limit: int) -> int:
         """Return a count that is recent enough to compare it with its limit."""
-        count, now_s = self._counts.get((tenant, quota)), self._now_s()
+        count, now_s = self._counts.get((tenant, quota)), time.monotonic()
         if count is not None:
             recount_s = RECOUNT_S if count.value < limit * _NEAR else NEAR_RECOUNT_S
             if now_s - count.at_s < recount_s:

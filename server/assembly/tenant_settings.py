@@ -18,7 +18,7 @@ OTHERS = "*"
 _T = TypeVar("_T")
 
 
-def find_section(settings: Settings, tenant: str, only_tenant: str = "") -> TenantSection | None:
+def find_section(settings: Settings, tenant: str, only_tenant: str) -> TenantSection | None:
     """Return what a tenant may use, or None if it may use everything that the settings describe.
 
     ``only_tenant`` is the server's only tenant, or ``""`` if there are several: nothing is shared unless the settings

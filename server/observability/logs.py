@@ -79,7 +79,7 @@ def escape_controls(text: str) -> str:
 class LogFormatter(logging.Formatter):
     """Formats records as lines of text or JSON."""
 
-    def __init__(self, *, is_json: bool, secrets: Sequence[str] = ()) -> None:
+    def __init__(self, *, is_json: bool, secrets: Sequence[str]) -> None:
         super().__init__()
         self._is_json = is_json
         self._redactor = Redactor(secrets)
@@ -116,7 +116,7 @@ def _context() -> dict[str, str]:
 
 
 @contextmanager
-def open_logs(section: ServerSection, secrets: Sequence[str] = (), stream: TextIO | None = None) -> Generator[None]:
+def open_logs(section: ServerSection, secrets: Sequence[str], stream: TextIO | None = None) -> Generator[None]:
     """Write the log to standard error in the way the settings specify.
 
     At level ``debug``, the clients of models and servers would log whole requests: prompts, variables of canvases and

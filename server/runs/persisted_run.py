@@ -66,10 +66,10 @@ class PersistedRun:
         question: str | None,
         start_ms: int,
         pending_writes: set[asyncio.Task[None]],
-        on_end: Callable[[], None] = lambda: None,
-        count_bytes: Callable[[int], None] = lambda _: None,
+        on_end: Callable[[], None],
+        count_bytes: Callable[[int], None],
         *,
-        is_taken_over: bool = False,
+        is_taken_over: bool,
     ) -> None:
         """Wrap a run.
 

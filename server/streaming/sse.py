@@ -70,7 +70,7 @@ def retry_frame(pause_s: float) -> bytes:
     return b"retry: %d\n\n" % int(pause_s * 1000)
 
 
-def parse_event_number(last_event_id: str | None = None, first_event: str | None = None) -> int:
+def parse_event_number(last_event_id: str | None, first_event: str | None = None) -> int:
     """Return the number of the event after which to read, or 0 to read all events.
 
     ``last_event_id`` is the header ``Last-Event-ID``, the last event received; ``first_event`` is ``?from=``, the first

@@ -8,6 +8,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import EngineEvent, NodeFinished
 from ragflow_lg.component.plan import ExceptionPolicy, MessagePlan, Plan, PlanNode
 from ragflow_lg.component.spec import AnySpec, Route
+from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.engine.node import NodeProgram, visit
@@ -88,7 +89,7 @@ async def run_component(
         "turn": {"seed": seed, "references": dict(references or {})},
     }
     program = NodeProgram(plan, node, {}, (), dict.fromkeys(declared))
-    await visit(
+    update, _ = await visit(
         program,
         state,
         TurnContext(services or fake_services()),
@@ -100,8 +101,8 @@ async def run_component(
     return Result(
         end.outputs,
         end.error,
-        end.globals or {},
-        end.patches or {},
+        update.get("globals", {}),
+        update["outputs"].get(OPERATIONS, {}).get("patch", {}),
         end.inputs,
         end.targets,
         events,

@@ -15,7 +15,6 @@ from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.base.values import JsonValue
 
 _TINY = 1e-9
-_TAG_FACTOR = 10
 
 
 class Candidate(Struct, frozen=True):
@@ -93,18 +92,6 @@ def _is_latin(character: str) -> bool:
     return character.isascii()
 
 
-def tag_similarity(question_tags: Mapping[str, float], tags: Mapping[str, float]) -> float:
-    """Return the cosine similarity of two sets of weighted tags, or 0 if one is empty.
-
-    >>> tag_similarity({"a": 3, "b": 4}, {"a": 1})
-    0.6
-    """
-    lengths = [math.sqrt(sum(weight**2 for weight in side.values())) for side in (question_tags, tags)]
-    if not all(lengths):
-        return 0.0
-    return sum(weight * tags.get(tag, 0) for tag, weight in question_tags.items()) / (lengths[0] * lengths[1])
-
-
 def rank(
     candidates: Sequence[Candidate],
     terms: Sequence[float],
@@ -112,30 +99,20 @@ def rank(
     *,
     vector_weight: float,
     threshold: float,
-    tags: Mapping[str, float] | None = None,
 ) -> list[ScoredChunk]:
     """Return the candidates that reach the threshold, best first. Candidates with equal scores keep their order.
 
     The score is ``(1 - vector_weight) * term + vector_weight * vector``, plus the page rank of the chunk's dataset. If
-    the question has ``tags``, ten times their similarity to the chunk's tags is added. If ``vector_weight`` is 0, the
-    threshold does not apply.
+    ``vector_weight`` is 0, the threshold does not apply.
     """
     least = threshold if vector_weight > 0 else 0.0
     scored: list[ScoredChunk] = []
     for candidate, term, vector in zip(candidates, terms, vectors, strict=True):
-        score = (1 - vector_weight) * term + vector_weight * vector + _features(candidate.fields, tags or {})
+        page_rank = _number(candidate.fields.get("pagerank_fea"))
+        score = (1 - vector_weight) * term + vector_weight * vector + page_rank
         if score >= least:
             scored.append(ScoredChunk(candidate, score, term, vector))
     return sorted(scored, key=lambda chunk: -chunk.similarity)
-
-
-def _features(fields: Mapping[str, JsonValue], tags: Mapping[str, float]) -> float:
-    page_rank = _number(fields.get("pagerank_fea"))
-    chunk_tags = fields.get("tag_feas")
-    if not tags or not isinstance(chunk_tags, dict):
-        return page_rank
-    weights = {tag: _number(weight) for tag, weight in cast("dict[str, JsonValue]", chunk_tags).items()}
-    return page_rank + _TAG_FACTOR * tag_similarity(tags, weights)
 
 
 def _number(value: JsonValue) -> float:

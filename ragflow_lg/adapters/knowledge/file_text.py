@@ -107,7 +107,7 @@ def _heading(line: str) -> tuple[int, str] | None:
     return (mark.end(), line[mark.end() :].strip().rstrip("#").rstrip()) if mark else None
 
 
-def _paragraphs(text: str, skipped: int = 0) -> Iterator[Block]:
+def _paragraphs(text: str, skipped: int) -> Iterator[Block]:
     lines: list[str] = []
     first = 1
     for number, line in _lines(text):

@@ -36,7 +36,7 @@ T = TypeVar("T")
 class EventStream(StreamingResponse):
     """A response that sends frames as they arrive, several in one write if they arrive quickly."""
 
-    def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float = 0.0) -> None:
+    def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float) -> None:
         """Create the response.
 
         Args:

@@ -85,7 +85,7 @@ async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -
     return outcome
 
 
-def follow_in_background(turn: Turn, recorder: WebhookTestRecorder | None = None) -> None:
+def follow_in_background(turn: Turn, recorder: WebhookTestRecorder | None) -> None:
     """Follow a turn without delaying the response."""
     task = asyncio.create_task(_follow_and_log(turn, recorder))
     _background_tasks.add(task)

@@ -7,7 +7,6 @@ from ragflow_lg.adapters.elasticsearch.ranking import (
     list_terms,
     rank,
     score_terms,
-    tag_similarity,
 )
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
@@ -47,20 +46,9 @@ def test_terms_are_joined_without_blanks_around_chinese() -> None:
     assert join_terms(["hybrid", "search", "检索", "", "组件", "2024"]) == "hybrid search检索组件2024"
 
 
-@pytest.mark.parametrize(
-    ("question_tags", "tags", "expected"),
-    [({"a": 3, "b": 4}, {"a": 5}, 0.6), ({}, {"a": 1}, 0.0), ({"a": 1}, {}, 0.0), ({"a": 1}, {"b": 1}, 0.0)],
-    ids=["shared", "no question tags", "no chunk tags", "disjoint"],
-)
-def test_tag_similarity_is_a_cosine(question_tags: dict[str, float], tags: dict[str, float], expected: float) -> None:
-    assert tag_similarity(question_tags, tags) == pytest.approx(expected)
-
-
 def rank_with(threshold: float, vector_weight: float, **fields: JsonValue) -> list[tuple[str, float]]:
     candidates = [Candidate("a", {}), Candidate("b", fields), Candidate("c", {})]
-    chunks = rank(
-        candidates, [0.2, 0.4, 0.2], [0.6, 0.5, 0.6], vector_weight=vector_weight, threshold=threshold, tags={"x": 2.0}
-    )
+    chunks = rank(candidates, [0.2, 0.4, 0.2], [0.6, 0.5, 0.6], vector_weight=vector_weight, threshold=threshold)
     return [(scored.candidate.id, round(scored.similarity, 6)) for scored in chunks]
 
 
@@ -72,13 +60,12 @@ def rank_with(threshold: float, vector_weight: float, **fields: JsonValue) -> li
         pytest.param(0.31, 0.25, {}, [("b", 0.425)], id="threshold"),
         pytest.param(0.31, 0.0, {}, [("b", 0.4), ("a", 0.2), ("c", 0.2)], id="no vectors, no threshold"),
         pytest.param(0.0, 1.0, {"pagerank_fea": 3}, [("b", 3.5), ("a", 0.6), ("c", 0.6)], id="page rank"),
-        pytest.param(0.0, 1.0, {"tag_feas": {"x": 1}}, [("b", 10.5), ("a", 0.6), ("c", 0.6)], id="tags"),
         pytest.param(
             0.0,
             1.0,
-            {"pagerank_fea": float("nan"), "tag_feas": {"x": "much"}},
+            {"pagerank_fea": float("nan")},
             [("a", 0.6), ("c", 0.6), ("b", 0.5)],
-            id="invalid features",
+            id="invalid page rank",
         ),
     ],
 )
