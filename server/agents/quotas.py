@@ -1,4 +1,4 @@
-"""Quotas of tenants and of keys of embedded pages, which are refused by name."""
+"""Quotas of tenants and of keys of embedded pages. A refusal names the quota."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class StoredCounts:
 
 
 class Quotas:
-    """The quotas of all tenants in one process. What counts is stored in the database, for all replicas."""
+    """The quotas of all tenants in one process. The counts are stored in the database, for all replicas."""
 
     def __init__(
         self, app_state: AppState, on_refusal: Callable[[str, str], None] = lambda tenant, quota: None
