@@ -62,6 +62,7 @@ async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.observability.logs import open_logs
+    from ragflow_lg.server.observability.memory_return import returning_memory
 
     await load_turn_code()
     section = settings.server
@@ -85,6 +86,7 @@ async def _serve(settings: Settings, model: str) -> None:
             async with (
                 operations.metrics.measure_loop_lag(),
                 operations.loop_watch.watching(),
+                returning_memory(),
                 _serve_metrics(section, operations),
             ):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)

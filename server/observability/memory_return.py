@@ -1,0 +1,70 @@
+"""Returns freed memory to the operating system.
+
+The C library keeps freed memory for later. After a few large requests that would be hundreds of megabytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+MMAP_BYTES = 256 * 1024
+"""Blocks from this size on are returned as soon as they are freed. By default, the C library raises this size."""
+GROWTH_BYTES = 16 * 1024 * 1024
+"""Memory is trimmed while the process has this much more than at its start."""
+INTERVAL_S = 2.0
+MAX_INTERVAL_S = 8.0
+"""The interval after trimming that returned little."""
+_MMAP_THRESHOLD = -3
+"""The number of the option in ``mallopt``."""
+_STATM = Path("/proc/self/statm")
+
+
+@asynccontextmanager
+async def returning_memory() -> AsyncGenerator[None]:
+    """Return freed memory during the block. This does nothing unless the C library is glibc."""
+    trim = find_trim()
+    if trim is None:
+        yield
+        return
+    returning = asyncio.create_task(_return_memory(trim))
+    try:
+        yield
+    finally:
+        returning.cancel()
+        with suppress(asyncio.CancelledError):
+            await returning
+
+
+def find_trim() -> Callable[[], object] | None:
+    """Make large blocks be returned at once; return a function that returns all freed memory, or None."""
+    try:
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, MMAP_BYTES)
+        trim = library.malloc_trim
+        read_resident_bytes()
+    except (OSError, AttributeError, TypeError):  # another system, or another library
+        return None
+    return lambda: trim(0)
+
+
+def read_resident_bytes() -> int:
+    """Return how much memory the process has."""
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _return_memory(trim: Callable[[], object]) -> None:
+    at_start, interval_s = read_resident_bytes(), INTERVAL_S
+    while True:
+        await asyncio.sleep(interval_s)
+        before = read_resident_bytes()
+        if before < at_start + GROWTH_BYTES:
+            interval_s = INTERVAL_S
+            continue
+        await asyncio.to_thread(trim)  # without the interpreter's lock
+        has_returned = before - read_resident_bytes() > GROWTH_BYTES // 4
+        interval_s = INTERVAL_S if has_returned else min(2 * interval_s, MAX_INTERVAL_S)

@@ -1,0 +1,36 @@
+"""Freed memory that goes back to the operating system."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ragflow_lg.server.observability.memory_return import find_trim
+
+PROGRAM = """
+import asyncio, sys
+from ragflow_lg.server.observability import memory_return
+from ragflow_lg.server.observability.memory_return import read_resident_bytes, returning_memory
+memory_return.INTERVAL_S = 0.1
+
+async def main():
+    async with returning_memory():
+        await asyncio.sleep(0.05)
+        start = read_resident_bytes()
+        blocks = [bytearray(100_000) for _ in range(1000)]
+        kept = blocks[::100]
+        full = read_resident_bytes()
+        del blocks
+        await asyncio.sleep(1)
+        print(full - start, read_resident_bytes() - start)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(find_trim() is None, reason="needs glibc")
+def test_freed_memory_is_returned():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
+    full, after = map(int, done.stdout.split())
+    assert full > 90_000_000
+    assert after < 20_000_000
