@@ -66,13 +66,18 @@ def test_forms_are_answered_one_by_one(two_forms: Cli) -> None:
     assert both.stdout == "6 7\n", both.stderr
 
 
-def test_an_unfinished_turn_is_finished(cli: Cli) -> None:
+def interrupt_copy(cli: Cli) -> None:
+    """Copy the session ``anna`` to ``ben``, in the middle of its turn."""
     cli("run", "words.json", "go", "--session", "anna")
     for word in "xy":
         cli("resume", "anna", "--input", f"w={word}")
     steps = cli("history", "anna").stdout.splitlines()
     step = next(line.split()[0] for line in steps if "in lp round 1  next: t" in line)
     cli("fork", "anna", "--at", step, "--as", "ben")
+
+
+def test_an_unfinished_turn_is_finished(cli: Cli) -> None:
+    interrupt_copy(cli)
     assert cli("sessions").stdout.split()[:2] == ["ben", "interrupted"]
     assert cli("continue", "ben", "--events", "pretty").stdout == "got xy\n"
     assert cli("sessions").stdout.split()[:2] == ["ben", "succeeded"]
@@ -119,12 +124,7 @@ def test_a_node_that_failed_next_to_a_form_is_named(cli: Cli, tmp_path: Path) ->
 
 
 def test_a_new_turn_in_an_interrupted_session_is_announced(cli: Cli) -> None:
-    cli("run", "words.json", "go", "--session", "anna")
-    for word in "xy":
-        cli("resume", "anna", "--input", f"w={word}")
-    steps = cli("history", "anna").stdout.splitlines()
-    step = next(line.split()[0] for line in steps if "in lp round 1  next: t" in line)
-    cli("fork", "anna", "--at", step, "--as", "ben")
+    interrupt_copy(cli)
     fresh = cli("run", "words.json", "go", "--session", "ben")
     assert "The last turn of 'ben' was interrupted; `continue` would have finished it." in fresh.stderr
     command = fresh.stderr.partition("in a copy: ragflow-lg ")[2].partition("\n")[0]

@@ -1,19 +1,6 @@
-from alembic.migration import MigrationContext
-from alembic.operations import Operations
-from sqlalchemy import create_engine, inspect, text
-
-from ragflow_lg.server.database.migrations.versions import first_tables, lease_of_runs
+from ragflow_lg.server.database.migrations.versions import lease_of_runs
+from tests.server.database.migrations.versions.columns_of_runs import check_both_ways
 
 
 def test_it_goes_both_ways_and_keeps_the_runs_there_are() -> None:
-    engine = create_engine("sqlite://")
-    with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
-        first_tables.upgrade()
-        names = [column["name"] for column in inspect(connection).get_columns("runs")]
-        values = ", ".join("'1'" for _ in names)
-        connection.execute(text(f"INSERT INTO runs ({', '.join(names)}) VALUES ({values})"))
-        lease_of_runs.upgrade()
-        assert connection.execute(text("SELECT id, lease_token FROM runs")).all() == [("1", 0)]
-        lease_of_runs.downgrade()
-        assert [column["name"] for column in inspect(connection).get_columns("runs")] == names
-    engine.dispose()
+    check_both_ways(lease_of_runs, "lease_token", 0)
