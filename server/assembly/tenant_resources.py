@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class TenantResources:
     """What each tenant may use. A tenant with a section has connections, sessions and a result cache of its own.
 
-    Models keep one limit on concurrent calls for each provider, whatever tenant calls them.
+    Models keep one limit on concurrent calls for each provider, which tenants share fairly.
     """
 
     def __init__(self, settings: Settings, services: Services, *, only_tenant: str = "", model: str = "") -> None:
@@ -67,8 +67,8 @@ class TenantResources:
         servers = McpServers(settings.mcp_settings(), server_http)
         self._close += [servers.aclose, server_http.aclose, http.aclose]
         models = base.models
-        if isinstance(models, ConfiguredModels) and not self._model:
-            models = models.restrict(settings.chat_settings())
+        if isinstance(models, ConfiguredModels):
+            models = models.for_tenant(tenant) if self._model else models.restrict(settings.chat_settings())
         return replace(
             base,
             models=models,

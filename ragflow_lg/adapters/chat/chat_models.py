@@ -124,9 +124,12 @@ class ChatModelSettings:
 class ConfiguredModels:
     """A `ragflow_lg.services.chat.ChatModels` with models from settings. Close it to close its connections."""
 
-    def __init__(self, settings: ChatModelSettings, endpoints: dict[str, Endpoint] | None = None) -> None:
-        """Initialize. ``endpoints`` are shared with other models, by provider."""
+    def __init__(
+        self, settings: ChatModelSettings, endpoints: dict[str, Endpoint] | None = None, tenant: str = ""
+    ) -> None:
+        """Initialize. ``endpoints`` are shared with other models, by provider, and fairly with other tenants."""
         self._settings = settings
+        self._tenant = tenant or settings.tenant
         self._providers = _by_name(settings.providers)
         self._all_providers = {**_by_name(settings.known_providers), **self._providers}
         self._demo = DemoChat()
@@ -135,6 +138,10 @@ class ConfiguredModels:
     def restrict(self, settings: ChatModelSettings) -> ConfiguredModels:
         """Return some of these models. They share connections and limits; closing these models closes both."""
         return ConfiguredModels(settings, self._endpoints)
+
+    def for_tenant(self, tenant: str) -> ConfiguredModels:
+        """Return the same models for one tenant. They share connections and limits, as with `restrict`."""
+        return ConfiguredModels(self._settings, self._endpoints, tenant)
 
     def model(self, llm_id: str) -> ChatModel:
         """Return the model for an ``llm_id``; ``""`` means the default model.
@@ -163,8 +170,8 @@ class ConfiguredModels:
         if provider.client:
             from ragflow_lg.adapters.chat.langchain_chat import LangChainChat
 
-            return LangChainChat(name.model, self._endpoints[provider_name], capabilities)
-        return OpenAIChat(name.model, self._endpoints[provider_name], capabilities)
+            return LangChainChat(name.model, self._endpoints[provider_name], capabilities, self._tenant)
+        return OpenAIChat(name.model, self._endpoints[provider_name], capabilities, self._tenant)
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ragflow_lg.adapters.chat.completion_answers import CALLS
+from ragflow_lg.adapters.chat.fair_permits import FairPermits
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 
@@ -87,7 +88,7 @@ class Endpoint:
         self.timeout_s = timeout_s
         self.idle_timeout_s = idle_timeout_s
         self.max_retries = max_retries
-        self.permits = asyncio.Semaphore(concurrency)
+        self.permits = FairPermits(concurrency)
         self._counts_streams = counts_streams
         self._make = make_chat
         self._api_key = api_key
@@ -144,7 +145,10 @@ class OpenAIChat:
     requires_finish_reason = True
     """Whether a streamed answer without a finish reason counts as interrupted."""
 
-    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities, tenant: str = "") -> None:
+        """Initialize. The calls of each ``tenant`` wait for the endpoint in a queue of their own."""
+        self._tenant = tenant
+        endpoint.permits.add(tenant)
         self.model = model
         self.name = f"{model}@{endpoint.provider}"
         self.context_tokens = capabilities.context_tokens
@@ -159,7 +163,7 @@ class OpenAIChat:
         chat = await self.chat(request)
         for attempt in range(self.endpoint.max_retries + 1):
             try:
-                async with self.endpoint.permits:
+                async with self.endpoint.permits.hold(self._tenant):
                     with self.failures():
                         async with asyncio.timeout(self.endpoint.timeout_s):
                             answer: Any = await chat.ainvoke(_messages(request), **self.options(request))
@@ -174,7 +178,10 @@ class OpenAIChat:
         for attempt in range(self.endpoint.max_retries + 1):
             has_begun = False
             try:
-                async with self.endpoint.permits, aclosing(self._pieces(chat, request)) as pieces:
+                async with (
+                    self.endpoint.permits.hold(self._tenant),
+                    aclosing(self._pieces(chat, request)) as pieces,
+                ):
                     async for delta in pieces:
                         has_begun = True
                         yield delta

@@ -20,7 +20,8 @@ class FairSlots:
         """Initialize. ``max_waiting`` is the length of one tenant's queue; ``what`` is for messages."""
         self._what = what
         self._free = size
-        self._max_tenant = max(1, size - 1)
+        self.max_tenant = max(1, size - 1)
+        """How many slots one tenant may have."""
         self._max_waiting = max_waiting
         self._used: Counter[str] = Counter()
         self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
@@ -77,7 +78,7 @@ class FairSlots:
                 queue.popleft()
             if not queue:
                 del self._queues[tenant]
-            elif self._used[tenant] < self._max_tenant:
+            elif self._used[tenant] < self.max_tenant:
                 self._free -= 1
                 self._used[tenant] += 1
                 queue.popleft().set_result(None)
