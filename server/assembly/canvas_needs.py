@@ -14,6 +14,7 @@ from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
 from ragflow_lg.dsl_compiler import extend_pointer
+from ragflow_lg.server.assembly.tenant_settings import find_section, is_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,19 +92,35 @@ class _Checks:
 
     def _check_dataset(self, name: str) -> str:
         """Check a dataset of the embedded knowledge base. Servers are not asked."""
+        shared = self._shared_datasets()
         try:
             if self._settings.knowledge.url.startswith(("ragflow+", "elasticsearch+")):
-                return ""
-            found = _has_dataset(self._settings, name)
+                return "" if shared is None or shared else self._unshared_dataset(name)
+            dataset = _find_dataset(self._settings, name)
         except RagflowLgError as error:
             return str(error)
-        if found:
+        if dataset is not None and (shared is None or any(is_named(each, shared) for each in dataset)):
             return ""
+        if shared is not None:
+            return self._unshared_dataset(name)
         label = name[:200] if name.isprintable() else repr(name[:200])
         create = f"ragflow-lg kb create NAME --id {shlex.quote(label)}"
         return (
             f"The dataset {label!r} does not exist. Create it with `{create}` and `ragflow-lg kb add FOLDER --dataset "
             "NAME`, or set [knowledge] url to the RAGFlow server that has it."
+        )
+
+    def _shared_datasets(self) -> tuple[str, ...] | None:
+        """Return the patterns for the datasets of the tenant to which the settings are restricted; None for all."""
+        tenant = self._settings.tenant
+        section = find_section(self._settings, tenant, "") if tenant else None
+        return None if section is None else section.datasets
+
+    def _unshared_dataset(self, name: str) -> str:
+        tenant = self._settings.tenant
+        return (
+            f"The tenant {tenant!r} has no dataset {name[:200]!r}. Datasets are shared by name or id in datasets of "
+            f'[tenants."{tenant}"].'
         )
 
     def _check_reranker(self, rerank_id: str) -> str:
@@ -132,16 +149,18 @@ class _Checks:
         )
 
 
-def _has_dataset(settings: Settings, name: str) -> bool:
+def _find_dataset(settings: Settings, name: str) -> tuple[str, str] | None:
+    """Return the id and the name of a dataset of the embedded knowledge base, or None."""
     from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
     from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset
     from ragflow_lg.server.assembly.knowledge_sources import embedded_path
 
     database = KnowledgeDatabase(embedded_path(settings.knowledge.url))
     if not database.exists:
-        return False
+        return None
     try:
         with database.reading() as connection:
-            return find_dataset(connection, name) is not None
+            found = find_dataset(connection, name)
+            return None if found is None else (found.id, found.name)
     finally:
         database.close()

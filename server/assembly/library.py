@@ -145,14 +145,16 @@ def _is_document(source: Path | str) -> bool:
 
 
 def check_file(
-    path: Path, settings: Callable[[], Settings] | None = None
+    path: Path, settings: Callable[[], Settings] | None = None, *, is_uploaded: bool = False
 ) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
     """Check a file and what it needs. Return the plan if it can run, all diagnostics, and the text they refer to.
 
-    ``settings`` is loaded as soon as the canvas needs a rule.
+    ``settings`` is loaded as soon as the canvas needs a rule. With ``is_uploaded``, the canvas is checked as if it were
+    uploaded to a server: with the limits on its size, and without the other files in its folder.
     """
     content, load = read_canvas(path), cache(settings or _default_settings)
-    plan, diagnostics = check_canvas(content, catalog(), CanvasFiles(load, path))
+    files = CanvasFiles(load, limits=load().limits.canvas) if is_uploaded else CanvasFiles(load, path)
+    plan, diagnostics = check_canvas(content, catalog(), files)
     text = content.decode("utf-8", "replace")
     if plan is not None and (missing := check_needs(plan, load)):
         diagnostics = add_positions((*diagnostics, *missing), text)

@@ -16,6 +16,10 @@ def check(
     output: Annotated[
         ReportFormat, typer.Option("--output", "-o", help="text for reading; json or sarif for other programs.")
     ] = ReportFormat.TEXT,
+    tenant: Annotated[
+        str,
+        typer.Option("--tenant", help="Check with what this tenant of a server may use, and the limits on canvases."),
+    ] = "",
     settings: SettingsFile = None,
 ) -> None:
     """Report all problems in canvases, with their line and column.
@@ -28,5 +32,7 @@ def check(
     ragflow-lg check canvases
 
     ragflow-lg check my_canvas.json --output sarif > findings.sarif
+
+    ragflow-lg check my_canvas.json --tenant shop
     """
-    raise typer.Exit(check_files(files, output, settings))
+    raise typer.Exit(check_files(files, output, settings, tenant))

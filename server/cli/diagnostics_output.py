@@ -77,10 +77,11 @@ def check_quickly(arguments: Sequence[str]) -> int | None:
     return check_files(files, ReportFormat(output), None) if files and output in list(ReportFormat) else None
 
 
-def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | None) -> int:
+def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | None, tenant: str = "") -> int:
     """Check canvases, write the report to standard output and return the command's exit code.
 
-    ``settings`` is the settings file; None means the default file.
+    ``settings`` is the settings file; None means the default file. With a ``tenant``, canvases are checked as if it had
+    uploaded them to a server with several tenants.
     """
     reports: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
     is_unreadable = False
@@ -88,14 +89,14 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
     def load() -> Settings:
         from ragflow_lg.server.settings import load_settings
 
-        return load_settings(settings)
+        return _restrict(load_settings(settings), tenant)
 
     for path in _expand(files):
         if path.name == NO_CANVAS and len(files) > 1:  # the files were probably named by a pattern
             print_note(f"{path} is skipped: it is the configuration of LangGraph, not a canvas.")
             continue
         try:
-            _, diagnostics, text = check_file(path, load)
+            _, diagnostics, text = check_file(path, load, is_uploaded=bool(tenant))
         except SettingsError as error:
             sys.stderr.write(f"ragflow-lg: {error}\n")
             is_unreadable = True
@@ -112,6 +113,13 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
             sys.stdout.write(_as_text(path, diagnostics, text))
     has_errors = any(d.severity == "error" for _, diagnostics, _ in reports for d in diagnostics)
     return 2 if is_unreadable else int(has_errors)
+
+
+def _restrict(settings: Settings, tenant: str) -> Settings:
+    from ragflow_lg.server.assembly.tenant_settings import find_section, restrict_settings
+
+    section = find_section(settings, tenant, "") if tenant else None
+    return settings if section is None else restrict_settings(settings, tenant, section)
 
 
 def _expand(paths: Iterable[Path]) -> Iterable[Path]:

@@ -1,6 +1,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,3 +148,45 @@ def test_what_the_settings_lack_is_a_warning(tmp_path: Path, monkeypatch: pytest
     assert call("check", canvas).stdout == invoke("check", canvas).stdout
     (tmp_path / "s.toml").write_text('[providers.Tongyi-Qianwen]\napi_key = "k"\n')
     assert "(0 errors, 0 warnings)" in invoke("check", canvas, "--settings", "s.toml").stdout
+
+
+def test_a_canvas_is_checked_with_what_a_tenant_may_use(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        f"""
+        [knowledge]
+        url = "sqlite:///{tmp_path}/kb.db"
+        [providers.Own]
+        base_url = "http://127.0.0.1:1/v1"
+        api_key = "sk-0123456789"
+        [limits]
+        canvas_components = 3
+        [tenants.shop]
+        providers = ["Own"]
+        datasets = ["prices"]
+        """
+    )
+    for name in ("prices", "salaries"):
+        assert call("kb", "create", name, "--settings", settings).returncode == 0
+    knows: dict[str, Any] = {"dataset_ids": ["prices", "salaries"], "query": "x"}
+    nodes: dict[str, Any] = {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["r"]},
+        "r": {"obj": {"component_name": "Retrieval", "params": knows}, "downstream": ["LLM:0"]},
+        "LLM:0": {"obj": {"component_name": "LLM", "params": {"llm_id": "m@Own"}}, "downstream": []},
+    }
+    path = tmp_path / "canvas.json"
+    path.write_text(json.dumps({"components": nodes}))
+
+    def codes(*options: str) -> list[str]:
+        report = call("check", path, "--output", "json", "--settings", settings, *options)
+        (file,) = json.loads(report.stdout)
+        return sorted(diagnostic["code"] for diagnostic in file["diagnostics"])
+
+    assert codes() == codes("--tenant", "default") == []
+    assert codes("--tenant", "shop") == ["dataset-unknown"]
+    assert codes("--tenant", "stranger") == ["dataset-unknown", "dataset-unknown", "model-unavailable"]
+    nodes["LLM:0"]["downstream"] = ["Message:0"]
+    message = {"component_name": "Message", "params": {"content": ["{LLM:0@content}"]}}
+    path.write_text(json.dumps({"components": {**nodes, "Message:0": {"obj": message, "downstream": []}}}))
+    assert codes() == []
+    assert "document-too-large" in codes("--tenant", "shop")
