@@ -30,7 +30,7 @@ MAX_CHARS = 4 * MAX_TEXT_CHARS
 MAX_PARSED_CHARS = 2 * 1024 * 1024
 """Maximum total length of the texts that one node parses as JSON to read parts of them."""
 
-MAX_ITEMS = 200_000
+MAX_ITEMS = 100_000
 """Maximum total number of list entries and map keys in one node's outputs."""
 
 
@@ -213,11 +213,14 @@ class _Normaliser:
             return value
         if kind is str:
             return self._text(value)
-        if kind is dict:  # check the most frequent type first
+        if kind is dict:  # check the most frequent types first: checks against abstract classes are slow
             self._count(len(value), depth)
             return {
                 self._text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()
             }
+        if kind is list:
+            self._count(len(value), depth)
+            return [self.walk(v, depth + 1) for v in value]
         if kind is float:
             return value if math.isfinite(value) else None
         if isinstance(value, str):

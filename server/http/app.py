@@ -62,6 +62,7 @@ from ragflow_lg.server.http.ragflow_ui import (
     sign_in_routes,
 )
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
+from ragflow_lg.server.http.shared.body_limits import read_limits
 from ragflow_lg.server.http.shared.responses import encode_json, respond_error, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
@@ -146,7 +147,7 @@ def make_app(app_state: AppState) -> FastAPI:
     _add_routes(app, _ROUTERS)
     if section.ragflow_ui is not None:
         _mount_front_end(app, section.ragflow_ui, section.allow_origins)
-    app.add_middleware(BodyLimit, max_bytes=section.max_body_bytes, timeout_s=section.body_timeout_s)
+    app.add_middleware(BodyLimit, limits=read_limits(app_state.settings), timeout_s=section.body_timeout_s)
     if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(

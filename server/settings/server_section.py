@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
+from ragflow_lg.server.settings.body_section import BodySection
 from ragflow_lg.server.settings.sections import Section
 
 
@@ -68,7 +69,8 @@ class ServerSection(Section):
     """Response shapes: as in the current RAGFlow, or as in versions up to 0.25.0. A key or the header
     ``X-RAGFlow-Compat`` can override this."""
     max_body_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
-    """Largest request body."""
+    """Largest request body of any kind."""
+    body_bytes: BodySection = BodySection()
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
     files: Path = Path("ragflow-lg-files")

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.shared.body_limits import BodyLimits, ChosenLimit
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,27 +22,26 @@ _HEADERS = (
 class BodyLimit:
     """Middleware that refuses bodies that are too large or take too long to arrive.
 
-    A body without a declared length is read only up to the limit.
+    A body is read only up to the limit that its route chooses, and not at all if its declared length exceeds it.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float = 60.0) -> None:
+    def __init__(self, app: ASGIApp, limits: BodyLimits, timeout_s: float = 60.0) -> None:
         self._app = app
-        self._max_bytes = max_bytes
+        self._limits = limits
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         read_bytes, is_whole = 0, scope["type"] != "http"
         declared_bytes = 0 if is_whole else _read_content_length(scope)
-        too_large = RequestError(f"The body is larger than {self._max_bytes:,} bytes.", 413, status=413)
+        chosen = ChosenLimit(self._limits)
         deadline = asyncio.get_running_loop().time() + self._timeout_s
 
         async def receive_limited() -> Message:
             nonlocal read_bytes, is_whole
             if is_whole:
                 return await receive()
-            if declared_bytes > self._max_bytes:
-                raise too_large
+            chosen.current.check(declared_bytes)
             try:
                 async with asyncio.timeout_at(deadline):
                     message = await receive()
@@ -49,10 +49,10 @@ class BodyLimit:
                 raise RequestError(f"The body did not arrive within {self._timeout_s:g} s.", 408, status=408) from None
             is_whole = not message.get("more_body", False)
             read_bytes += len(message.get("body", b""))
-            if read_bytes > self._max_bytes:
-                raise too_large
+            chosen.current.check(read_bytes)
             return message
 
+        scope.update(chosen.scope())
         await self._app(scope, receive_limited, send)
 
 

@@ -26,6 +26,7 @@ from ragflow_lg.server.http.native.native_responses import (
 from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.body_reading import read_bytes
 
 router = make_native_router("canvases")
 
@@ -50,7 +51,7 @@ version_router = make_agent_router("versions")
 @router.post("/check", response_model=CheckAnswer, responses=describe_problems(), openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> Response:
     """Check a canvas and return all diagnostics, with line and column in the request body; also for invalid JSON."""
-    document, app_state = await request.body(), get_app_state(request)
+    document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
     settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     can_run, diagnostics = await find_diagnostics(workers, settings, document)
     answers = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in diagnostics]
@@ -76,7 +77,7 @@ async def draw(
     format: Annotated[Format, Query(description="Format of the drawing.")] = "svg",
 ) -> Response:
     """Draw a canvas with titles, dashed edges for conditional paths, and boxes around loops."""
-    document, app_state = await request.body(), get_app_state(request)
+    document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
     settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     render, kind = _FORMATS[format]
     return Response(await draw_canvas(workers, settings, document, render), media_type=kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Annotated, Any
 
 import orjson
@@ -18,11 +17,16 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import PREFIX, list_known_names
-from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, get_app_state, get_turns
-from ragflow_lg.server.http.shared.json_bodies import check_values
-from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES, MAX_VALUE_BYTES, check_shape
+from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, authenticate_any, get_app_state, get_turns
+from ragflow_lg.server.http.shared.body_limits import BodyKind
+from ragflow_lg.server.http.shared.body_reading import max_entries_of, read_bytes
+from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
+
+_KINDS: dict[str, BodyKind] = dict.fromkeys(("begin_run", "stream_new_run", "resume_run", "rerun_run"), "turn")
+_KINDS["publish_version"] = "canvas"
+"""What the bodies of routes contain, by name of the route; `fields` for others."""
 
 _BEARER = HTTPBearer(
     auto_error=False, description="An API key, created by `ragflow-lg keys create`.", scheme_name="ApiKey"
@@ -36,37 +40,41 @@ class _StrictRequest(Request):
         value: Any = orjson.loads(await self.body())
         return value
 
-    async def check(self) -> None:
-        """Check the size and the shape of the body. FastAPI would report any error of `json` as invalid JSON.
+    async def read(self, kind: BodyKind) -> None:
+        """Read the body within its limits. FastAPI would report any error of `json` as invalid JSON.
 
         Raises:
-            RequestError: if the body is too large.
+            RequestError: if it is too large, or has too many values.
         """
-        if len(await self.body()) > MAX_VALUE_BYTES:
-            raise RequestError(f"The body is larger than {MAX_VALUE_BYTES:,} bytes.", 413, status=413)
-        check_values(await self.body(), MAX_ENTRIES)
-        with suppress(orjson.JSONDecodeError):
-            check_shape(await self.json())
+        await read_bytes(self, kind, JsonScanner(max_entries_of(self, kind)))
 
 
 class NativeRoute(APIRoute):
     """A route with strict JSON bodies that refuses unknown query parameters. It reads no body without a valid key."""
+
+    authenticate = staticmethod(authenticate)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the request handler."""
         handle, names = super().get_route_handler(), frozenset(list_known_names(self, "query"))
 
         async def handle_strictly(request: Request) -> Response:
-            await authenticate(request)
+            await self.authenticate(request)
             if unknown := [name for name in request.query_params if name not in names]:
                 faults = [{"type": "extra_forbidden", "loc": ("query", name), "msg": ""} for name in unknown]
                 raise RequestValidationError(faults)
             strict = _StrictRequest(request.scope, request.receive)
             if self.body_field is not None:
-                await strict.check()
+                await strict.read(_KINDS.get(self.name, "fields"))
             return await handle(strict)
 
         return handle_strictly
+
+
+class PageRoute(NativeRoute):
+    """A native route that keys of embedded pages may also use."""
+
+    authenticate = staticmethod(authenticate_any)
 
 
 async def load_agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
@@ -93,13 +101,13 @@ def build_control(request: Request, agent: Agent) -> RunControl:
 Control = Annotated[RunControl, Depends(build_control)]
 
 
-def make_native_router(tag: str, path: str = "") -> APIRouter:
+def make_native_router(tag: str, path: str = "", route_class: type[NativeRoute] = NativeRoute) -> APIRouter:
     """Create a router for the native API."""
     return APIRouter(
         prefix=PREFIX + path,
         tags=[f"Native: {tag}"],
         dependencies=[Security(_BEARER)],
-        route_class=NativeRoute,
+        route_class=route_class,
         generate_unique_id_function=lambda route: f"native_{route.name}",
     )
 

@@ -148,7 +148,7 @@ async def respond_with_agents(request: Request, caller: ApiCaller, default_size:
 @router.post("/agents")
 async def create_agent(request: Request, caller: Authenticated) -> Response:
     """Create an agent from a canvas."""
-    agent, version = await store_agent(request, caller, await read_body(request))
+    agent, version = await store_agent(request, caller, await read_body(request, "canvas"))
     return respond(True if caller.is_old else await _build_shown_agent(request, caller, agent, version))
 
 
@@ -194,7 +194,7 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> R
 @router.patch("/agents/{agent_id}")
 async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Change the given fields of an agent. A different canvas becomes the draft, as a new version."""
-    now = await change_agent(request, caller, agent_id, await read_body(request))
+    now = await change_agent(request, caller, agent_id, await read_body(request, "canvas"))
     return respond(True if caller.is_old else {"update_time": now})
 
 

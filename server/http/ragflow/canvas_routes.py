@@ -92,7 +92,7 @@ async def list_agents(request: Request, caller: Caller) -> Response:
 @router.post("/set")
 async def save_agent(request: Request, caller: Caller) -> Response:
     """Create an agent, or change the agent ``id``. Return the fields of the request, with the id."""
-    body = await read_body(request)
+    body = await read_body(request, "canvas")
     require_fields(body, "dsl", "title")
     if not body["dsl"]:
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
@@ -109,7 +109,7 @@ async def save_agent(request: Request, caller: Caller) -> Response:
 @router.post("/setting")
 async def change_settings(request: Request, caller: Caller) -> Response:
     """Change the title, description, permission and picture of the agent ``id``."""
-    body = await read_body(request)
+    body = await read_body(request, "canvas")
     require_fields(body, "id", "title", "permission")
     fields = {name: body[name] for name in _SETTINGS if body.get(name)}
     await change_agent(request, caller, to_text(body["id"]), {**fields, "title": body["title"]})
@@ -182,7 +182,7 @@ async def get_form(request: Request, caller: Caller) -> Response:
 @router.post("/debug")
 async def debug(request: Request, caller: Caller) -> Response:
     """Run the component ``component_id`` from the draft of the agent ``id``."""
-    body = await read_body(request)
+    body = await read_body(request, "turn")
     require_fields(body, "id", "component_id", "params")
     return await debug_component(to_text(body["id"]), to_text(body["component_id"]), request, caller)
 
@@ -219,7 +219,7 @@ async def create_session(agent_id: str, request: Request, caller: Caller) -> Res
 
 
 async def _read_turn(request: Request) -> dict[str, Any]:
-    body = await read_body(request)
+    body = await read_body(request, "turn")
     return {**{name: value for name, value in body.items() if name != "openai-compatible"}, "stream": True}
 
 

@@ -45,7 +45,7 @@ async def test_database(request: Request, caller: Authenticated) -> Response:
 @router.post("/agents/rerun")
 async def rerun_pipeline(request: Request, caller: Authenticated) -> Response:
     """Refuse to rerun an ingestion pipeline: ragflow-lg runs agents only."""
-    require_fields(await read_body(request), "id", "dsl", "component_id")
+    require_fields(await read_body(request, "canvas"), "id", "dsl", "component_id")
     raise RequestError("Document not found. ragflow-lg runs agents; run ingestion pipelines with RAGFlow.", status=404)
 
 

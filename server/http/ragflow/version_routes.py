@@ -22,6 +22,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     load_session,
     parse_flag,
     read_body,
+    read_turn_body,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import format_times, respond
@@ -49,7 +50,7 @@ async def get_version(agent_id: str, version_id: str, request: Request, caller: 
 @router.post("/agents/{agent_id}/publish")
 async def publish_version(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Publish the draft as a new version. With ``dsl``, that canvas replaces the draft first."""
-    agent, body = await load_agent(request, caller, agent_id), await read_body(request)
+    agent, body = await load_agent(request, caller, agent_id), await read_body(request, "canvas")
     await get_turns(request).quotas.require(caller.tenant, "versions")
     version = await publish(
         get_app_state(request),
@@ -96,7 +97,7 @@ async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -
 
 
 async def _read_fields(request: Request) -> dict[str, Any]:
-    return {**request.query_params, **await read_body(request)}
+    return {**request.query_params, **await read_turn_body(request)}
 
 
 async def _run_turn(

@@ -62,10 +62,12 @@ async def show_page() -> Response:
 @router.post("/auth/login")
 async def sign_in(request: Request) -> Response:
     """Sign in. The response header `Authorization` contains the token for further requests."""
-    app_state, fields = get_app_state(request), await read_body(request)
+    app_state = get_app_state(request)
+    _limit_attempts(request)  # before the body is read, which costs more than anything that it contains
+    fields = await read_body(request, "sign_in")
     require_fields(fields, "password")
     email, password = to_text(fields.get("email")), to_text(fields["password"])
-    _limit_attempts(request, email)
+    _limit_attempts_for(request, email)
     owner = await check_password(app_state, email, password)
     if owner is None:
         audit("sign_in.refused", email=email)
@@ -84,10 +86,27 @@ async def sign_out(caller: Authenticated) -> Response:
     return respond(True)
 
 
-def _limit_attempts(request: Request, email: str) -> None:
-    limiter = cast("Operations", request.app.state.operations).sign_ins
-    address = client_network(request.client.host) if request.client is not None else ""
-    if wait_s := max(limiter.wait_s(f"address {address}"), limiter.wait_s(f"email {email.strip().lower()}")):
+def _limit_attempts(request: Request) -> None:
+    """Count an attempt of the sender's network.
+
+    Raises:
+        RateError: if there are too many.
+    """
+    network = client_network(request.client.host) if request.client is not None else ""
+    _count_attempt(request, f"address {network}", "")
+
+
+def _limit_attempts_for(request: Request, email: str) -> None:
+    """Count an attempt with an e-mail address, from anywhere.
+
+    Raises:
+        RateError: if there are too many.
+    """
+    _count_attempt(request, f"email {email.strip().lower()}", email)
+
+
+def _count_attempt(request: Request, whose: str, email: str) -> None:
+    if wait_s := cast("Operations", request.app.state.operations).sign_ins.wait_s(whose):
         audit("sign_in.too_often", email=email)
         raise RateError("Too many attempts to sign in.", wait_s)
 

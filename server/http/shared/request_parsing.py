@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl
 
 import orjson
 from msgspec import Struct
@@ -19,7 +17,15 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
-from ragflow_lg.server.http.shared.json_bodies import MAX_VALUES, check_values
+from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
+from ragflow_lg.server.http.shared.body_reading import (
+    MAX_FIELDS,
+    max_entries_of,
+    parse_form,
+    read_bytes,
+    scan_slices,
+)
+from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
@@ -31,15 +37,6 @@ MAX_LONG_PAGE_SIZE = 10_000
 """Length of the longest page for clients of a RAGFlow without a limit; they get at most that many rows."""
 PAGE_SIZE = 30
 MAX_PAGE = 1_000_000
-MAX_FIELDS = 1000
-MAX_VALUE_BYTES = 4 * 1024 * 1024
-"""Maximum size of a JSON body that is neither a canvas nor an upload."""
-
-MAX_ENTRIES = 50_000
-"""Maximum number of list entries and object fields in such a body. Storing more takes the event loop too long."""
-
-MAX_DEPTH = 100
-"""Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
 NO_ACCESS = "Make sure you have permission to access the agent."
 NO_OWNER = "Only the owner of the agent is authorized for this operation."
 NO_ACCESS_BEFORE = "Only owner of canvas authorized for this operation."
@@ -51,28 +48,27 @@ async def read_turn_body(request: Request) -> dict[str, Any]:
     """Read the body of a request for a turn.
 
     Raises:
-        RequestError: if it is neither a JSON object nor a form, or has too many entries.
+        RequestError: if it is neither a JSON object nor a form, is too large, or has too many entries.
     """
-    return await read_body(request, MAX_ENTRIES)
+    return await read_body(request, "turn")
 
 
-async def read_body(request: Request, max_entries: int = MAX_VALUES // 2) -> dict[str, Any]:
+async def read_body(request: Request, kind: BodyKind = "fields") -> dict[str, Any]:
     """Read the body: a JSON object with any content type, or a form. An empty body is ``{}``.
 
     Raises:
-        RequestError: if it is neither, or has more than about ``max_entries`` entries.
+        RequestError: if it is neither, is too large, or has too many entries.
     """
-    raw = await request.body()
+    content_type = request.headers.get("content-type", "")
+    if content_type.startswith("application/x-www-form-urlencoded"):
+        raw = await read_bytes(request, kind)
+        if raw.strip() and not raw.lstrip().startswith(b"{"):
+            return await parse_form(raw)
+        await scan_slices(raw, JsonScanner(max_entries_of(request, kind)))
+    else:
+        raw = await read_bytes(request, kind, JsonScanner(max_entries_of(request, kind)))
     if not raw.strip():
         return {}
-    content_type = request.headers.get("content-type", "")
-    if content_type.startswith("application/x-www-form-urlencoded") and not raw.lstrip().startswith(b"{"):
-        text = raw.decode("utf-8", "replace")
-        try:
-            return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
-        except ValueError:
-            raise RequestError(f"The form has more than {MAX_FIELDS:,} fields.", 101) from None
-    check_values(raw, max_entries)
     try:
         value: Any = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -81,41 +77,7 @@ async def read_body(request: Request, max_entries: int = MAX_VALUES // 2) -> dic
         raise RequestError(f"The body is not JSON: {error}.{hint}", 101) from None
     if not isinstance(value, dict):
         raise RequestError("The body must be a JSON object.", 101)
-    check_depth(value)
     return cast("dict[str, Any]", value)
-
-
-def check_shape(value: Any) -> None:
-    """Check the nesting and the number of entries of a value read from JSON.
-
-    Raises:
-        RequestError: if it exceeds `MAX_DEPTH` levels or `MAX_ENTRIES` entries.
-    """
-    check_depth(value, MAX_ENTRIES)
-
-
-def check_depth(value: Any, max_entries: float = math.inf) -> None:
-    """Check the nesting of a value read from JSON.
-
-    Raises:
-        RequestError: if its lists and objects are nested more than `MAX_DEPTH` levels deep, or contain more than
-            ``max_entries`` entries.
-    """
-    level, entries = [value], 0
-    for _ in range(MAX_DEPTH + 1):
-        level = [child for parent in level for child in _list_children(parent)]
-        entries += len(level)
-        if entries > max_entries:
-            raise RequestError(f"The body has more than {max_entries:,} entries.", 101, status=422)
-        if not level:
-            return
-    raise RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.", 101, status=422)
-
-
-def _list_children(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def require_fields(fields: Mapping[str, Any], *names: str) -> None:
@@ -182,9 +144,8 @@ def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, A
     """Build a turn request from a body.
 
     Raises:
-        RequestError: if a field has the wrong type, or the body has too many entries.
+        RequestError: if a field has the wrong type.
     """
-    check_shape(body)
     request: TurnRequest = {"query": read_query(body), "user_id": session.user_id or caller.tenant}
     inputs: Any = body.get("inputs")
     if inputs:
@@ -236,12 +197,13 @@ def is_multipart(request: Request) -> bool:
     return kind == b"multipart/form-data"
 
 
-async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | Upload]]:
+async def read_parts(request: Request, max_files: int, kind: BodyKind = "upload") -> list[tuple[str, str | Upload]]:
     """Read the parts, in order, each with its name.
 
     Raises:
-        RequestError: if the body is malformed, or has too many parts.
+        RequestError: if the body is malformed, is too large, or has too many parts.
     """
+    limit_body(request, kind)
     parser = MultiPartParser(
         request.headers,
         request.stream(),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import parse_qsl
 
 import orjson
 
@@ -13,8 +13,10 @@ from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
-from ragflow_lg.server.http.shared.json_bodies import check_values
-from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES, Upload, check_shape, read_parts
+from ragflow_lg.server.http.shared.body_limits import limit_body
+from ragflow_lg.server.http.shared.body_reading import parse_form, scan_slices
+from ragflow_lg.server.http.shared.json_bodies import JsonScanner
+from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers, measure
 
@@ -36,10 +38,12 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _ARRAY = "array"
 MAX_NUMBER_CHARS = 400
 MAX_FILES = 10
-MAX_FIELDS = 1000
 MAX_UNDECLARED = 256 * 1024
 """Maximum number of characters and entries in the undeclared fields of each section; others are dropped."""
 _JSON, _FORM, _PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+
+_OBJECT = re.compile(rb"\s*+(\{|\Z)")
+"""The beginning of a JSON object, or only blanks so far."""
 
 
 def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, JsonValue]:
@@ -217,25 +221,25 @@ def _drop_excess(fields: Mapping[str, Any], declared: Mapping[str, Any]) -> dict
 async def _read_body(
     request: Request, configuration: WebhookConfiguration, content_type: str, workers: Workers
 ) -> dict[str, Any]:
-    raw = bytearray()
+    limit_body(request, "webhook")
+    raw, scanner = bytearray(), None if content_type in (_FORM, _PARTS) else JsonScanner()
     async for chunk in request.stream():
         raw += chunk
         check_body_size(configuration.security, len(raw))
+        if scanner is not None and (content_type == _JSON or _OBJECT.match(raw)):
+            await _scan(chunk, scanner)
     request._body = bytes(raw)  # pyright: ignore[reportPrivateUsage]  # lets the multipart parser read it again
-    if not raw.strip():
+    if not raw.strip() or (content_type not in (_JSON, _FORM, _PARTS) and not _OBJECT.match(raw)):
         return {}
     if content_type == _PARTS:
         return await _read_multipart(request, workers)
     if content_type == _FORM:
         try:
-            return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
-        except ValueError:
-            raise RequestError(f"The form has more than {MAX_FIELDS} fields.", 400) from None
+            return cast("dict[str, Any]", await parse_form(bytes(raw)))
+        except RequestError as error:
+            raise RequestError(str(error), 400) from None
     try:
-        check_values(bytes(raw), MAX_ENTRIES)
         value: Any = orjson.loads(bytes(raw))
-    except RequestError as error:
-        raise RequestError(str(error), 400) from None
     except orjson.JSONDecodeError as error:
         if content_type == _JSON:
             raise RequestError(f"The body is not JSON: {error}.", 400) from None
@@ -244,11 +248,14 @@ async def _read_body(
         if content_type == _JSON:
             raise RequestError("The body must be a JSON object.", 400)
         return {}
+    return cast("dict[str, Any]", value)
+
+
+async def _scan(text: bytes, scanner: JsonScanner) -> None:
     try:
-        check_shape(cast("Any", value))
+        await scan_slices(text, scanner)
     except RequestError as error:
         raise RequestError(str(error), 400) from None
-    return cast("dict[str, Any]", value)
 
 
 def _was_skipped(request: Request, content_type: str, body: Any) -> bool:
@@ -261,7 +268,7 @@ async def _read_multipart(request: Request, workers: Workers) -> dict[str, Any]:
     """Read fields and files: images as ``data:`` URIs, other files as text. Files that share a name become a list."""
     fields: dict[str, Any] = {}
     files: dict[str, list[str]] = {}
-    for name, value in await read_parts(request, MAX_FILES):
+    for name, value in await read_parts(request, MAX_FILES, "webhook"):
         if isinstance(value, Upload):
             files.setdefault(name, []).append(await _read_file(value, workers))
         else:

@@ -188,7 +188,8 @@ def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) ->
     elif isinstance(error, RequestError):
         logger.info("%s %s refused: %s", request.method, request.url.path, error)
         audit("webhook.refused", agent=str(request.path_params.get("agent_id", "")), reason=message)
-    return _json({"code": 400, "message": message}, 400)
+    status = 413 if isinstance(error, RequestError) and error.status == 413 else 400
+    return _json({"code": status, "message": message}, status)
 
 
 def _respond_busy(request: Request, error: BusyError) -> Response:

@@ -33,6 +33,7 @@ class AppServer(Struct):
     client: httpx.AsyncClient
     turns: Any
     operations: Any
+    app: Any
 
     async def agent(self, dsl: dict[str, Any], title: str = "Helper", **values: Any) -> str:
         made = await self.client.post("/agents", json={"title": title, "dsl": dsl, **values})
@@ -107,7 +108,7 @@ async def start_app(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
             ) as client,
         ):
-            yield AppServer(address, key, app_state, model, client, app.state.turns, app.state.operations)
+            yield AppServer(address, key, app_state, model, client, app.state.turns, app.state.operations, app)
 
 
 _migrated: list[bytes] = []

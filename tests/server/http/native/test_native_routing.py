@@ -7,7 +7,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES, MAX_VALUE_BYTES
+from ragflow_lg.server.http.shared.json_bodies import MAX_ENTRIES
 from tests.server.http.app_server import FORM, start_app
 from tests.server.http.native.native_client import native_agent, problem
 
@@ -32,7 +32,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]
 async def test_the_document_is_valid_and_complete(tmp_path: Path) -> None:
     api = await document(tmp_path)
     OpenAPIV31SpecValidator(api).validate()
-    assert len(operations(api)) == 25
+    assert len(operations(api)) == 30
     names = [operation["operationId"] for _, _, operation in operations(api)]
     assert len(set(names)) == len(names)
     for method, path, operation in operations(api):
@@ -41,7 +41,8 @@ async def test_the_document_is_valid_and_complete(tmp_path: Path) -> None:
         assert operation["description"], where
         assert operation["security"] == [{"ApiKey": []}], where
         assert {"401", "413", "422", "429", "500", "503"} <= set(operation["responses"]), where
-        assert ("404" in operation["responses"]) is ("{agent_id}" in path), where
+        has_id = "{" in path or where == "POST /native/v1/keys"
+        assert ("404" in operation["responses"]) is has_id, where
         for status, answer in operation["responses"].items():
             if int(status) >= 400:
                 schema = answer["content"]["application/json"]["schema"]
@@ -101,6 +102,7 @@ async def test_a_body_with_too_many_entries_or_bytes_is_refused(tmp_path: Path) 
         many = await client.post("/runs", json={"inputs": {"a": [1] * MAX_ENTRIES}})
         assert problem(many) == (422, "invalid")
         assert f"more than {MAX_ENTRIES:,} entries" in many.text
-        large = await client.post("/runs", json={"query": "x" * MAX_VALUE_BYTES})
+        large = await client.post("/runs", json={"query": "x" * 4 * 1024**2})
         assert problem(large) == (413, "too-large")
+        assert "turn in [server.body_bytes]" in large.text
         assert (await client.get("/runs")).json()["runs"] == []

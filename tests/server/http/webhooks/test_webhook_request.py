@@ -5,10 +5,10 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.request_parsing import MAX_ENTRIES
+from ragflow_lg.server.http.shared.body_reading import MAX_FIELDS
+from ragflow_lg.server.http.shared.json_bodies import MAX_ENTRIES
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.webhooks.webhook_request import (
-    MAX_FIELDS,
     MAX_UNDECLARED,
     read_payload,
     select_declared_fields,
@@ -81,15 +81,21 @@ async def test_an_ignored_body_is_mentioned_when_a_field_is_missing(kind: str, h
 
 async def test_forms_have_a_limited_number_of_fields() -> None:
     assert (await read_payload(request(b"a=%C3%BC+x", FORM), configuration(), NoWorkers()))["body"] == {"a": "ü x"}
-    with pytest.raises(RequestError, match="more than 1000 fields"):
+    with pytest.raises(RequestError, match="more than 1,000 fields"):
         await read_payload(request(b"a=1&" * (MAX_FIELDS + 1) + b"a=1", FORM), configuration(), NoWorkers())
 
 
 async def test_deep_bodies_are_refused() -> None:
     deep = b'{"a":' * 50_000
-    with pytest.raises(RequestError, match="not JSON"):
+    with pytest.raises(RequestError, match="nested more than 100 levels"):
         await read_payload(request(deep, "application/json"), configuration(), NoWorkers())
-    assert (await read_payload(request(deep), configuration(), NoWorkers()))["body"] == {"a": ""}
+    with pytest.raises(RequestError, match="nested more than 100 levels"):
+        await read_payload(request(deep), configuration(), NoWorkers())
+
+
+@pytest.mark.parametrize("text", [b"[" * 50_000, b"a," * 200_000, b" [1, 2"])
+async def test_text_that_is_no_object_is_ignored_without_a_type(text: bytes) -> None:
+    assert (await read_payload(request(text), configuration(), NoWorkers()))["body"] == {"a": ""}
 
 
 def select(values: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
