@@ -19,7 +19,7 @@ from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.assembly.fair_knowledge import FairKnowledge
-from ragflow_lg.server.database.file_repository import FileRepository
+from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 from ragflow_lg.services.workers import Workers
 
@@ -59,7 +59,7 @@ class FileStore(Struct, frozen=True):
         """Store a file for an agent and return its metadata.
 
         Raises:
-            RequestError: If the tenant has too many files or too many bytes.
+            QuotaError: If the tenant, or the key of the page, has too many files or too many bytes.
             ServiceError: If the file cannot be written to the folder.
         """
         row = FileRow(
@@ -102,6 +102,15 @@ class FileStore(Struct, frozen=True):
             raise RequestError("document not found", status=404) from None
         except OSError as error:
             raise ServiceError(f"The file {file.name!r} cannot be read: {error.strerror}.") from error
+
+    async def list(self, query: FileQuery, page: int, page_size: int) -> tuple[list[FileRow], int, int]:
+        """Return a page of files, newest first, with the number of all files and their total size."""
+        return await self._files.find(query, page, page_size)
+
+    async def delete(self, file: FileRow) -> None:
+        """Delete a file."""
+        await self._files.delete(file.id)
+        await asyncio.to_thread(_remove, self._path(file.id))
 
     async def delete_of_agent(self, agent_id: str) -> None:
         """Delete all of an agent's files."""
@@ -176,14 +185,14 @@ def file_store(app_state: AppState, tenant: str) -> FileStore:
     )
 
 
-def tenant_services(app_state: AppState, tenant: str) -> Services:
-    """Return the services for a tenant's runs, with access to its uploads."""
+def tenant_services(app_state: AppState, tenant: str, agent: str = "") -> Services:
+    """Return the services for a tenant's runs, with access to its uploads, or only to those for one ``agent``."""
     services = app_state.services_of(tenant)
     workers = services.workers.for_tenant(tenant)
     knowledge = services.knowledge
     if knowledge is not None and app_state.searches is not None:
         knowledge = FairKnowledge(knowledge, app_state.searches, tenant)
-    files = TenantFiles(file_store(app_state, tenant), workers)
+    files = TenantFiles(file_store(app_state, tenant), workers, agent)
     return replace(services, files=files, workers=workers, knowledge=knowledge)
 
 
@@ -192,6 +201,8 @@ class TenantFiles(Struct, frozen=True):
 
     store: FileStore
     workers: Workers
+    agent: str = ""
+    """The agent whose uploads can be read, because visitors of its page name the files; ``""`` for all agents."""
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         """Return each file's text, or an image as a ``data:`` URI. Objects that contain the content are not looked up.
@@ -210,7 +221,7 @@ class TenantFiles(Struct, frozen=True):
             problem = "has no `id`" if isinstance(file, Mapping) else f"is not a file but of type {type(file).__name__}"
             raise ServiceError(f"File {number} {problem}. Send the `data` of an upload unchanged.")
         row = await self.store.find(file_id)
-        if row is None:
+        if row is None or (self.agent and row.agent_id != self.agent):
             raise ServiceError(f"There is no file {file_id!r:.80}; upload it first.")
         if row.size_bytes > MAX_READ_BYTES:
             raise ServiceError(

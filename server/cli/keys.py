@@ -60,8 +60,11 @@ def keys(
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", help="Id of an agent that a key for pages is limited to; repeatable. Default: all."),
+        typer.Option("--agent", help="Id of an agent that the pages of a key may use; repeatable."),
     ] = None,
+    all_agents: Annotated[
+        bool, typer.Option("--all-agents", help="Let the pages of a key use all agents, also later ones.")
+    ] = False,
     expires: Annotated[
         float | None,
         typer.Option("--expires", help="Days after which the key becomes invalid. Default: never.", min=0, max=36500),
@@ -86,8 +89,11 @@ def keys(
 
     if action is Action.REVOKE and not name:
         raise typer.BadParameter("Enter the key, its first characters, or its name.", param_hint="NAME")
-    if agent and not beta:
+    if (agent or all_agents) and not beta:
         raise typer.BadParameter("Only keys for pages can be limited to agents; add --beta.", param_hint="--agent")
+    if beta and action is Action.CREATE and bool(agent) == all_agents:
+        message = "Name the agents that the pages may use with --agent, or add --all-agents."
+        raise typer.BadParameter(message, param_hint="--beta")
     if expires is not None and not expires > 0:
         raise typer.BadParameter("Enter a number of days greater than 0.", param_hint="--expires")
     new = _NewKey(name, tenant, "beta" if beta else "api", compat.value if compat else "", agent or [], expires or 0)

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, select
+from msgspec import Struct
+from sqlalchemy import ColumnElement, delete, func, select
 
-from ragflow_lg.base.errors import QuotaError, RequestError
+from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.tables import FileRow
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
+
+
+_DELETE_FILES = "Delete files with `DELETE /native/v1/files/ID`; `GET /native/v1/files` lists them."
+
+
+class FileQuery(Struct, frozen=True):
+    """Which files to list or delete: those of one key of embedded pages, and those of some agents; empty for all."""
+
+    page_key: str = ""
+    agents: tuple[str, ...] = ()
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return the conditions on the rows."""
+        conditions: list[ColumnElement[bool]] = [FileRow.page_key == self.page_key] if self.page_key else []
+        return [*conditions, FileRow.agent_id.in_(self.agents)] if self.agents else conditions
 
 
 class FileRepository:
@@ -35,34 +51,36 @@ class FileRepository:
         of_key = (FileRow.tenant == self._tenant, FileRow.page_key == file.page_key)
         async with self._database.reading() as db:
             count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*of_key))).one()
-        uses = (("files", max_files, count + 1), ("file_bytes", max_bytes, (size or 0) + file.size_bytes))
-        for quota, limit, used in uses:
-            if 0 < limit < used:
-                raise QuotaError(quota, limit, "key of the page", "Create another key for pages.")
+        _require("key of the page", count + 1, (size or 0) + file.size_bytes, max_files, max_bytes)
 
     async def add_within(self, file: FileRow, *, max_files: int, max_bytes: int) -> None:
         """Store a file's metadata if the tenant then has at most ``max_files`` files and ``max_bytes`` bytes.
 
+        A limit of 0 stands for none.
+
         Raises:
-            RequestError: If a limit would be exceeded.
+            QuotaError: If a limit would be exceeded.
         """
         file.tenant = self._tenant
         usage = select(func.count(), func.sum(FileRow.size_bytes)).where(FileRow.tenant == self._tenant)
         async with self._database.writing() as db:
             count, size = (await db.execute(usage)).one()
-            if count >= max_files:
-                raise RequestError(f"The limit of {max_files:,} files is reached; delete agents that have files.", 101)
-            if (size or 0) + file.size_bytes > max_bytes:
-                raise RequestError(
-                    f"The total size of all files may not exceed {max_bytes:,} bytes; delete agents that have files.",
-                    101,
-                )
+            _require("tenant", (count or 0) + 1, (size or 0) + file.size_bytes, max_files, max_bytes)
             db.add(file)
 
     async def get(self, file_id: str) -> FileRow | None:
         """Return a file's metadata, or None."""
         async with self._database.reading() as db:
             return await db.scalar(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+
+    async def find(self, query: FileQuery, page: int, page_size: int) -> tuple[list[FileRow], int, int]:
+        """Return a page of files, newest first, with the number of all files and their total size."""
+        mine = (FileRow.tenant == self._tenant, *query.conditions())
+        rows = select(FileRow).where(*mine).order_by(FileRow.create_ms.desc(), FileRow.id)
+        async with self._database.reading() as db:
+            count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*mine))).one()
+            found = await db.scalars(rows.offset((page - 1) * page_size).limit(page_size))
+            return list(found), count, int(size or 0)
 
     async def delete(self, file_id: str) -> None:
         """Delete a file's metadata."""
@@ -76,3 +94,9 @@ class FileRepository:
             ids = list(await db.scalars(select(FileRow.id).where(*of_agent)))
             await db.execute(delete(FileRow).where(*of_agent))
         return ids
+
+
+def _require(owner: str, files: int, size: int, max_files: int, max_bytes: int) -> None:
+    for quota, limit, used in (("files", max_files, files), ("file_bytes", max_bytes, size)):
+        if 0 < limit < used:
+            raise QuotaError(quota, limit, owner, _DELETE_FILES)

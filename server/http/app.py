@@ -26,6 +26,8 @@ from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeader
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
+    native_file_routes,
+    native_key_routes,
     native_quota_routes,
     native_run_routes,
     native_session_routes,
@@ -104,6 +106,8 @@ _ROUTERS = (
     native_canvas_routes.version_router,
     native_canvas_routes.router,
     native_quota_routes.router,
+    native_file_routes.router,
+    native_key_routes.router,
     health_routes.router,
 )
 

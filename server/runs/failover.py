@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
+    from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.persisted_run import Persistable
     from ragflow_lg.server.streaming import RunHead, StreamEvent
     from ragflow_lg.server.streaming.run_task import Publish
@@ -49,7 +49,9 @@ logger = logging.getLogger(__name__)
 class TurnPlayer(Protocol):
     """The object that starts turns in this process: `ragflow_lg.server.runs.turns.Turns`."""
 
-    async def runner(self, agent: AgentRow, session: SessionRow) -> Runner:
+    async def runner(
+        self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
+    ) -> Runner:
         """Return the runner for a session's turns."""
         ...
 
@@ -114,7 +116,7 @@ class Failover:
             return await self._abandon(head, row, takeovers)
         if not await self._is_free(session.id):
             return False
-        runner = await self._turns.runner(agent, session)
+        runner = await self._turns.runner(agent, session, is_page=bool(row.page_key))
         progress = await runner.progress(session.id)
         replay_filter = ReplayFilter(await self._read_events(run_id), progress.plan)
         run = runner.take_over(session.id, head.envelope, progress)

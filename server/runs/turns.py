@@ -193,7 +193,7 @@ class Turns:
         head = await self._interrupted_run(agent.tenant, session.id, hash_request(request))
         if head is not None and await self._app_state.run_manager.has_events(head.run_id):
             return Turn(head.envelope, self, agent.tenant)
-        runner = await self.runner(agent, session, version)
+        runner = await self.runner(agent, session, version, is_page=bool(page_key))
         if head is not None:  # without events, it may have stopped before it took the request
             await self._app_state.store.leases.expire(session.id, head.process)
             if await runner.unfinished_checkpoint(session.id):
@@ -201,8 +201,12 @@ class Turns:
         run = runner.start(session.id, request)
         return await self.play(agent, session, run, question_text(request), policy, request, page_key)
 
-    async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
-        """Return the runner for a session's turns. ``version`` is the session's, if already loaded.
+    async def runner(
+        self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
+    ) -> Runner:
+        """Return the runner for a session's turns.
+
+        ``version`` is the session's, if already loaded. The turns of an embedded page read only its agent's files.
 
         Raises:
             CompileError: If the canvas has errors.
@@ -210,7 +214,7 @@ class Turns:
         app_state = self._app_state
         return Runner(
             await self.canvas(version or await self.version(agent, session.version_id)),
-            tenant_services(app_state, agent.tenant),
+            tenant_services(app_state, agent.tenant, agent.id if is_page else ""),
             store=app_state.store,
             canvas_id=agent.id,
             event_limit=app_state.settings.run.event_limit,

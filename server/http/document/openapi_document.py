@@ -36,7 +36,7 @@ Every response has the header `X-Request-Id`, which also appears in the server l
 """
 _KEYS = {
     "ApiKey": "An API key, created by `ragflow-lg keys create`.",
-    "BetaKey": "A key for embedded pages, created by `ragflow-lg keys create NAME --beta`.",
+    "BetaKey": "A key for embedded pages, created by `POST /native/v1/keys` or `ragflow-lg keys create NAME --beta`.",
     "MetricsKey": "The `metrics_key` of the settings.",
 }
 _PATH = {
@@ -48,6 +48,7 @@ _PATH = {
     "version_id": "Id of the version.",
     "version": "`draft`, `published`, or the id of a version.",
     "file_id": "Id of the file.",
+    "key_id": "Id of the key.",
     "component_id": "Id of the component in the canvas.",
     "tenant_id": "Id of the tenant.",
     "provider": "Name of the provider.",

@@ -119,11 +119,18 @@ async def authenticate_beta(request: Request) -> ApiCaller:
 
 
 async def authenticate_any(request: Request) -> ApiCaller:
-    """Authenticate a request by a beta key or an API key.
+    """Authenticate a request by a beta key or an API key. The caller is looked up once for each request.
 
     Raises:
         RequestError: if the key is missing or invalid.
     """
+    caller = getattr(request.state, "any_caller", None)
+    if not isinstance(caller, ApiCaller):
+        caller = request.state.any_caller = await _authenticate_any(request)
+    return caller
+
+
+async def _authenticate_any(request: Request) -> ApiCaller:
     owner = await _find_page_owner(get_app_state(request), _read_key(request))
     if owner is None:
         return await authenticate(request)

@@ -81,7 +81,7 @@ class Stage:
         assert url, f"The server did not start: {self.log.read_text()}"
         self.replicas.append(Replica(process, url))
         if not self.neighbour_key:
-            wanted = (("default",), ("attacker",), ("attacker", "--beta"))
+            wanted = (("default",), ("attacker",), ("attacker", "--beta", "--all-agents"))
             self.neighbour_key, *keys = await asyncio.gather(*(self._create_key(*options) for options in wanted))
             self.keys = dict(zip(("api", "beta"), keys, strict=True))
 

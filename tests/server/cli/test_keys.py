@@ -28,7 +28,7 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     assert (empty.stdout, empty.stderr.startswith(f"There are no keys in {file};")) == ("", True)
 
     (key,) = keys("create", "web shop", "--tenant", "shop", "--compat", "0.24")
-    (beta,) = keys("create", "--beta")
+    (beta,) = keys("create", "--beta", "--all-agents")
     assert (key.startswith("ragflow-"), beta.startswith("beta-")) == (True, True)
     lines = keys("list")
     assert [line.split()[:3] for line in lines] == [
@@ -62,7 +62,7 @@ def test_created_and_revoked_keys_are_in_the_audit_log(tmp_path: Path) -> None:
 def test_keys_show_their_agents_and_when_they_expire(tmp_path: Path) -> None:
     file = tmp_path / "server.db"
     environment = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{file}"}
-    invoke("keys", "create", "window", "--beta", "--expires", "30", environment=environment)
+    invoke("keys", "create", "window", "--beta", "--all-agents", "--expires", "30", environment=environment)
     with sqlite3.connect(file) as raw:
         (lifetime_ms,) = raw.execute("SELECT expire_ms - create_ms FROM api_keys").fetchone()
         assert lifetime_ms == 30 * 86_400_000
@@ -74,5 +74,12 @@ def test_keys_show_their_agents_and_when_they_expire(tmp_path: Path) -> None:
     assert "  expired  " in invoke("keys", "list", environment=environment).stdout
     unknown = invoke("keys", "create", "--beta", "--agent", "nothing", environment=environment)
     assert "has no agent with the id 'nothing'" in str(unknown.exception)
-    for options in (("--agent", "one"), ("--beta", "--expires", "0"), ("--expires", "nan")):
+    for options in (
+        ("--agent", "one"),
+        ("--all-agents",),
+        ("--beta",),
+        ("--beta", "--all-agents", "--agent", "one"),
+        ("--beta", "--all-agents", "--expires", "0"),
+        ("--expires", "nan"),
+    ):
         assert invoke("keys", "create", *options, environment=environment).exit_code == 2

@@ -160,3 +160,29 @@ async def test_a_key_opens_only_its_agents_until_it_expires(tmp_path: Path) -> N
         unknown = await codes("beta-unknown", mine, ids[0])
         assert await codes(expired, mine, ids[0]) == unknown
         assert 0 not in unknown
+
+
+async def test_turns_of_a_page_read_only_files_of_its_agent(tmp_path: Path) -> None:
+    reads = canvas(
+        ("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["Files: {sys.files}"]}, [])
+    )
+    async with start_app(tmp_path) as server:
+        mine, other = await server.agent(reads, "Mine"), await server.agent(reads, "Other")
+        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta", agents=[mine])
+        page = {"Authorization": f"Bearer {key}"}
+        files: dict[str, Any] = {}
+        for agent_id in (mine, other):
+            content = {"file": ("a.txt", f"text of {agent_id}".encode())}
+            uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=content)
+            files[agent_id] = uploaded.json()["data"]
+
+        async def ask(file: Any, headers: dict[str, str]) -> str:
+            body = {"query": "Hi", "stream": False, "files": [file]}
+            path = f"/agentbots/{mine}/completions"
+            if not headers:
+                path, body = "/agents/chat/completions", {**body, "agent_id": mine}
+            return (await server.client.post(path, json=body, headers=headers)).text
+
+        assert f"text of {mine}" in await ask(files[mine], page)
+        assert f"text of {other}" not in await ask(files[other], page)
+        assert f"text of {other}" in await ask(files[other], {})

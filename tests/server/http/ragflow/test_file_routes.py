@@ -148,7 +148,7 @@ async def test_invalid_uploads_are_refused(tmp_path: Path) -> None:
         large = await server.client.post(path, files={"file": b"x" * 3000})
         assert (large.status_code, large.json()["code"]) == (413, 413)
         await upload(server, agent_id, ("a", b"x", ""), ("b", b"x", ""))
-        assert (await upload(server, agent_id, ("c", b"x", "")))["code"] == 101
+        assert (await upload(server, agent_id, ("c", b"x", "")))["code"] == 429
 
 
 async def test_pages_are_imported_with_the_guarded_client(tmp_path: Path) -> None:

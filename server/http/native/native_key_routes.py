@@ -1,0 +1,140 @@
+"""Routes for the keys of embedded pages: create, list and revoke them.
+
+API keys are created on the command line only: a stolen one must not be able to create others that outlive it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.database.tables import KeyRow
+from ragflow_lg.server.http.native.native_requests import Line, NoBoolean
+from ragflow_lg.server.http.native.native_responses import respond_model
+from ragflow_lg.server.http.native.native_routing import make_native_router
+from ragflow_lg.server.http.native.problem_details import describe_problems
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.observability.audit import audit
+
+router = make_native_router("keys of pages")
+
+_PAGE = "beta"
+_DAY_MS = 86_400_000
+MAX_AGENTS = 30
+MAX_KEYS = 1000
+"""How many valid keys of pages a tenant may have."""
+
+
+class NewKey(BaseModel):
+    """A key of embedded pages to create."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"agents": ["0c7f4a1e2b5d4c8f9a3b6d7e8f901234"], "expires_days": 90}]},
+    )
+
+    agents: Annotated[
+        list[Annotated[str, Field(max_length=32)]],
+        Field(max_length=MAX_AGENTS, description="Ids of the agents that the pages may use."),
+    ] = Field(default_factory=list[str])
+    all_agents: Annotated[
+        bool, Field(strict=True, description="Whether the pages may use all agents, also later ones.")
+    ] = False
+    name: Annotated[Line, Field(description="Purpose of the key.")] = ""
+    expires_days: Annotated[
+        float | None,
+        NoBoolean,
+        Field(gt=0, le=36_500, description="Days after which the key becomes invalid. Default: never."),
+    ] = None
+
+
+class KeyAnswer(BaseModel):
+    """A key of embedded pages."""
+
+    id: str
+    prefix: Annotated[str, Field(description="The beginning of the key.")]
+    name: str
+    agents: Annotated[list[str], Field(description="The agents that its pages may use; empty for all.")]
+    created_at: Annotated[float, Field(description="Epoch seconds.")]
+    expires_at: Annotated[float | None, Field(description="Epoch seconds; none for never.")]
+
+
+class CreatedKey(KeyAnswer):
+    """A new key, which is shown only once."""
+
+    key: str
+
+
+class KeyListAnswer(BaseModel):
+    """The valid keys of embedded pages."""
+
+    keys: list[KeyAnswer]
+
+
+@router.post(
+    "/keys", response_model=CreatedKey, status_code=201, responses=describe_problems(400, 404, 422), summary="Create"
+)
+async def create_key(body: NewKey, request: Request, caller: Authenticated) -> Response:
+    """Create a key for embedded pages, limited to some agents. Anyone who opens such a page can read its key."""
+    if bool(body.agents) == body.all_agents:
+        raise RequestError("Name the pages' `agents`, or set `all_agents` to true.", 101, status=422)
+    app_state, agents = get_app_state(request), list(dict.fromkeys(body.agents))
+    repository = AgentRepository(app_state.database, caller.tenant)
+    for agent_id in agents:
+        if await repository.get(agent_id) is None:
+            raise RequestError(f"There is no agent {agent_id!r}.", status=404)
+    keys, now_ms = KeyRepository(app_state.database), app_state.now_ms()
+    if len(await _list_keys(keys, caller.tenant, now_ms)) >= MAX_KEYS:
+        raise RequestError(f"The tenant has {MAX_KEYS:,} keys of pages; revoke some.", 101, status=422)
+    expire_ms = now_ms + max(1, int(body.expires_days * _DAY_MS)) if body.expires_days else 0
+    key = await keys.create(caller.tenant, now_ms, name=body.name, kind=_PAGE, agents=agents, expire_ms=expire_ms)
+    row = await keys.find(key, now_ms, _PAGE)
+    if row is None:
+        raise RequestError("The key has been revoked already.", status=404)
+    audit("key.created", key=row.id, name=row.name, kind=row.kind)
+    return respond_model(CreatedKey(**_build_key(row).model_dump(), key=key), 201, {"Cache-Control": "no-store"})
+
+
+@router.get("/keys", response_model=KeyListAnswer, responses=describe_problems(), summary="List")
+async def list_keys(request: Request, caller: Authenticated) -> Response:
+    """List the valid keys of embedded pages, oldest first. Only the beginning of each key is known."""
+    app_state = get_app_state(request)
+    rows = await _list_keys(KeyRepository(app_state.database), caller.tenant, app_state.now_ms())
+    return respond_model(KeyListAnswer(keys=[_build_key(row) for row in rows]))
+
+
+@router.delete(
+    "/keys/{key_id}", response_class=Response, status_code=204, responses=describe_problems(404), summary="Revoke"
+)
+async def revoke_key(key_id: str, request: Request, caller: Authenticated) -> Response:
+    """Revoke a key of embedded pages by its id. It becomes invalid immediately."""
+    app_state = get_app_state(request)
+    keys, now_ms = KeyRepository(app_state.database), app_state.now_ms()
+    row = await keys.get(key_id, now_ms)
+    if row is None or row.tenant != caller.tenant or row.kind != _PAGE:
+        raise RequestError("Key not found.", status=404)
+    await keys.revoke(row.id, now_ms)
+    audit("key.revoked", key=row.id, name=row.name)
+    return Response(status_code=204)
+
+
+async def _list_keys(keys: KeyRepository, tenant: str, now_ms: int) -> list[KeyRow]:
+    rows = await keys.list()
+    return [row for row in rows if row.tenant == tenant and row.kind == _PAGE and row.is_valid(now_ms)]
+
+
+def _build_key(row: KeyRow) -> KeyAnswer:
+    return KeyAnswer(
+        id=row.id,
+        prefix=row.prefix,
+        name=row.name,
+        agents=row.agents.split(",") if row.agents else [],
+        created_at=row.create_ms / 1000,
+        expires_at=row.expire_ms / 1000 if row.expire_ms else None,
+    )

@@ -1,0 +1,81 @@
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.server.http.app_server import ECHO, AppServer, start_app
+from tests.server.http.native.native_client import native, problem
+
+
+async def upload(server: AppServer, agent_id: str, name: str, key: str = "") -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {key or server.key}"}
+    files = {"file": (name, b"x" * 10)}
+    answer = (await server.client.post(f"/agents/{agent_id}/upload", files=files, headers=headers)).json()
+    assert answer["code"] == 0, answer
+    return answer["data"]
+
+
+def authorize(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def names(client: httpx.AsyncClient, key: str = "", **query: Any) -> list[str]:
+    headers = authorize(key) if key else {}
+    return [file["name"] for file in (await client.get("/files", params=query, headers=headers)).json()["files"]]
+
+
+async def test_files_are_listed_page_by_page_and_deleted(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, native(server) as client:
+        one, two = await server.agent(ECHO, "One"), await server.agent(ECHO, "Two")
+        files = [await upload(server, agent, name) for agent, name in ((one, "a"), (one, "b"), (two, "c"))]
+        whole = (await client.get("/files")).json()
+        assert (whole["total"], whole["total_bytes"]) == (3, 30)
+        assert {(file["name"], file["size_bytes"], file["agent_id"]) for file in whole["files"]} == {
+            ("a", 10, one),
+            ("b", 10, one),
+            ("c", 10, two),
+        }
+        assert await names(client, agent_id=two) == ["c"]
+        pages = [(await names(client, page_size=2, page=page)) for page in (1, 2, 3)]
+        assert [len(page) for page in pages] == [2, 1, 0]
+        assert (await client.delete(f"/files/{files[0]['id']}")).status_code == 204
+        assert sorted(await names(client)) == ["b", "c"]
+        assert problem(await client.delete(f"/files/{files[0]['id']}")) == (404, "not-found")
+        assert len([path for path in (tmp_path / "files").rglob("*") if path.is_file()]) == 2
+
+
+async def test_keys_reach_only_their_own_files(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, native(server) as client:
+        keys = KeyRepository(server.app_state.database)
+        one, two = await server.agent(ECHO, "One"), await server.agent(ECHO, "Two")
+        page = await keys.create("tenant", 1, kind="beta", agents=[one])
+        other_page = await keys.create("tenant", 1, kind="beta", agents=[one])
+        stranger = await keys.create("stranger", 1)
+        ours = await upload(server, one, "owner's")
+        theirs = await upload(server, one, "visitor's", page)
+        assert await names(client, page) == ["visitor's"]
+        assert await names(client, page, agent_id=two) == await names(client, other_page) == []
+        assert await names(client, stranger) == []
+        for key, file in ((page, ours), (other_page, theirs), (stranger, ours)):
+            refused = await client.delete(f"/files/{file['id']}", headers=authorize(key))
+            assert problem(refused) == (404, "not-found")
+        assert (await client.delete(f"/files/{theirs['id']}", headers=authorize(page))).status_code == 204
+        assert await names(client) == ["owner's"]
+        assert problem(await client.get("/quotas", headers=authorize(page))) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize(("limits", "quota"), [({"max_files": 1}, "files"), ({"max_files_bytes": 15}, "file_bytes")])
+async def test_the_refusal_of_a_full_store_names_the_route_that_frees_it(
+    tmp_path: Path, limits: dict[str, Any], quota: str
+) -> None:
+    async with start_app(tmp_path, **limits) as server, native(server) as client:
+        agent_id = await server.agent(ECHO)
+        file = await upload(server, agent_id, "a")
+        refused = await server.client.post(f"/agents/{agent_id}/upload", files={"file": ("b", b"x" * 10)})
+        assert refused.status_code == 429
+        message = refused.json()["message"]
+        assert (f"quota {quota} of" in message, "DELETE /native/v1/files/ID" in message) == (True, True)
+        assert (await client.delete(f"/files/{file['id']}")).status_code == 204
+        await upload(server, agent_id, "b")
