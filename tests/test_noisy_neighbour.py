@@ -1,6 +1,6 @@
 """The harness of noisy neighbours: it plays attacks, and it notices a server that they stop.
 
-`make noisy` plays all attacks for longer. No test here depends on how fast the machine is.
+`make noisy` plays more attacks, and for longer. No test here depends on how fast the machine is.
 """
 
 import sys
@@ -8,8 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.noisy.attacks import ATTACKS
+from tests.harness.noisy.attacks import (
+    ATTACKS,
+    bodies,
+    canvases,
+    components,
+    connections,
+    documents,
+    floods,
+    sessions,
+    templates,
+    upstreams,
+    webhooks,
+)
 from tests.harness.noisy.campaign import HEALTH_MS, Result, play_on
+from tests.harness.noisy.selection import SELECTED
 from tests.harness.noisy.stage import start_services
 
 BLOCKING = (sys.executable, "-m", "tests.fakes.blocking_server")
@@ -39,6 +52,12 @@ async def test_a_component_that_blocks_the_event_loop_is_noticed(tmp_path: Path)
         result = await play_on(stage, ATTACKS["web-hang"], 5.0, settle_s=0)
     assert result.health_max > HEALTH_MS
     assert any("/health" in problem for problem in result.problems())
+
+
+def test_the_selection_contains_known_attacks_of_each_kind() -> None:
+    assert not SELECTED - set(ATTACKS)
+    kinds = (bodies, canvases, components, connections, documents, floods, sessions, templates, upstreams, webhooks)
+    assert all(any(attack.name in SELECTED for attack in kind.ATTACKS) for kind in kinds)
 
 
 def test_every_goal_can_be_missed() -> None:

@@ -1,7 +1,8 @@
 """``python -m tests.harness.noisy [ATTACK…]``: play attacks, and print what the neighbour noticed.
 
 Options: ``--seconds N`` for each attack (30), ``--replicas 2``, ``--database sqlite|postgresql``, ``--json FILE``, and
-``--list``. An ATTACK can be a pattern such as ``jinja-*``. Exits with 1 if a goal was missed.
+``--list``. An ATTACK can be a pattern such as ``jinja-*``; without any, the selection is played, and ``'*'`` plays all.
+Exits with 1 if a goal was missed.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from tests.harness.noisy.attack import Attack
 from tests.harness.noisy.attacks import ATTACKS
 from tests.harness.noisy.campaign import Result, play
+from tests.harness.noisy.selection import SELECTED
 from tests.harness.noisy.stage import start_services
 
 COLUMNS = "| attack | B alone P50/P99 | B P50/P99 | errors | /health P99/max | RSS before/peak/after | answers | |"
@@ -36,7 +38,8 @@ def _row(result: Result) -> str:
 
 
 def _choose(patterns: list[str]) -> list[Attack]:
-    chosen = [attack for attack in ATTACKS.values() if any(fnmatch(attack.name, p) for p in patterns or ["*"])]
+    wanted = patterns or SELECTED
+    chosen = [attack for attack in ATTACKS.values() if any(fnmatch(attack.name, pattern) for pattern in wanted)]
     if not chosen:
         raise SystemExit(f"No attack is named {' '.join(patterns)}; --list shows all.")
     return chosen
