@@ -6,10 +6,10 @@ No positions are recorded while reading. If there are diagnostics, a single scan
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn, cast
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
@@ -19,6 +19,9 @@ MAX_BYTES = 16 * 1024 * 1024
 
 MAX_DEPTH = 100
 """Limit on how deeply values are nested. Real canvases stay below 20."""
+
+MAX_REPEATED_KEYS = 10
+"""Limit on how many repeated keys are reported."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _PYTHON_WORDS = re.compile(r"\b(True|False|None)\b")
@@ -148,7 +151,10 @@ def _decode(source: str | bytes, reporter: Reporter) -> str | None:
     try:
         return source.decode(encoding)
     except UnicodeDecodeError as error:
-        _report_invalid(reporter, f"The file is not UTF-8: invalid byte at offset {error.start}.", "Save it as UTF-8.")
+        before = source[: error.start].decode(encoding, "replace")
+        position = _position(_breaks(before), len(before))
+        message = f"The file is not UTF-8: byte {source[error.start]:#04x} is invalid here."
+        _report_invalid(reporter, message, "Save it as UTF-8.", position.line, position.column)
         return None
 
 
@@ -156,25 +162,19 @@ def _parse(text: str, reporter: Reporter) -> Any:
     if not text.strip():
         return _report_invalid(reporter, "The file is empty.", "Export the canvas again.")
 
+    has_repeated_keys = False
+
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_repeated_keys
         value = dict(pairs)
-        if len(value) != len(pairs):
-            repeated = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-            for key in repeated[:10]:
-                reporter.report(
-                    "json-duplicate-key",
-                    "warning",
-                    "",
-                    f"An object has the key {key!r} more than once.",
-                    hint="Only its last value is used; remove the others.",
-                )
+        has_repeated_keys = has_repeated_keys or len(value) != len(pairs)
         return value
 
     def refuse(word: str) -> NoReturn:
         raise ValueError(f"{word} is not a JSON number")
 
     try:
-        return json.loads(text, object_pairs_hook=collect, parse_constant=refuse)
+        value = json.loads(text, object_pairs_hook=collect, parse_constant=refuse)
     except json.JSONDecodeError as error:
         hint = "Export the canvas again or correct the text at this position."
         if _PYTHON_WORDS.search(text, max(0, error.pos - 10), error.pos + 10):
@@ -187,6 +187,47 @@ def _parse(text: str, reporter: Reporter) -> Any:
         return _report_depth(reporter)
     except ValueError as error:
         return _report_invalid(reporter, f"A number cannot be read: {error}.", "Write it as a string.")
+    if has_repeated_keys:
+        _report_repeated_keys(text, reporter)
+    return value
+
+
+def _report_repeated_keys(text: str, reporter: Reporter) -> None:
+    breaks = _breaks(text)
+    for key, start in itertools.islice(_repeated_keys(text), MAX_REPEATED_KEYS):
+        position = _position(breaks, start)
+        reporter.report(
+            "json-duplicate-key",
+            "warning",
+            "",
+            f"An object has the key {key!r} more than once.",
+            hint="Only its last value is used; remove the others.",
+            line=position.line,
+            column=position.column,
+        )
+
+
+def _repeated_keys(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the keys of a valid JSON text that their object already has, each with its offset."""
+    stack: list[set[str] | None] = []  # the keys of each open object; None for a list
+    expects_key = False
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token in "{[":
+            stack.append(set() if token == "{" else None)
+            expects_key = token == "{"
+        elif token in "}]":
+            stack.pop()
+            expects_key = False
+        elif token == ",":
+            expects_key = stack[-1] is not None
+        elif token == ":":
+            expects_key = False
+        elif expects_key and (keys := stack[-1]) is not None:
+            key = json.loads(token)
+            if key in keys:
+                yield key, match.start()
+            keys.add(key)
 
 
 def _is_bounded(value: Any, reporter: Reporter) -> bool:

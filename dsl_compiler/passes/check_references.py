@@ -88,6 +88,8 @@ def _check_collected(canvas: _Canvas, owner: PlanNode, reporter: Reporter) -> No
             problem = "reference-not-upstream", f"{read.id!r} is not inside {owner.id!r}.", "Name a node inside it."
         if problem is not None:
             code, message, hint = problem
+            if read is None:
+                message = f"{reference.text!r} refers to a component that does not exist."
             pointer = extend_pointer(canvas.draft.components[owner.id].params_pointer, ["outputs", name])
             text = f"The output {name!r} will be a list of empty strings: {message}"
             component = canvas.draft.components[owner.id]
@@ -126,7 +128,10 @@ def _problem(canvas: _Canvas, node: PlanNode, reference: Reference) -> tuple[str
         return None
     read = canvas.draft.nodes.get(NodeId(reference.node))
     if read is None:
-        message = f"{reference.text!r} refers to a component that does not exist; the node will fail when it reads it."
+        message = (
+            f"{reference.text!r} refers to a component that does not exist: a text that contains it cannot be "
+            "rendered, and a choice among several values skips it."
+        )
         return "reference-unknown-node", message, canvas.nodes.hint(reference.node, "")
     if f"{reference.node}@{reference.key}" in canvas.assigned:
         return None

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from ragflow_lg.base.diagnostics import ADVICE
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import Route
@@ -58,7 +59,7 @@ def _check_unused(draft: Draft, reporter: Reporter, raw: RawComponent, routes: I
                 "warning",
                 extend_pointer(raw.pointer, ["downstream"]),
                 f"The edge leads to {target!r}, which does not exist; {raw.name} follows only its routes.",
-                hint="Remove it or use it in a route.",
+                hint=reporter.nearest("node", draft.nodes).hint(target, "Remove it or use it in a route."),
                 component=raw,
             )
 
@@ -77,7 +78,7 @@ def _existing_targets(
     existing = tuple(NodeId(t) for t in unique if _exists(draft, t))
     has_rest = bool(existing) or not is_needed
     subject = f"The {what}" if what else "The edge"
-    known = set(existing)
+    known, is_reported = set(existing), False
     for target in unique:
         if target in known:
             continue
@@ -96,9 +97,11 @@ def _existing_targets(
                 "warning" if has_rest else "error",
                 pointer,
                 f"{subject} leads to {target!r}, which does not exist{'; it was ignored' if has_rest else ''}.",
+                hint=reporter.nearest("node", draft.nodes).hint(target, ADVICE["target-unknown"]),
                 component=raw,
             )
-    if what and not existing:
+            is_reported = is_reported or not has_rest
+    if what and not existing and not is_reported:
         reporter.report(
             "route-empty", "error", pointer, f"The {what} has no target.", hint="Connect it to a node.", component=raw
         )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 
@@ -49,7 +54,17 @@ def require(extra: str, purpose: str, error: type[RagflowLgError] = SettingsErro
     """
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
-        raise error(f"{purpose} needs {', '.join(missing)}. Install it with: pip install 'ragflow-lg[{extra}]'")
+        raise error(f"{purpose} needs {', '.join(missing)}. Install it with: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra from where pip found this distribution: a folder or an index."""
+    source = "ragflow-lg"
+    with suppress(PackageNotFoundError, ValueError):
+        address: str = json.loads(distribution("ragflow-lg").read_text("direct_url.json") or "{}").get("url", "")
+        if address.startswith("file:"):
+            source = url2pathname(urlsplit(address).path)
+    return f"pip install '{source}[{extra}]'"
 
 
 def extra_of(module: str | None) -> str:

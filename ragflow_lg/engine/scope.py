@@ -242,8 +242,8 @@ class Scope(Struct, eq=False):
                 value = view.get("aliases", {}).get(reference.key, "")
             else:
                 is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
-                declared = self.program.owner.plan.nodes[NodeId(reference.node)].declared
-                value = look_up(reference, {}, outputs if is_there else {}, declared)
+                node = self.program.owner.plan.nodes.get(NodeId(reference.node))  # None: `check` has warned of it
+                value = look_up(reference, {}, outputs if is_there else {}, node.declared if node else ())
             self.turn.state_size.add(self._part(name), size_of(value), self.turn.services.state_limits)
             collected[name] = append_entry(collected.get(name, []), value)
         return collected

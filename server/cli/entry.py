@@ -9,7 +9,7 @@ import sys
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
-from ragflow_lg.base.extras import extra_of
+from ragflow_lg.base.extras import extra_of, install_command
 from ragflow_lg.server.cli.terminal import print_note, use_utf8
 
 USAGE_ERROR = 2
@@ -32,7 +32,7 @@ def main() -> None:
         if not extra:
             raise
         command = f"ragflow-lg {sys.argv[1]}" if len(sys.argv) > 1 else "ragflow-lg"
-        print_note(f"{command} needs {error.name}. Install it with: pip install 'ragflow-lg[{extra}]'")
+        print_note(f"{command} needs {error.name}. Install it with: {install_command(extra)}")
         sys.exit(USAGE_ERROR)
     except BrokenPipeError:
         # Standard output is no longer read; without this, the interpreter complains when flushing it at exit.

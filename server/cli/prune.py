@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,7 +62,7 @@ def prune(
 
 
 async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run: bool) -> None:
-    from ragflow_lg.base.errors import SessionBusyError
+    from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError
     from ragflow_lg.checkpoints.session_pruning import prune_session
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import has_session
@@ -73,14 +74,24 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
         print_line(_describe(name, await prune_session(store, name, limits, is_dry_run=is_dry_run), is_dry_run))
     if names:
         return
+    damaged: list[str] = []
     for record in [record async for record in store.runs.sessions()]:
         name = record.name or record.session
         try:
             pruned = await prune_session(store, record.session, limits, is_dry_run=is_dry_run)
         except SessionBusyError as error:
             print_line(f"{name} was not changed: it is running in {error.holder}")
+        except DamagedSessionError as error:
+            damaged.append(name)
+            print_line(f"{name} was not changed: {error}")
         else:
             print_line(_describe(name, pruned, is_dry_run))
+    if damaged:
+        options = " ".join(f"--delete {shlex.quote(name)}" for name in damaged)
+        raise DamagedSessionError(
+            f"{count_of(len(damaged), 'session')} could not be pruned. Restore the store from a backup, or delete what "
+            f"is damaged: ragflow-lg sessions {options}"
+        )
 
 
 def _describe(name: str, pruned: Pruned, is_dry_run: bool) -> str:

@@ -58,6 +58,20 @@ def test_repeated_keys_are_reported_and_the_last_value_is_used() -> None:
     assert reporter.diagnostics[0].code == "json-duplicate-key"
 
 
+def test_repeated_keys_are_reported_where_they_stand() -> None:
+    reporter = Reporter()
+    read_source('{"a": [{"b": "a", "c": 1}],\n "d": {"b": 2, "e": 3,\n  "b": 4}, "a": 5}', reporter)
+    assert [(d.message.split("'")[1], d.line, d.column) for d in reporter.diagnostics] == [("b", 3, 3), ("a", 3, 12)]
+
+
+def test_an_invalid_byte_is_reported_where_it_stands() -> None:
+    reporter = Reporter()
+    read_source(b'{\n "a": "\xc3\xa4\xe4"}', reporter)
+    (diagnostic,) = reporter.diagnostics
+    assert (diagnostic.line, diagnostic.column) == (2, 9)
+    assert diagnostic.message == "The file is not UTF-8: byte 0xe4 is invalid here."
+
+
 def test_lone_surrogates_are_replaced() -> None:
     assert read_source('{"a\\ud800": ["\\udfff"]}', Reporter())[0] == {"a\ufffd": ["\ufffd"]}
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragflow_lg.adapters.knowledge.chunking import Block, collect_blocks, format_row
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import install_command
 
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 """Maximum total size of the decompressed parts of a file."""
@@ -72,7 +73,7 @@ def _converting_errors(package: str) -> Generator[None]:
     except (ServiceError, MemoryError):
         raise  # a worker process reports what it has used up
     except ImportError:
-        raise ServiceError(f"{package} is not installed: pip install 'ragflow-lg[documents]'") from None
+        raise ServiceError(f"{package} is not installed: {install_command('documents')}") from None
     except Exception as error:  # libraries raise anything for damaged files
         why = " ".join(str(error).split())[:200]
         raise ServiceError(

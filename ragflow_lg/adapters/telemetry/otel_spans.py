@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.adapters.chat.chat_models import parse_llm_id
 from ragflow_lg.base.errors import CANCELLED_TEXT, SettingsError
+from ragflow_lg.base.extras import install_command
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import AgentRecord, NodeFinished, NodeStarted
@@ -75,7 +76,7 @@ class OtelSpans(RunCallbacks):
         try:
             from opentelemetry import trace
         except ImportError:
-            raise SettingsError("OpenTelemetry is not installed: pip install 'ragflow-lg[otel]'.") from None
+            raise SettingsError(f"OpenTelemetry is not installed: {install_command('otel')}.") from None
         self._api = trace
         self._tracer: Tracer = trace.get_tracer("ragflow_lg", tracer_provider=provider)
         self._include_content = include_content

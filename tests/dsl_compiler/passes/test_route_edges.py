@@ -19,9 +19,20 @@ def test_a_missing_target_refuses_the_canvas_if_it_is_the_only_one() -> None:
     assert diagnostic.severity == "error"
 
 
+def test_a_misspelt_target_gets_a_suggestion() -> None:
+    (diagnostic,) = diagnostics_of(canvas({"a": text(["answr"]), "answer": text()}), "target-unknown")
+    assert diagnostic.hint == "Did you mean answer?"
+
+
 def test_a_route_without_any_target_is_an_error() -> None:
-    document = canvas({"s": switch(["gone"], ["a"]), "a": text()})
+    document = canvas({"s": switch(["begin"], ["a"]), "a": text()})
     assert diagnostics_of(document, "route-empty")[0].pointer == "/components/s/obj/params/conditions/0/to"
+
+
+def test_a_route_whose_only_target_is_missing_is_reported_once() -> None:
+    document = canvas({"s": switch(["gone"], ["a"]), "a": text()})
+    assert [d.severity for d in diagnostics_of(document, "target-unknown")] == ["error"]
+    assert diagnostics_of(document, "route-empty") == []
 
 
 def test_a_router_follows_its_routes_and_not_downstream() -> None:

@@ -29,6 +29,16 @@ async def test_a_value_that_is_not_a_list_is_an_error_of_the_node(value: Any) ->
     assert "must be an array" in (run.error or "")
 
 
+@pytest.mark.parametrize("at_once", [0, 3])
+async def test_an_output_of_an_unknown_component_is_a_list_of_empty_strings(at_once: int) -> None:
+    outputs = {"rows": "row@result", "none": "Message:Never@content"}
+    components = {**iteration(ROW, outputs, max_concurrency=at_once), **out('{"r": {it@rows}, "n": {it@none}}')}
+    assert await answer_of(components, inputs=["a", "b"]) == {"r": ["0:a", "1:b"], "n": ["", ""]}
+    (diagnostic,) = diagnostics_of(document(components), "reference-unknown-node")
+    assert diagnostic.severity == "warning"
+    assert diagnostic.message.startswith("The output 'none' will be a list of empty strings: 'Message:Never@content'")
+
+
 async def test_a_node_that_a_round_skips_yields_null() -> None:
     body = {
         "sw": switch(["yes"], ["no"], reference="ii@item"),

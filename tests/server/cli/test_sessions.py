@@ -1,9 +1,11 @@
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.session_pruning import PruneLimits
 from ragflow_lg.server.cli.prune import _prune  # pyright: ignore[reportPrivateUsage] - the command without its loop
 from ragflow_lg.server.cli.sessions import (
@@ -59,6 +61,24 @@ def test_old_turns_are_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         refused = invoke("sessions", "prune", *words)
         assert (refused.exit_code, "Say which turns to keep" in refused.stderr) == (2, True)
     assert "no session 'carl'" in str(invoke("sessions", "prune", "carl", "--keep-turns", "1").exception)
+
+
+def test_a_damaged_session_does_not_keep_others_from_being_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.json").write_text(json.dumps(canvas(out("{sys.query}"))))
+    stored = ("--checkpoint", "sqlite:///s.db")
+    for session in ("anna", "anna", "ben", "ben", "carl", "carl"):
+        assert invoke("run", tmp_path / "c.json", "x" * 3000, "--session", session, *stored).exit_code == 0
+    with sqlite3.connect("s.db") as database:
+        thread = thread_of_session("ben")
+        assert database.execute("UPDATE checkpoints SET type = 'zz' WHERE thread_id = ?", (thread,)).rowcount
+    result = invoke("sessions", "prune", "--keep-turns", "1", *stored)
+    carl, ben, anna = result.stdout.splitlines()
+    assert (carl[:14], anna[:14]) == ("carl: deleted ", "anna: deleted ")
+    assert ben.startswith("ben was not changed: The session is damaged in its store")
+    assert "ragflow-lg sessions --delete ben" in str(result.exception)
 
 
 async def test_a_running_session_is_left_out(reopen: OpenStore, capsys: pytest.CaptureFixture[str]) -> None:
