@@ -11,7 +11,6 @@ from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile
 from ragflow_lg.services.services import Clock
 
-_LEASE_MS = int(LEASE_S * 1000)
 _IS_VALID = (
     "typeof(owner) = 'text' AND typeof(token) = 'integer' AND token < 1 << 62"
     " AND typeof(expires_ms) = 'integer' AND typeof(expires_uptime_ms) = 'integer'"
@@ -31,11 +30,12 @@ class SqliteLeaseTable:
     def __init__(self, file: SqliteFile, clock: Clock) -> None:
         self._rows = file.rows
         self._clock = clock
+        self._lease_ms = int(LEASE_S * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``."""
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
-        until = (now + _LEASE_MS, uptime + _LEASE_MS)
+        until = (now + self._lease_ms, uptime + self._lease_ms)
         granted = await self._rows(
             "INSERT INTO leases VALUES (?, ?, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET"
             f" token = CASE WHEN {_IS_VALID} THEN max(token + 1, excluded.token) ELSE excluded.token END,"
@@ -63,7 +63,7 @@ class SqliteLeaseTable:
 
     async def renew(self, session: str, token: int) -> bool:
         """Extend a lease."""
-        until = [time + _LEASE_MS for time in self._times()]
+        until = [time + self._lease_ms for time in self._times()]
         try:
             return await self._update(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
         except sqlite3.OperationalError as error:

@@ -223,7 +223,7 @@ class FakeTurns:
         self.runs: list[tuple[str, str, str | None, str]] = []
         self._failure = failure
 
-    async def runner(self, agent: Any, session: Any) -> Any:
+    async def runner(self, agent: Any, session: Any, version: Any = None, *, is_page: bool = False) -> Any:
         return FakeRunner()
 
     async def start_run(
