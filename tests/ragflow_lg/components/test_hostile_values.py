@@ -107,7 +107,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
     "drop duplicates": (
         "ListOperations",
         {"query": "env.v", "operations": "drop_duplicates"},
-        [{"a": [i, i, i, i]} for i in range(30_000)],
+        [{"a": [i, i, i, i]} for i in range(15_000)],
         "",
     ),
     "read parts of JSON texts": (
