@@ -47,11 +47,11 @@ async def test_a_tenant_cannot_exceed_its_limits(tmp_path: Path, database_url: s
     async with open_database(database_url) as database:
         ours = store(tmp_path, database, files=2, size=10)
         await ours.save(FILE, "a", "", b"123456", 1, "a1")
-        with pytest.raises(RequestError, match="quota file_bytes of 10. Delete files with"):
+        with pytest.raises(RequestError, match=r"quota file_bytes of 10\. Delete files with"):
             await ours.save(OTHER, "b", "", b"12345", 1, "a1")
         assert [p.name for p in (tmp_path / "files").rglob("*") if p.is_file()] == [FILE]
         await ours.save(OTHER, "b", "", b"1", 1, "a1")
-        with pytest.raises(RequestError, match="quota files of 2. Delete files with"):
+        with pytest.raises(RequestError, match=r"quota files of 2\. Delete files with"):
             await ours.save("c" * 32, "c", "", b"", 1, "a1")
         await store(tmp_path, database, "them").save("d" * 32, "d", "", b"1234", 1, "a2")
 
