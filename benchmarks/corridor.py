@@ -126,7 +126,7 @@ class Profile:
             loop.set_task_factory(None)
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        """Take an event of the interpreter."""
+        """Record an event of the interpreter in the open windows."""
         if not self.open:
             return
         code = frame.f_code

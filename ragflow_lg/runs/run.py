@@ -299,7 +299,7 @@ class Run:
             self._turn.limits.close()
 
     async def _recall(self, projection: Projection) -> None:
-        """Take over the inputs and the usage of the interrupted run."""
+        """Continue with the inputs and the usage of the interrupted run."""
         progress = self._progress or await read_progress(self._canvas, self._config)
         self.usage = progress.run_usage
         projection.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)

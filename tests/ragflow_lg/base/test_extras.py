@@ -11,7 +11,7 @@ import pytest
 
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import CheckpointError, SettingsError
-from ragflow_lg.base.extras import EXTRAS, extra_of, load_entry_point, require
+from ragflow_lg.base.extras import EXTRAS, extra_of, install_command, load_entry_point, require
 from tests.architecture.sources import ROOT
 
 GROUPS = {"all", "dev", "ragflow-ranking"}
@@ -41,6 +41,29 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch:
     with pytest.raises(SettingsError, match=r"^DuckDuckGo needs lxml\. .*pip install '[^']*\[html\]'$"):
         require("html", "DuckDuckGo")
     require("mcp", "An MCP server")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "command"),
+    [
+        ('{"url": "file:///srv/my%20checkout", "dir_info": {}}', "pip install '/srv/my checkout[html]'"),
+        ('{"url": "https://example.org/ragflow-lg.git"}', "pip install 'ragflow-lg[html]'"),
+        ("damaged", "pip install 'ragflow-lg[html]'"),
+        (None, "pip install 'ragflow-lg[html]'"),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_came(
+    recorded: str | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            return recorded if name == "direct_url.json" else None
+
+    def find(name: str) -> Installed:
+        return Installed()
+
+    monkeypatch.setattr(extras, "distribution", find)
+    assert install_command("html") == command
 
 
 def test_the_caller_chooses_the_class_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:

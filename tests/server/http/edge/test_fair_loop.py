@@ -22,7 +22,7 @@ def runner(request: pytest.FixtureRequest):
 
 
 async def _work(steps: int, work_s: float = 0.0) -> float:
-    """Take some steps; return when the last one ended."""
+    """Run some steps; return when the last one has ended."""
     for _ in range(steps):
         until = time.perf_counter() + work_s
         while time.perf_counter() < until:
