@@ -44,7 +44,8 @@ async def find_graph_input(
     if intent == "start" and not pauses:
         return GraphInput(new_turn(request))
     if intent == "resume" and not pauses:
-        raise ConflictError("The session is not waiting for an answer. Start a new turn instead.")
+        advice = "Continue it first: its last turn has not finished" if snapshot.tasks else "Start a new turn instead"
+        raise ConflictError(f"The session is not waiting for an answer. {advice}.")
     if intent == "continue" and (pauses or not snapshot.tasks):
         reason = "is waiting for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
         raise ConflictError(f"The session {reason}.")

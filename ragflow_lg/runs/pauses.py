@@ -32,18 +32,26 @@ class Pause(Struct, frozen=True):
 def open_pauses(snapshot: Any, unchecked: Collection[str] = ()) -> list[Pause]:
     """Return the unanswered pauses in a LangGraph state snapshot, including pauses in inner graphs.
 
-    ``unchecked`` are the nodes whose forms accept every answer.
+    There are none before all other nodes of the turn have run: a run that was interrupted continues first, with its own
+    query, and only then asks the user. ``unchecked`` are the nodes whose forms accept every answer.
     """
-    pauses: list[Pause] = []
     answers = stored_answers(snapshot)
+    if not all(_is_settled(task, answers) for task in snapshot.tasks):
+        return []
+    pauses: list[Pause] = []
     for pending in snapshot.interrupts:
-        if pending.id in answers:
-            continue
         value: Any = pending.value
         form = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         node: str = form.get("component_id", "")
         pauses.append(Pause(pending.id, node, form.get("tips", ""), form.get("inputs", {}), node not in unchecked))
     return pauses
+
+
+def _is_settled(task: Any, answers: Mapping[str, Any]) -> bool:
+    """Return whether a task has finished, or cannot go on without an answer."""
+    if task.interrupts:
+        return not any(pending.id in answers for pending in task.interrupts)
+    return task.result is not None
 
 
 def stored_answers(snapshot: Any) -> Mapping[str, Any]:

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import AnswerError
+from ragflow_lg.base.errors import AnswerError, ConflictError
 from ragflow_lg.runs.pauses import Pause, match_answers, open_pauses
-from tests.fakes.regions import form, out, play_run, runner_of
+from tests.fakes.regions import assign, form, iteration, out, play_run, runner_of, text
 
 SHIRT, SHOES, BAG = "a" * 32, "b" * 32, "c" * 32
 SIZE = {"name": "Size", "type": "integer", "optional": False}
@@ -80,10 +80,42 @@ async def test_a_rejected_answer_leaves_the_session_waiting() -> None:
 
 def test_a_snapshot_without_interrupts_has_no_pauses() -> None:
     class Snapshot:
-        interrupts = ()
+        interrupts = tasks = ()
         values: dict[str, Any] = {}  # noqa: RUF012
 
     assert open_pauses(Snapshot()) == []
+
+
+async def test_an_interrupted_turn_asks_after_all_other_nodes_have_run() -> None:
+    rounds = iteration(
+        {"a": assign("env.s", "sys.query", downstream=["b"]), "b": text(script="{ii@item}")}, {"o": "b@result"}
+    )
+    components = {"f": form("w", downstream=["out"]), **rounds, **out("{env.s}{f@w}{sys.query}")}
+    runner = runner_of(components, first=["f", "it"], variables={"env.s": ""})
+    events: Any = aiter(runner.start("s", {"query": "first", "inputs": {"items": {"value": ["1", "2"]}}}))
+    async for event in events:
+        if event.event == "node_finished" and event.component_id == "ii":
+            await events.aclose()
+            break
+    assert await runner.pauses("s") == []
+    with pytest.raises(ConflictError, match="Continue it first"):
+        await play_run(runner.resume("s", {"w": "x"}))
+    assert "?w" in (await play_run(runner.continue_("s")))[1]
+    assert (await play_run(runner.start("s", {"query": "second", "inputs": {"w": "x"}})))[0] == "firstxsecond"
+
+
+async def test_a_form_of_a_region_remains_open_if_only_another_one_is_answered() -> None:
+    body = {
+        "t": text(["a", "b"]),
+        "a": form("x", downstream=["c"]),
+        "b": form("y", downstream=["c"]),
+        "c": text(script="{a@x}{b@y}"),
+    }
+    runner = runner_of({**iteration(body, {"o": "c@result"}), **out("{it@o}")}, first=["it"])
+    await play_run(runner.start("s", {"query": "q", "inputs": {"items": {"value": ["1"]}}}))
+    await play_run(runner.start("s", {"query": "q", "inputs": {"x": "1"}}))
+    assert [pause.node for pause in await runner.pauses("s")] == ["b"]
+    assert "12" in (await play_run(runner.start("s", {"query": "q", "inputs": {"y": "2"}})))[0]
 
 
 def test_unchecked_forms_accept_any_values_and_none() -> None:
