@@ -344,7 +344,7 @@ class RunControl:
     async def _continue_to_form(self, run: RunRow) -> RunRow:
         """Continue a fork up to the form at which the original run was waiting."""
         turn = await self.continue_(run)
-        async with aclosing(turn.numbered_events()) as events:
+        async with aclosing(turn.events()) as events:
             async for _ in events:
                 pass
         return await self.run(turn.envelope.message_id)

@@ -7,14 +7,12 @@ import json
 import math
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
-from ragflow_lg.base.errors import CompileError, RequestError, RunInterruptedError, RunUnknownError, StreamError
+from ragflow_lg.base.errors import CompileError, RequestError, RunUnknownError, StreamError
 from ragflow_lg.base.values import to_text
-from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
 from ragflow_lg.server.agents.file_store import tenant_services
@@ -63,20 +61,14 @@ class Turn:
             return self._run.status, self._run.error or ""
         return await self._turns.result(self._tenant, self.envelope.message_id)
 
-    async def events(self) -> AsyncGenerator[WireEvent]:
-        """Yield the events. After the last one, the turn is stored in the database.
+    def events(self) -> AsyncGenerator[tuple[int, WireEvent]]:
+        """Yield the events, each with its number. After the last one, the turn is stored in the database.
 
         Use `contextlib.aclosing`, so that a follower that leaves is unregistered immediately.
 
         Raises:
             RagflowLgError: If the run was refused or the engine failed.
         """
-        async with aclosing(self.numbered_events()) as events:
-            async for _, event in events:
-                yield event
-
-    def numbered_events(self) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Yield the events, each with its number. Agent records are numbered as well."""
         return self._turns.wire_events(self.envelope.message_id)
 
 
@@ -359,28 +351,18 @@ class Turns:
             raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events have been deleted.")
         return head
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
+    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
         """Yield a run's events after number ``after``, each with its number; see `RunManager.follow`.
 
         An interrupted run is taken over without its followers noticing.
         """
-        while True:
-            try:
-                async with aclosing(self._app_state.run_manager.follow(run_id, after)) as events:
-                    async for pair in events:
-                        after = pair[0]
-                        yield pair
-                return
-            except RunInterruptedError:
-                if not await self._failover.take(run_id):
-                    raise
+        return self._app_state.run_manager.follow(run_id, after, self._failover.take)
 
-    async def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
+    def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Yield a run's events for RAGFlow's clients, like `follow` but without agent records."""
-        async with aclosing(self.follow(run_id, after)) as events:
-            async for number, event in events:
-                if not isinstance(event, AgentRecord):
-                    yield number, event
+        run_manager = self._app_state.run_manager
+        events = run_manager.follow(run_id, after, self._failover.take, has_records=False)
+        return cast("AsyncGenerator[tuple[int, WireEvent]]", events)
 
     async def cancel(self, session_id: str) -> None:
         """Stop a session's turn, wherever it is running."""

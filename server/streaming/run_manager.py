@@ -7,12 +7,14 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from contextvars import Context
+from typing import TypeAlias
 
-from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamPositionError
+from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamError, StreamPositionError
 from ragflow_lg.checkpoints.lease_owner import this_process
+from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
@@ -33,6 +35,9 @@ BEATS = 6
 DRAIN_S = 30.0
 MISSED_LOOKS = 2
 """How many consecutive checks must find no task for a run of this process."""
+
+TakeOver: TypeAlias = "Callable[[str], Awaitable[bool]]"
+"""Continues an interrupted run. Returns whether it is continued, in any process."""
 
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
@@ -197,10 +202,14 @@ class RunManager:
                     if page:
                         return
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
+    async def follow(
+        self, run_id: str, after: int = 0, take_over: TakeOver | None = None, *, has_records: bool = True
+    ) -> AsyncGenerator[tuple[int, StreamEvent]]:
         """Yield a run's events after number ``after``, each with its number, until the run ends.
 
-        Use `contextlib.aclosing` so that the follower is unregistered immediately.
+        Use `contextlib.aclosing` so that the follower is unregistered immediately. If the run is interrupted,
+        ``take_over`` can continue it without its followers noticing. Agent records are numbered even if they are left
+        out because ``has_records`` is false.
 
         Raises:
             RunUnknownError: If the run is unknown, or its events have been deleted.
@@ -209,41 +218,35 @@ class RunManager:
             RunInterruptedError: If the process executing the run has stopped. The session can be continued.
             RagflowLgError: If the run itself failed.
         """
-        head = await self.head(run_id)
-        task = self._tasks.get(run_id)
-        self._join(run_id, task)
-        try:
-            if task is None:
-                await self._live(is_news=self._away[run_id] == 1)
-                self._watch.follow(run_id, head.player)
-            if after:
-                await self._check_position(run_id, after)
-            async with aclosing(self._journal.read(run_id, after)) as pages:
-                missed = 0
-                async for page in pages:
-                    if not page:
-                        head = await self.head(run_id)  # another process may have taken it over
-                        if head.player == self._player:
-                            missed = missed + 1 if self._is_gone(task) else 0
-                            is_silent = missed >= MISSED_LOOKS
-                        else:
-                            self._watch.follow(run_id, head.player)
-                            is_silent = self._watch.is_silent(head.player)
-                        if is_silent:
-                            raise interruption_error(run_id)
-                        continue
+        while True:
+            head = await self.head(run_id)
+            task = self._tasks.get(run_id)
+            self._join(run_id, task)
+            try:
+                if task is None:
+                    await self._live(is_news=self._away[run_id] == 1)
+                    self._watch.follow(run_id, head.player)
+                if after:
+                    await self._check_position(run_id, after)
+                async with aclosing(self._journal.read(run_id, after)) as pages:
                     missed = 0
-                    for entry in page:
-                        event = decode_entry(entry.data)  # one at a time: slow readers keep only bytes in memory
-                        if isinstance(event, RunEnd):
-                            if event.is_interruption and (await self.head(run_id)).player != event.player:
-                                continue  # another process continues the run
-                            if event.error is not None:
-                                raise revive_error(event.error)
-                            return
-                        yield entry.id, event
-        finally:
-            self._leave(run_id, task)
+                    async for page in pages:
+                        missed = 0 if page else await self._look(run_id, task, missed)
+                        for entry in page:
+                            event = decode_entry(entry.data)  # one at a time: slow readers keep only bytes in memory
+                            if not isinstance(event, RunEnd):
+                                after = entry.id
+                                if has_records or not isinstance(event, AgentRecord):
+                                    yield after, event
+                            elif not event.is_interruption or (await self.head(run_id)).player == event.player:
+                                if event.error is not None:
+                                    raise revive_error(event.error)
+                                return
+            except RunInterruptedError:
+                if take_over is None or not await take_over(run_id):
+                    raise
+            finally:
+                self._leave(run_id, task)
 
     async def cancel(self, run_id: str) -> bool:
         """Cancel a run, wherever it is running. Return whether there was one to cancel.
@@ -319,6 +322,23 @@ class RunManager:
         if not self._away[run_id]:
             del self._away[run_id]
             self._watch.leave(run_id)
+
+    async def _look(self, run_id: str, task: RunTask | None, missed: int) -> int:
+        """Check that a run without new events is still executed. Return how often its task has been missed.
+
+        Raises:
+            RunInterruptedError: If nothing executes it.
+        """
+        head = await self.head(run_id)  # another process may have taken it over
+        if head.player == self._player:
+            missed = missed + 1 if self._is_gone(task) else 0
+            is_silent = missed >= MISSED_LOOKS
+        else:
+            self._watch.follow(run_id, head.player)
+            missed, is_silent = 0, self._watch.is_silent(head.player)
+        if is_silent:
+            raise interruption_error(run_id)
+        return missed
 
     def _is_gone(self, task: RunTask | None) -> bool:
         """Check whether nothing executes a run of this process."""

@@ -240,12 +240,12 @@ def _join_parts(content: Any) -> str:
     return "\n".join(to_text(cast("dict[str, Any]", part).get("text")) for part in parts if isinstance(part, dict))
 
 
-async def _collect(turn: Turn, events: AsyncGenerator[WireEvent], builder: _ResponseBuilder) -> Response:
+async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], builder: _ResponseBuilder) -> Response:
     answer = AnswerText("tagged")
     reference: dict[str, Any] = {}
     form: UserInputs | None = None
     async with aclosing(events):
-        async for event in events:
+        async for _, event in events:
             answer.feed(event)
             if isinstance(event, MessageEnd):
                 reference = _get_reference(event) or reference
@@ -264,15 +264,19 @@ async def _collect(turn: Turn, events: AsyncGenerator[WireEvent], builder: _Resp
 
 
 async def _stream_chunks(
-    first: WireEvent | None, events: AsyncGenerator[WireEvent], turn: Turn, builder: _ResponseBuilder
+    first: tuple[int, WireEvent] | None,
+    events: AsyncGenerator[tuple[int, WireEvent]],
+    turn: Turn,
+    builder: _ResponseBuilder,
 ) -> AsyncGenerator[bytes]:
     texts: list[str] = []
     end: dict[str, Any] = {}
     reason = "stop"
-    event = first
+    pair = first
     try:
         async with aclosing(events):
-            while event is not None:
+            while pair is not None:
+                event = pair[1]
                 if isinstance(event, Message):
                     texts.append(_get_text(event))
                     yield builder.build_chunk({"content": texts[-1]})
@@ -286,7 +290,7 @@ async def _stream_chunks(
                     if event.tips and not any(texts):
                         texts.append(event.tips)
                         yield builder.build_chunk({"content": event.tips})
-                event = await anext(events, None)
+                pair = await anext(events, None)
         status, failure = await turn.result()
         error = (failure or "The run failed.") if status == "failed" else ""
     except RagflowLgError as failure:

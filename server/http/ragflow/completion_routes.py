@@ -136,7 +136,7 @@ async def complete_with(
         session, version = await open_session(request, caller, agent, body, source, conversation)
         forwarding = "session" if session.source == "agent" else "all"
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
-        envelope, events = turn.envelope, turn.numbered_events()
+        envelope, events = turn.envelope, turn.events()
     if is_old_path:
         forwarding = "messages"
     has_trace = parse_flag(body.get("return_trace"))
@@ -157,7 +157,7 @@ async def respond_with_turn(
     """Respond with the events or the complete answer of a started turn."""
     envelope, events, position = (
         turn.envelope,
-        turn.numbered_events(),
+        turn.events(),
         StreamPosition(read_position(request).has_ids),
     )
     has_trace = parse_flag(body.get("return_trace"))

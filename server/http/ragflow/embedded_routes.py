@@ -79,7 +79,7 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
         turn = await turns.begin(
             agent, session, build_turn_request(caller, session, body), policy, version, page_key=caller.owner.id
         )
-        envelope, events = turn.envelope, turn.numbered_events()
+        envelope, events = turn.envelope, turn.events()
     if not parse_flag(body.get("stream"), default=True):
         collector = AnswerCollector(envelope, "page", has_trace=False)
         return await await_while_connected(request, collect(events, collector, envelope, caller))

@@ -71,7 +71,7 @@ async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -
     answer = AnswerText("tagged")
     status = 200
     try:
-        async for event in turn.events():
+        async for _, event in turn.events():
             if recorder is not None:
                 await recorder.add(turn.envelope.wrap(event))
             answer.feed(event)

@@ -30,7 +30,7 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         turn = await server.turns.begin(agent, session, {"query": "hi"})
         while server.app_state.run_manager.running_count:
             await asyncio.sleep(0.001)
-        assert [event.event async for event in turn.events()][-1] == "workflow_finished"
+        assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
         messages = (await sessions.messages([session_id]))[session_id]
         assert [row.content for row in messages[-2:]] == ["hi", "Hello"]
         run = await RunRepository(server.app_state.database, "tenant").get(turn.envelope.message_id)
@@ -68,7 +68,7 @@ async def test_a_request_is_begun_anew_if_its_run_stopped_before_the_first_event
     async with start_app(tmp_path) as server:
         turn = await server.turns.begin(*await lose_run(server, takes_answer=False), ANSWER)
         assert turn.envelope.message_id != "lost"
-        assert [event.event async for event in turn.events()][-1] == "workflow_finished"
+        assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
 
 
 async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_continued(
@@ -79,7 +79,7 @@ async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_
     async with start_app(tmp_path, sections=prefix, journal=SecretStr(redis_url)) as server:
         turn = await server.turns.begin(*await lose_run(server, takes_answer=True), ANSWER)
         assert turn.envelope.message_id == "lost"
-        events = [event.event async for event in turn.events()]
+        events = [event.event async for _, event in turn.events()]
         assert events[0] == "node_started"
         assert events[-1] == "workflow_finished"
 

@@ -42,8 +42,8 @@ class FakeTurn:
         return self._end
 
     async def events(self) -> Any:
-        for event in self._events:
-            yield event
+        for pair in enumerate(self._events, 1):
+            yield pair
         if self._fails:
             raise RunError(self._fails)
 
