@@ -37,6 +37,8 @@ class RequestNotes(Struct):
     request_id: str = ""
     address: str = ""
     tenant: str = ""
+    queue: str = ""
+    """Whose calls the event loop queues this request with until its tenant is known; ``""`` for nobody's."""
     key: str = ""
     """The id of the API key, not the key itself."""
     session: str = ""
@@ -52,9 +54,12 @@ def current_notes() -> RequestNotes:
 
 
 def find_tenant(context: Context | None) -> str:
-    """Return the tenant of the request in a context, or in the current one; ``""`` if there is none."""
+    """Return the tenant of the request in a context, or in the current one; ``""`` if there is none.
+
+    Until a request is authenticated, it is the tenant that has used its key before, or else its address.
+    """
     notes = _NOTES.get() if context is None else context.get(_NOTES)
-    return "" if notes is None or is_undelayed(context) else notes.tenant
+    return "" if notes is None or is_undelayed(context) else notes.tenant or notes.queue
 
 
 @contextmanager

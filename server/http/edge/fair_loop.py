@@ -23,6 +23,9 @@ SLICE_S = 0.0002
 ROUND_S = 0.0005
 """How long calls run before the loop looks for new data."""
 
+MAX_QUEUES = 10_000
+"""How many queues are kept while they are empty, for the time that they have used."""
+
 FindTenant = Callable[[Context | None], str]
 """Returns the tenant for whom something is called in a context, or in the current one; ``""`` if there is none."""
 
@@ -67,6 +70,8 @@ class FairCalls:
         """Add a call to the end of its tenant's queue."""
         queue = self._queues.get(tenant)
         if queue is None:
+            if len(self._queues) >= MAX_QUEUES:
+                self._queues = {name: other for name, other in self._queues.items() if other.calls}
             queue = self._queues[tenant] = _Queue()
         if not queue.calls:
             queue.used_s = max(queue.used_s, self._used_s)

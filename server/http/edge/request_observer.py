@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -57,8 +58,11 @@ class RequestObserver:
         client = scope.get("client")
         notes = RequestNotes(_read_request_id(scope["headers"]), client[0] if client else "")
         recorder = _ResponseRecorder(self._operations, send, notes.request_id)
+        notes.queue = self._find_queue(scope)
         with use_notes(notes), self._operations.spans.span(scope["method"], scope["headers"]) as span:
             try:
+                if notes.queue:
+                    await asyncio.sleep(0)  # it waits in this queue before anything is computed for it
                 await self._select_app(scope)(scope, receive, recorder.send)
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST
@@ -74,6 +78,14 @@ class RequestObserver:
                 recorder.end(scope["method"], route)
                 span.end(scope["method"], route, recorder.status)
                 logger.info("%s %s %s %.3f s", scope["method"], scope["path"], recorder.status, recorder.seconds)
+
+    def _find_queue(self, scope: Scope) -> str:
+        """Return whose calls a request belongs to before it is authenticated. Probes do not wait for others."""
+        if scope["path"] in UNLIMITED:
+            return ""
+        credential = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        address = client_network(scope["client"][0]) if scope.get("client") else "unknown"
+        return self._operations.tenants.find(credential) or f"address {address}"
 
     def _select_app(self, scope: Scope) -> ASGIApp:
         """Return the application, or a refusal."""

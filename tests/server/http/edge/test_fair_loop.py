@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from ragflow_lg.base.shared_resources import undelayed
+from ragflow_lg.server.http.edge import fair_loop
 from ragflow_lg.server.http.edge.fair_loop import Call, FairCalls, make_fair_loop
 from ragflow_lg.server.observability.logs import RequestNotes, find_tenant, use_notes
 
@@ -186,3 +187,17 @@ def test_a_tenant_that_was_idle_saves_no_time():
     for _ in range(6):
         calls.run()
     assert sorted(seen) == ["new", "new", "new", "old", "old", "old"]
+
+
+def test_queues_without_calls_are_forgotten_if_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_loop, "MAX_QUEUES", 3)
+    loop = asyncio.new_event_loop()
+    calls, called = FairCalls(), list[int]()
+    for number in range(20):
+        calls.add("waiting", Call(called.append, (-1,), loop, Context()))
+        calls.add(f"tenant {number}", Call(called.append, (number,), loop, Context()))
+        assert len(calls._queues) <= 4  # pyright: ignore[reportPrivateUsage] - its size is what this is about
+        while calls:
+            calls.run()
+    loop.close()
+    assert sorted(called) == [-1] * 20 + list(range(20))

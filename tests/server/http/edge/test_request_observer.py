@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,15 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.responses import Response
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.observability.logs import current_notes
+from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
+from ragflow_lg.server.http.edge.request_observer import RequestObserver
+from ragflow_lg.server.observability.logs import current_notes, find_tenant
+from ragflow_lg.server.observability.operations import Operations, RecentTenants
+from ragflow_lg.server.settings import ServerSection
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
 
@@ -248,3 +254,44 @@ async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
     assert run.parent is not None
     assert f"{run.context.trace_id:032x}" == trace
     assert run.parent.span_id == request.context.span_id
+
+
+def _scope(path: str, address: str, key: str = "") -> dict[str, Any]:
+    headers = [(b"authorization", f"Bearer {key}".encode())] if key else []
+    return {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "query_string": b"",
+        "headers": headers,
+        "client": (address, 1),
+    }
+
+
+def test_a_burst_of_requests_delays_neither_probes_nor_known_tenants_nor_other_addresses() -> None:
+    operations, ended = Operations(ServerSection()), list[str]()
+    operations.tenants.remember("Bearer known", "quiet")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        until = time.perf_counter() + 0.002
+        while time.perf_counter() < until:
+            pass
+        ended.append(scope["path"] if scope["client"][0] == "10.0.0.1" else scope["client"][0])
+
+    async def main() -> None:
+        observer = RequestObserver(app, operations, lambda request, error: Response(str(error)))
+        burst = [_scope("/burst", "10.0.0.1", f"invented-{number}") for number in range(50)]
+        others = [_scope("/health", "10.0.0.1"), _scope("/known", "10.0.0.1", "known"), _scope("/own", "10.0.0.2")]
+        await asyncio.gather(*(observer(scope, NotImplemented, NotImplemented) for scope in (*burst, *others)))
+
+    with asyncio.Runner(loop_factory=lambda: make_fair_loop(asyncio.SelectorEventLoop, find_tenant)) as runner:
+        runner.run(main())
+    assert set(ended[:6]) >= {"/health", "/known", "10.0.0.2"}
+    assert len(ended) == 53
+
+
+def test_credentials_are_forgotten_in_the_order_of_their_use() -> None:
+    tenants = RecentTenants(max_credentials=2)
+    for credential in ("a", "b", "a", "c"):
+        tenants.remember(credential, f"tenant of {credential}")
+    assert [tenants.find(credential) for credential in ("a", "b", "c")] == ["tenant of a", "", "tenant of c"]
