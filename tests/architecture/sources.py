@@ -30,9 +30,14 @@ class Source:
         return ".".join(inside[:-1] if inside[-1] == "__init__" else inside)
 
     @property
+    def text(self) -> str:
+        """Read the file."""
+        return (ROOT / self.path).read_text("utf-8")
+
+    @property
     def tree(self) -> ast.Module:
         """Parse the file."""
-        return ast.parse((ROOT / self.path).read_text("utf-8"), filename=str(self))
+        return ast.parse(self.text, filename=str(self))
 
     @property
     def docstring(self) -> str | None:
