@@ -49,10 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let each process of xdist begin with its share of the slow tests.
+    """Let half of the processes of xdist begin with the slow tests.
 
     Each process begins with an equal part of the list, and at the end takes tests from the others. A slow test that
-    begins late would keep one process busy while the others wait. Slow tests of one file stay together.
+    begins late would keep one process busy while the others wait. Slow tests wait for servers most of the time, so the
+    other processes have enough to compute meanwhile. Slow tests of one file stay together.
     """
     count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     slow: dict[Path, list[pytest.Item]] = {}
@@ -62,8 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files = sorted(slow.values(), key=len, reverse=True)
     others = iter([item for item in items if not item.get_closest_marker("slow")])
     parts: list[pytest.Item] = []
+    half = (count + 1) // 2
     for number in range(count):
-        parts += [item for file in files[number::count] for item in file]
+        if number < half:
+            parts += [item for file in files[number::half] for item in file]
         parts += islice(others, max(0, len(items) * (number + 1) // count - len(parts)))
     items[:] = parts
 

@@ -240,6 +240,7 @@ async def test_an_open_store_works_after_a_flush(redis_url: str) -> None:
         checkpoints: list[CheckpointInfo] = []
         async with asyncio.timeout(60):  # the server fills a new index in the background
             while len(checkpoints) < count:
+                await asyncio.sleep(0.1)
                 checkpoints = [checkpoint async for checkpoint in runner.history("s")]
         await store.delete_session("s")
         assert [checkpoint async for checkpoint in runner.history("s")] == []
