@@ -88,7 +88,8 @@ class Run:
         self._turn = TurnContext(services, self._sink, step_store(canvas, self._config))
         self._control: Any = None
         self._is_draining = False
-        self._answer = AnswerText()
+        self.collected = AnswerText()
+        """The text and the sources that the events so far contain, and the form that the turn waits at."""
         self._has_lost_lease = False
         self._has_started = False
         session_id = session_of_thread(thread_of_session(session))
@@ -126,7 +127,7 @@ class Run:
     @property
     def answer(self) -> str:
         """The text of all messages so far, without thinking."""
-        return self._answer.text
+        return self.collected.text
 
     @property
     def agents(self) -> AgentMetrics:
@@ -381,7 +382,7 @@ class Run:
                 self.failed_node, self.error = event.node, event.error
 
     def _track_answer(self, frame: WireEvent, began: float) -> None:
-        self._answer.feed(frame)
+        self.collected.feed(frame)
         if isinstance(frame, WorkflowFinished):
             frame.elapsed_time = self._services.clock.monotonic() - began
 

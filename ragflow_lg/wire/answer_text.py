@@ -1,12 +1,12 @@
-"""The text of a turn, collected from its wire events."""
+"""The answer of a turn, collected from its wire events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal, cast
 
 from ragflow_lg.base.thinking import split_thinking
-from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, WireEvent
+from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WireEvent
 
 
 def message_frames(text: str) -> Iterator[Message]:
@@ -16,7 +16,9 @@ def message_frames(text: str) -> Iterator[Message]:
 
 
 class AnswerText:
-    """Collects the text of all Messages. A `MessageReset` replaces the text of the Message that is being sent.
+    """Collects the text and the sources of all Messages, and the form that the turn waits at.
+
+    A `MessageReset` replaces the text of the Message that is being sent.
 
     ``thinking`` determines what becomes of thinking sections: they are ``omitted``, ``tagged`` with ``<think>``, or
     kept as plain ``text``.
@@ -27,6 +29,15 @@ class AnswerText:
         self._pieces: list[str] = []
         self._message_start = 0
         self._is_thinking = False
+        self.reference: dict[str, dict[str, Any]] = {}
+        """The sources of all Messages, such as ``chunks`` by number."""
+        self.form: UserInputs | None = None
+        """The last form."""
+
+    @property
+    def tips(self) -> str:
+        """The text that the form shows, or ``""``."""
+        return self.form.tips if self.form is not None else ""
 
     @property
     def text(self) -> str:
@@ -40,11 +51,20 @@ class AnswerText:
             return self._pieces[-1]
         if isinstance(event, MessageEnd):
             self._message_start = len(self._pieces)
+            self._add_sources(event.extras.get("reference"))
+        elif isinstance(event, UserInputs):
+            self.form = event
         elif isinstance(event, MessageReset):
             del self._pieces[self._message_start :]
             self._is_thinking = False
             self._pieces += [self._piece(frame) for frame in message_frames(event.content)]
         return ""
+
+    def _add_sources(self, reference: Any) -> None:
+        if isinstance(reference, dict):
+            for name, part in cast("dict[str, Any]", reference).items():
+                if isinstance(part, dict):
+                    self.reference.setdefault(name, {}).update(cast("dict[str, Any]", part))
 
     def _piece(self, frame: Message) -> str:
         if self._thinking == "tagged":

@@ -6,8 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragflow_lg.base.errors import (
     CheckpointError,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
-    from ragflow_lg.server.runs.persisted_run import Persistable
     from ragflow_lg.server.streaming import RunHead, StreamEvent
     from ragflow_lg.server.streaming.run_task import Publish
 
@@ -57,7 +55,7 @@ class TurnPlayer(Protocol):
 
     async def start_run(
         self,
-        run: Persistable,
+        run: Run | AbandonedRun,
         tenant: str,
         question: str | None,
         start_ms: int,
@@ -65,6 +63,7 @@ class TurnPlayer(Protocol):
         previous: str,
         request_hash: str,
         takeovers: int,
+        replay: Continuation | None,
     ) -> None:
         """Start a run that is stored in the database. ``previous`` is the run manager that has stopped."""
         ...
@@ -120,7 +119,7 @@ class Failover:
         progress = await runner.progress(session.id)
         replay_filter = ReplayFilter(await self._read_events(run_id), progress.plan)
         run = runner.take_over(session.id, head.envelope, progress)
-        is_started = await self._start(ContinuedRun(run, replay_filter, progress), head, row, takeovers)
+        is_started = await self._start(run, head, row, takeovers, Continuation(run, replay_filter, progress))
         if is_started:
             logger.info("run %s was interrupted and continues here", run_id)
         return is_started or (await run_manager.head(run_id)).player != head.player
@@ -138,13 +137,20 @@ class Failover:
                 answer.feed(event)
         # The lease is later than that of the process, which may only be stuck, so that it cannot write any more.
         async with hold_lease(self._app_state.store.leases, row.session_id) as token:
-            run = AbandonedRun(head.envelope, deaths, answer.text, token)
+            run = AbandonedRun(head.envelope, deaths, answer, token)
             is_started = await self._start(run, head, row, head.takeovers)
         if is_started:
             logger.error("run %s in session %s has failed: %s", head.run_id, row.session_id, run.error)
         return is_started or (await self._app_state.run_manager.head(head.run_id)).player != head.player
 
-    async def _start(self, run: Persistable, head: RunHead, row: RunRow, takeovers: int) -> bool:
+    async def _start(
+        self,
+        run: Run | AbandonedRun,
+        head: RunHead,
+        row: RunRow,
+        takeovers: int,
+        replay: Continuation | None = None,
+    ) -> bool:
         """Start a run here. Return False if another process has claimed it first, or the journal fails."""
         try:
             await self._turns.start_run(
@@ -155,6 +161,7 @@ class Failover:
                 previous=head.player,
                 request_hash=head.request_hash,
                 takeovers=takeovers,
+                replay=replay,
             )
         except StreamError:
             return False
@@ -184,9 +191,9 @@ class AbandonedRun:
     usage = Usage()
     continued_run = ""
 
-    def __init__(self, envelope: Envelope, deaths: int, answer: str, lease_token: int) -> None:
+    def __init__(self, envelope: Envelope, deaths: int, collected: AnswerText, lease_token: int) -> None:
         self.envelope = envelope
-        self.answer = answer
+        self.collected = collected
         self.lease_token = lease_token
         self.error = (
             f"The run was not continued, because {deaths} servers died while they executed it. "
@@ -208,85 +215,40 @@ class AbandonedRun:
         yield  # makes this a generator
 
 
-class ContinuedRun:
+class Continuation:
     """The continuation of a run, for followers that already know its beginning."""
 
     def __init__(self, run: Run, replay_filter: ReplayFilter, progress: Progress) -> None:
         self._run = run
         self._filter = replay_filter
         self._progress = progress
-        self._is_complete = False
         run.restored_events = replay_filter.missing_events(progress)
-
-    @property
-    def envelope(self) -> Envelope:
-        """The fields shared by all of the run's frames."""
-        return self._run.envelope
-
-    @property
-    def status(self) -> str:
-        """The run's status."""
-        return "succeeded" if self._is_complete else self._run.status
 
     @property
     def answer(self) -> str:
         """The text of all messages, from the beginning of the turn."""
         return self._filter.answer
 
-    @property
-    def error(self) -> str | None:
-        """The error that stopped the turn, or None."""
-        return None if self._is_complete else self._run.error
+    def feed(self, event: StreamEvent) -> Sequence[StreamEvent]:
+        """Return the events that followers have not received yet."""
+        return self._filter.feed(event)
 
-    @property
-    def usage(self) -> Usage:
-        """Model usage, including that before the interruption."""
-        return self._run.usage
+    def complete(self, error: ConflictError) -> Sequence[StreamEvent]:
+        """Return the last events of a turn that had ended before all of its events were sent.
 
-    @property
-    def continued_run(self) -> str:
-        """The id of the interrupted run."""
-        return self._run.continued_run
-
-    @property
-    def lease_token(self) -> int:
-        """The continuation's lease token."""
-        return self._run.lease_token
-
-    def cancel(self) -> None:
-        """Stop the turn."""
-        self._run.cancel()
-
-    def drain(self) -> None:
-        """Stop at a point where the turn can be continued elsewhere."""
-        self._run.drain()
-
-    def interrupt(self) -> None:
-        """Stop without waiting for models; the turn can be continued elsewhere."""
-        self._run.interrupt()
-
-    async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
-        """Run the rest of the turn and yield only events that followers have not received yet."""
-        replay_filter = self._filter
-        try:
-            async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records(publish))) as events:
-                async for event in events:
-                    for new_event in replay_filter.feed(event):
-                        yield new_event
-        except ConflictError as error:
-            turn: Mapping[str, Any] = self._progress.values.get("turn", {})
-            if not replay_filter.has_begun or turn.get("status") != "succeeded":
-                raise CheckpointError(f"The run was interrupted and cannot be continued: {error}") from error
-            self._is_complete = True  # all work was done, but not all events were sent
-            for event in self._last_events(turn):
-                for new_event in replay_filter.feed(event):
-                    yield new_event
+        Raises:
+            CheckpointError: If it had not ended.
+        """
+        turn: Mapping[str, Any] = self._progress.values.get("turn", {})
+        if not self._filter.has_begun or turn.get("status") != "succeeded":
+            raise CheckpointError(f"The run was interrupted and cannot be continued: {error}") from error
+        self._run.status, self._run.error = "succeeded", None
+        return [new_event for event in self._last_events(turn) for new_event in self._filter.feed(event)]
 
     def _last_events(self, turn: Mapping[str, Any]) -> Iterator[WireEvent]:
         """Yield the events at the end of a turn that has ended."""
-        created_at = float(self.envelope.created_at)
-        projection = Projection(self._progress.plan, created_at=created_at)
-        projection.recall(turn.get("inputs", {}), self.usage)
+        projection = Projection(self._progress.plan, created_at=float(self._run.envelope.created_at))
+        projection.recall(turn.get("inputs", {}), self._run.usage)
         history: Sequence[Any] = self._progress.values.get("history") or [["assistant", {}]]
         for event in (*self._run.restored_events, TurnFinished("succeeded", history[-1][1])):
             yield from projection.feed(event)

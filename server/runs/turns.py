@@ -23,8 +23,8 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
+from ragflow_lg.server.runs.ended_run import store_end
 from ragflow_lg.server.runs.failover import Failover
-from ragflow_lg.server.runs.persisted_run import Persistable, PersistedRun
 from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.services.chat import Usage
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.runs.failover import AbandonedRun, Continuation
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
@@ -86,7 +87,6 @@ class Turns:
         self.quotas = quotas or Quotas(app_state)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
-        self._pending_writes: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
         """Compile a canvas in a thread, so that other requests can proceed. A cached one is returned immediately.
@@ -233,11 +233,26 @@ class Turns:
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
         release = await self.acquire_slot(agent.tenant, page_key)
+        app_state, notes = self._app_state, current_notes()
+        run_id, start_ms = run.envelope.message_id, app_state.now_ms()
+        notes.run, notes.session = run_id, session.id
+        row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
+        row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
+        request_hash = hash_request(request) if request is not None else ""
         try:
-            return await self._play(agent, session, run, question, policy, request, release, page_key)
+            await self.quotas.begin_turn(agent.tenant, page_key, row)
+            try:
+                await self.start_run(
+                    run, agent.tenant, question, start_ms, policy, request_hash=request_hash, release=release
+                )
+            except StreamError as error:
+                runs = RunRepository(app_state.database, agent.tenant)
+                await runs.end(run_id, "failed", str(error), Usage(), start_ms)
+                raise
         except BaseException:
             release()
             raise
+        return Turn(run.envelope, self, agent.tenant, run)
 
     async def acquire_slot(self, tenant: str, page_key: str = "") -> Callable[[], None]:
         """Acquire a slot for a run of a tenant, or of an embedded page; see `RunSlots.acquire`.
@@ -253,36 +268,9 @@ class Turns:
         """Return the number of a tenant's runs in this process."""
         return self._slots.in_use_by(tenant)
 
-    async def _play(
-        self,
-        agent: AgentRow,
-        session: SessionRow,
-        run: Run,
-        question: str | None,
-        policy: DisconnectPolicy | None,
-        request: TurnRequest | None,
-        release: Callable[[], None],
-        page_key: str,
-    ) -> Turn:
-        app_state, notes = self._app_state, current_notes()
-        notes.run, notes.session = run.envelope.message_id, session.id
-        run_id, start_ms = run.envelope.message_id, app_state.now_ms()
-        row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
-        row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
-        await self.quotas.begin_turn(agent.tenant, page_key, row)
-        try:
-            request_hash = hash_request(request) if request is not None else ""
-            await self.start_run(
-                run, agent.tenant, question, start_ms, policy, request_hash=request_hash, on_end=release
-            )
-        except StreamError as error:
-            await RunRepository(app_state.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
-            raise
-        return Turn(run.envelope, self, agent.tenant, run)
-
     async def start_run(
         self,
-        run: Persistable,
+        run: Run | AbandonedRun,
         tenant: str,
         question: str | None,
         start_ms: int,
@@ -291,33 +279,37 @@ class Turns:
         previous: str = "",
         request_hash: str = "",
         takeovers: int = 0,
-        on_end: Callable[[], None] = lambda: None,
+        replay: Continuation | None = None,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start a run that is stored in the database.
+        """Start a run. Its end is stored in the database, and then ``release`` is called.
 
-        ``previous``, ``request_hash`` and ``takeovers`` are the same as for `RunManager.start`.
+        ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as for `RunManager.start`.
 
         Raises:
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        persisted = PersistedRun(
+        app_state = self._app_state
+
+        async def finish(has_begun: bool) -> None:
+            stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
+            self.quotas.add_bytes(tenant, stored_bytes)
+            answer = replay.answer if replay is not None else run.collected.text
+            flags = {"has_begun": has_begun, "is_taken_over": bool(previous)}
+            try:
+                await store_end(app_state, tenant, run, answer, question, start_ms, stored_bytes, **flags)
+            finally:
+                release()
+
+        await app_state.run_manager.start(
             run,
-            self._app_state,
-            tenant,
-            question,
-            start_ms,
-            self._pending_writes,
-            on_end,
-            lambda number: self.quotas.add_bytes(tenant, number),
-            is_taken_over=bool(previous),
-        )
-        await self._app_state.run_manager.start(
-            persisted,
             policy or self._policy,
             owner=tenant,
             previous=previous,
             request_hash=request_hash,
             takeovers=takeovers,
+            replay=replay,
+            on_finished=finish,
         )
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
@@ -374,7 +366,6 @@ class Turns:
         run_manager, section = self._app_state.run_manager, self._app_state.settings.server
         handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
         await run_manager.drain(handover_s=handover_s)
-        await asyncio.gather(*self._pending_writes, return_exceptions=True)
 
     async def _prologue(self, version: VersionRow) -> str:
         try:

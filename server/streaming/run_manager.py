@@ -21,8 +21,11 @@ from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
 from ragflow_lg.server.streaming.run_task import (
     DEFAULT_POLICY,
     DisconnectPolicy,
+    OnFinished,
     Playable,
+    Replay,
     RunTask,
+    do_nothing,
     end_task,
     interruption_error,
 )
@@ -101,11 +104,14 @@ class RunManager:
         previous: str = "",
         request_hash: str = "",
         takeovers: int = 0,
+        replay: Replay | None = None,
+        on_finished: OnFinished = do_nothing,
     ) -> str:
         """Start a run and return its id, RAGFlow's ``message_id``. Followers receive its events and its end.
 
         ``owner``, ``request_hash`` and ``takeovers`` are stored in the run's `head`. If an interrupted run is taken
-        over, ``previous`` is its previous run manager, and its events continue after the stored ones.
+        over, ``previous`` is its previous run manager, its events continue after the stored ones, and ``replay`` leaves
+        out those that followers have received. ``on_finished`` stores the end before followers learn of it.
 
         Raises:
             StreamError: If the journal refuses the run or the manager is draining. The run has then not begun.
@@ -118,7 +124,17 @@ class RunManager:
         await self._live()
         head = RunHead(run.envelope, self._player, owner, str(this_process()), request_hash, takeovers)
         arrival_s, away_s = self._arrival_s, BEATS * self._heartbeat_s
-        task = RunTask(run, head, policy, self._journal, arrival_s=arrival_s, away_s=away_s, previous=previous)
+        task = RunTask(
+            run,
+            head,
+            policy,
+            self._journal,
+            arrival_s=arrival_s,
+            away_s=away_s,
+            previous=previous,
+            replay=replay,
+            on_finished=on_finished,
+        )
         self._tasks[run_id] = task
         task.task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
         await asyncio.shield(task.start_result)

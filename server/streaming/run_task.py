@@ -6,13 +6,20 @@ import asyncio
 import logging
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, SettingsError, StreamError
+from ragflow_lg.base.errors import (
+    ConflictError,
+    RagflowLgError,
+    RunError,
+    RunInterruptedError,
+    SettingsError,
+    StreamError,
+)
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead
 from ragflow_lg.wire.wire_events import Envelope
@@ -79,7 +86,7 @@ def parse_policy(text: str) -> DisconnectPolicy:
 
 
 class Playable(Protocol):
-    """A run that a run manager can execute: `ragflow_lg.runs.run.Run` or a wrapper for it."""
+    """A run that a run manager can execute, such as `ragflow_lg.runs.run.Run`."""
 
     @property
     def envelope(self) -> Envelope:
@@ -108,6 +115,30 @@ class Playable(Protocol):
         ...
 
 
+class Replay(Protocol):
+    """Decides which events of a run that was taken over its followers have not received yet."""
+
+    def feed(self, event: StreamEvent) -> Sequence[StreamEvent]:
+        """Return the events to publish for an event of the run."""
+        ...
+
+    def complete(self, error: ConflictError) -> Sequence[StreamEvent]:
+        """Return the last events of a turn that cannot be continued because it had already ended.
+
+        Raises:
+            CheckpointError: If it had not.
+        """
+        ...
+
+
+OnFinished: TypeAlias = "Callable[[bool], Awaitable[None]]"
+"""Stores the end of a run. The argument says whether the run produced any event."""
+
+
+async def do_nothing(has_begun: bool) -> None:
+    """Store nothing."""
+
+
 class RunTask:
     """A run with the task that executes it and the number of its followers in this process."""
 
@@ -121,6 +152,8 @@ class RunTask:
         arrival_s: float,
         away_s: float,
         previous: str = "",
+        replay: Replay | None = None,
+        on_finished: OnFinished = do_nothing,
     ) -> None:
         """Create the task.
 
@@ -132,6 +165,8 @@ class RunTask:
             arrival_s: How long the first follower may take to arrive.
             away_s: How often to check for followers in other processes.
             previous: If the run is taken over, the run manager that executed it until it was interrupted.
+            replay: If the run is taken over, what its followers have received.
+            on_finished: Called once after the run's last event, before followers learn that it has ended.
         """
         self.run = run
         self.head = head
@@ -140,6 +175,8 @@ class RunTask:
         self._arrival_s = arrival_s
         self._away_s = away_s
         self._previous = previous
+        self._replay = replay
+        self._on_finished = on_finished
         self._backlog: list[bytes] = []
         self._backlog_bytes = 0
         self._read_events = 0
@@ -152,6 +189,7 @@ class RunTask:
         self._has_no_followers = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self._has_stopped_writing = False
         self.has_begun = False
         """Whether the run has produced an event. A refused run never does."""
         self.is_over = False
@@ -200,17 +238,21 @@ class RunTask:
         except StreamError as error:
             failure = error
         finally:
-            self.is_over = True
+            self._has_stopped_writing = True
             self._report_written()
             if watching is not None:
                 watching.cancel()
             if not reading.done():
                 self.run.cancel()
             await end_task(reading)
-        end = self._build_end(reading, failure)
-        with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
-            async with asyncio.timeout(None if failure is None else LAST_S):
-                await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
+        try:
+            await self._on_finished(self.has_begun)
+        finally:
+            self.is_over = True
+            end = self._build_end(reading, failure)
+            with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
+                async with asyncio.timeout(None if failure is None else LAST_S):
+                    await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
     async def _open(self) -> None:
         if not self._previous:
@@ -238,17 +280,27 @@ class RunTask:
     async def _read(self) -> None:
         publish = self._wait_until_written if self._journal.is_shared else None
         events = cast("AsyncGenerator[StreamEvent]", self.run.with_records(publish))
-        async with aclosing(events):
-            async for event in events:
-                while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
-                    self._has_room.clear()
-                    await self._has_room.wait()
-                self.has_begun = True
-                data = encode_entry(event)
-                self._backlog.append(data)
-                self._read_events += 1
-                self._backlog_bytes += len(data)
-                self._has_news.set()
+        replay = self._replay
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    await self._publish(replay.feed(event) if replay is not None else (event,))
+        except ConflictError as error:
+            if replay is None:
+                raise
+            await self._publish(replay.complete(error))
+
+    async def _publish(self, events: Sequence[StreamEvent]) -> None:
+        for event in events:
+            while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
+                self._has_room.clear()
+                await self._has_room.wait()
+            self.has_begun = True
+            data = encode_entry(event)
+            self._backlog.append(data)
+            self._read_events += 1
+            self._backlog_bytes += len(data)
+            self._has_news.set()
 
     async def _write(self, reading: asyncio.Task[None]) -> None:
         """Write until everything has been read. Events that arrive during one write are sent with the next."""
@@ -267,13 +319,13 @@ class RunTask:
 
     async def _wait_until_written(self) -> None:
         """Wait until the journal has everything that has been read, so that another process can go on from here."""
-        if self._written < self._read_events and not self.is_over:
+        if self._written < self._read_events and not self._has_stopped_writing:
             future = asyncio.get_running_loop().create_future()
             self._writings.append((self._read_events, future))
             await future
 
     def _report_written(self) -> None:
-        while self._writings and (self.is_over or self._writings[0][0] <= self._written):
+        while self._writings and (self._has_stopped_writing or self._writings[0][0] <= self._written):
             future = self._writings.pop(0)[1]
             if not future.done():
                 future.set_result(None)
@@ -286,7 +338,7 @@ class RunTask:
                 async with asyncio.timeout(patience_s):
                     await self._has_followers.wait()
             except TimeoutError:
-                if not await self._is_followed_elsewhere() or self.is_over:
+                if not await self._is_followed_elsewhere() or self._has_stopped_writing:
                     self.run.cancel()
                     return
                 patience_s = self._away_s

@@ -243,18 +243,15 @@ def _join_parts(content: Any) -> str:
 async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], builder: _ResponseBuilder) -> Response:
     answer = AnswerText("tagged")
     reference: dict[str, Any] = {}
-    form: UserInputs | None = None
     async with aclosing(events):
         async for _, event in events:
             answer.feed(event)
             if isinstance(event, MessageEnd):
                 reference = _get_reference(event) or reference
-            elif isinstance(event, UserInputs):
-                form = event
     status, failure = await turn.result()
     if status == "failed":
         raise RequestError(failure or "The run failed.", 500, status=500)
-    text = answer.text or (form.tips if form is not None else "")
+    text, form = answer.text or answer.tips, answer.form
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reference:
         message["reference"] = reference

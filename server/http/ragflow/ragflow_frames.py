@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ragflow_lg.base.errors import AnswerError, ConflictError, InputRefusedError, RagflowLgError, RequestError
 from ragflow_lg.wire.answer_text import AnswerText
@@ -89,14 +89,11 @@ class AnswerCollector:
         self.forwarding: Forwarding = forwarding
         self._has_trace = has_trace
         self._answer = AnswerText("tagged" if forwarding in ("all", "page") else "text")
-        self._tips = ""
-        self._reference: dict[str, dict[str, Any]] = {}
         self._structured: dict[str, Any] = {}
         self._trace: list[dict[str, Any]] = []
         self._usage: Any = None
         self._last_event: WireEvent | None = None
         self._main_event: WireEvent | None = None
-        self._form_is_open = False
 
     def feed(self, event: WireEvent) -> None:
         """Add the next event."""
@@ -104,12 +101,8 @@ class AnswerCollector:
         self._answer.feed(event)
         if isinstance(event, MessageEnd):
             self._main_event = event
-            self._add_reference(event.extras.get("reference"))
         elif isinstance(event, UserInputs):
-            self._form_is_open = True
             self._main_event = self._main_event or event
-            if self.forwarding == "messages" and not self._answer.text:
-                self._tips = event.tips
         elif isinstance(event, WireNodeFinished):
             self._add_node(event)
         elif isinstance(event, WorkflowFinished):
@@ -124,8 +117,8 @@ class AnswerCollector:
         if event is None:
             return {"session_id": self._envelope.session_id}
         envelope: dict[str, Any] = self._envelope.wrap(event)
-        content = self._answer.text or self._tips
-        data: dict[str, Any] = {**envelope["data"], "content": content, "reference": self._reference}
+        content = self._answer.text or (self._answer.tips if self.forwarding == "messages" else "")
+        data: dict[str, Any] = {**envelope["data"], "content": content, "reference": self._answer.reference}
         if self._structured:
             data["structured"] = self._structured
         if self._has_trace:
@@ -142,16 +135,10 @@ class AnswerCollector:
         """
         main: dict[str, Any] = self._main_event.data() if self._main_event is not None else {}
         event = self._last_event if isinstance(self._last_event, WorkflowFinished) else self._main_event
-        if event is None or not (self._form_is_open or isinstance(event, WorkflowFinished)):
+        if event is None or not (self._answer.form or isinstance(event, WorkflowFinished)):
             raise RequestError(PAGE_FAILURE, 500)
-        data = {**main, "content": self._answer.text, "reference": self._reference}
+        data = {**main, "content": self._answer.text, "reference": self._answer.reference}
         return {**self._envelope.wrap(event), "data": data}
-
-    def _add_reference(self, reference: Any) -> None:
-        if isinstance(reference, dict):
-            for name, part in cast("dict[str, Any]", reference).items():
-                if isinstance(part, dict):
-                    self._reference.setdefault(name, {}).update(cast("dict[str, Any]", part))
 
     def _add_node(self, event: WireNodeFinished) -> None:
         if self._has_trace:

@@ -3,7 +3,7 @@ from typing import Literal
 import pytest
 
 from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset
+from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
 
 EVENTS = (
     Message("one"),
@@ -31,3 +31,17 @@ def test_a_reset_replaces_the_text_of_the_current_message(
     for event in EVENTS:
         answer.feed(event)
     assert answer.text == text
+
+
+def test_sources_of_all_messages_and_the_last_form_are_collected() -> None:
+    answer = AnswerText()
+    for event in (
+        MessageEnd({"reference": {"chunks": {"0": {"id": "a"}}}}),
+        MessageEnd({"reference": {"chunks": {"1": {"id": "b"}}, "total": 2}}),
+        MessageEnd({"reference": "odd"}),
+    ):
+        answer.feed(event)
+    assert answer.reference == {"chunks": {"0": {"id": "a"}, "1": {"id": "b"}}}
+    assert (answer.form, answer.tips) == (None, "")
+    answer.feed(UserInputs({}, "Fill in"))
+    assert answer.tips == "Fill in"

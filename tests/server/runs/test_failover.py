@@ -14,7 +14,6 @@ from ragflow_lg.base.errors import StreamError
 from ragflow_lg.runs.progress import Progress
 from ragflow_lg.server.runs import failover as failover_module
 from ragflow_lg.server.runs.failover import Failover
-from ragflow_lg.server.runs.persisted_run import Persistable
 from ragflow_lg.wire.wire_events import Envelope
 from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.canvas import text as text_node
@@ -228,7 +227,7 @@ class FakeTurns:
 
     async def start_run(
         self,
-        run: Persistable,
+        run: Any,
         tenant: str,
         question: str | None,
         start_ms: int,
@@ -236,6 +235,7 @@ class FakeTurns:
         previous: str,
         request_hash: str,
         takeovers: int,
+        replay: Any,
     ) -> None:
         self.runs.append((run.envelope.message_id, tenant, question, previous))
         if self._failure is not None:

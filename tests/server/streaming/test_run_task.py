@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import SettingsError, StreamError
+from ragflow_lg.base.errors import RunError, SettingsError, StreamError
 from ragflow_lg.server.streaming.event_codec import RunEnd, decode_entry
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
@@ -145,3 +145,20 @@ async def test_a_run_waits_until_a_shared_journal_has_its_events() -> None:
     journal.gate.set()
     await task.task
     assert run.is_published
+
+
+@pytest.mark.parametrize(("script", "has_begun"), [(words(2), True), ([RunError("broken")], False)])
+async def test_the_end_of_a_run_is_stored_once_before_followers_learn_of_it(script: list[Any], has_begun: bool) -> None:
+    journal, run = MemoryJournal(), ScriptedRun(script)
+    stored: list[tuple[bool, bool]] = []
+
+    async def store(has_begun: bool) -> None:
+        tail = await journal.tail(run.envelope.message_id)
+        stored.append((has_begun, tail is not None and isinstance(decode_entry(tail.data), RunEnd)))
+
+    head = RunHead(run.envelope, "run_manager")
+    await RunTask(run, head, CONTINUE, journal, arrival_s=1, away_s=1, on_finished=store).task
+    assert stored == [(has_begun, False)]
+    tail = await journal.tail(run.envelope.message_id)
+    assert tail is not None
+    assert isinstance(decode_entry(tail.data), RunEnd)

@@ -21,11 +21,11 @@ async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_n
         runner = await server.turns.runner(agent, session)
         turn = await server.turns.play(agent, session, runner.continue_(session.id), None)
         with pytest.raises(ConflictError):
-            assert [event async for event in turn.events()]
+            assert [event async for _, event in turn.events()]
         run = await RunRepository(server.app_state.database, "tenant").get(turn.envelope.message_id)
         assert run is not None
         assert run.status == "refused"
         turn = await server.turns.play(agent, session, runner.start(session.id, {"query": "hi"}), None)
-        assert [event async for event in turn.events()]
+        assert [event async for _, event in turn.events()]
         messages = (await sessions.messages([session.id]))[session.id]
         assert [(row.role, row.content) for row in messages[1:]] == [("assistant", "You said hi")]
