@@ -23,7 +23,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.server.streaming import CONTINUE, Journal, RunManager, open_journal
+from ragflow_lg.server.streaming import CONTINUE, Journal, RunManager, RunSpec, open_journal
 from ragflow_lg.server.streaming.sse import ragflow_frame
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.services import Services
@@ -80,7 +80,7 @@ async def _follow(journal: Journal, followers: int, *, elsewhere: Journal | None
     other = RunManager(elsewhere) if elsewhere is not None else run_manager
     run = _runner(_FastModel()).start("bench", {"query": "q"})
     start = time.perf_counter()
-    run_id = await run_manager.start(run, CONTINUE)
+    run_id = await run_manager.start(RunSpec(run, CONTINUE))
 
     async def follow() -> int:
         count = 0
@@ -103,7 +103,7 @@ async def _delay(journal: Journal, elsewhere: Journal) -> float:
     run_manager, other, model_ = RunManager(journal), RunManager(elsewhere), _FastModel()
     model_.pause_s = 0.001
     run = _runner(model_).start("bench", {"query": "q"})
-    run_id = await run_manager.start(run, CONTINUE)
+    run_id = await run_manager.start(RunSpec(run, CONTINUE))
     received: list[float] = []
     async with aclosing((run_manager if journal is elsewhere else other).follow(run_id)) as events:
         async for _, event in events:
@@ -122,7 +122,7 @@ async def _slow(journal: Journal) -> tuple[float, float, int]:
     run_manager = RunManager(journal)
     run = _runner(_FastModel()).start("bench", {"query": "q"})
     tracemalloc.start()
-    run_id = await run_manager.start(run, CONTINUE)
+    run_id = await run_manager.start(RunSpec(run, CONTINUE))
     async with aclosing(run_manager.follow(run_id)) as events:
         count = len([number async for number, _ in events])
     alone = tracemalloc.get_traced_memory()[0]

@@ -25,7 +25,7 @@ from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.ended_run import store_end
 from ragflow_lg.server.runs.failover import Failover
-from ragflow_lg.server.streaming import parse_policy
+from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class Turns:
     ) -> None:
         """Start a run. Its end is stored in the database, and then ``release`` is called.
 
-        ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as for `RunManager.start`.
+        ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
 
         Raises:
             StreamError: If the journal refuses the run, or the server is shutting down.
@@ -301,16 +301,8 @@ class Turns:
             finally:
                 release()
 
-        await app_state.run_manager.start(
-            run,
-            policy or self._policy,
-            owner=tenant,
-            previous=previous,
-            request_hash=request_hash,
-            takeovers=takeovers,
-            replay=replay,
-            on_finished=finish,
-        )
+        spec = RunSpec(run, policy or self._policy, tenant, request_hash, takeovers, previous, replay, finish)
+        await app_state.run_manager.start(spec)
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
         """Return the stored status and error of a run."""

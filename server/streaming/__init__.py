@@ -8,7 +8,14 @@ from ragflow_lg.server.streaming.journal import Bounds, Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.open_journal import open_journal
 from ragflow_lg.server.streaming.run_manager import RunManager
-from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DEFAULT_POLICY, DisconnectPolicy, parse_policy
+from ragflow_lg.server.streaming.run_task import (
+    CANCEL,
+    CONTINUE,
+    DEFAULT_POLICY,
+    DisconnectPolicy,
+    RunSpec,
+    parse_policy,
+)
 
 __all__ = [
     "CANCEL",
@@ -21,6 +28,7 @@ __all__ = [
     "RunEnd",
     "RunHead",
     "RunManager",
+    "RunSpec",
     "StreamEvent",
     "open_journal",
     "parse_policy",

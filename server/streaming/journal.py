@@ -181,7 +181,7 @@ class RunHead(Struct, frozen=True):
     player: str
     """Id of the run manager executing the run."""
     owner: str = ""
-    """Who can follow the run, as passed to `RunManager.start`. Stored without being interpreted."""
+    """Who can follow the run, as in `RunSpec`. Stored without being interpreted."""
     process: str = ""
     """The run manager's process, as in the leases of its sessions."""
     request_hash: str = ""

@@ -19,13 +19,8 @@ from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_
 from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
 from ragflow_lg.server.streaming.run_task import (
-    DEFAULT_POLICY,
-    DisconnectPolicy,
-    OnFinished,
-    Playable,
-    Replay,
+    RunSpec,
     RunTask,
-    do_nothing,
     end_task,
     interruption_error,
 )
@@ -95,46 +90,22 @@ class RunManager:
         """Where the events are stored."""
         return self._journal
 
-    async def start(
-        self,
-        run: Playable,
-        policy: DisconnectPolicy = DEFAULT_POLICY,
-        *,
-        owner: str = "",
-        previous: str = "",
-        request_hash: str = "",
-        takeovers: int = 0,
-        replay: Replay | None = None,
-        on_finished: OnFinished = do_nothing,
-    ) -> str:
+    async def start(self, spec: RunSpec) -> str:
         """Start a run and return its id, RAGFlow's ``message_id``. Followers receive its events and its end.
-
-        ``owner``, ``request_hash`` and ``takeovers`` are stored in the run's `head`. If an interrupted run is taken
-        over, ``previous`` is its previous run manager, its events continue after the stored ones, and ``replay`` leaves
-        out those that followers have received. ``on_finished`` stores the end before followers learn of it.
 
         Raises:
             StreamError: If the journal refuses the run or the manager is draining. The run has then not begun.
         """
-        run_id = run.envelope.message_id
+        run_id = spec.run.envelope.message_id
         if self._is_draining:
             raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
-        head = RunHead(run.envelope, self._player, owner, str(this_process()), request_hash, takeovers)
-        arrival_s, away_s = self._arrival_s, BEATS * self._heartbeat_s
-        task = RunTask(
-            run,
-            head,
-            policy,
-            self._journal,
-            arrival_s=arrival_s,
-            away_s=away_s,
-            previous=previous,
-            replay=replay,
-            on_finished=on_finished,
+        head = RunHead(
+            spec.run.envelope, self._player, spec.owner, str(this_process()), spec.request_hash, spec.takeovers
         )
+        task = RunTask(spec, head, self._journal, arrival_s=self._arrival_s, away_s=BEATS * self._heartbeat_s)
         self._tasks[run_id] = task
         task.task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
         await asyncio.shield(task.start_result)

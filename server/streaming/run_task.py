@@ -139,44 +139,43 @@ async def do_nothing(has_begun: bool) -> None:
     """Store nothing."""
 
 
+class RunSpec(Struct, frozen=True):
+    """A run to start, and what is known about it."""
+
+    run: Playable
+    policy: DisconnectPolicy = DEFAULT_POLICY
+    """What happens when the run has no followers."""
+    owner: str = ""
+    """Stored in the run's `RunHead`, as are ``request_hash`` and ``takeovers``."""
+    request_hash: str = ""
+    takeovers: int = 0
+    previous: str = ""
+    """If an interrupted run is taken over, its previous run manager. The events continue after the stored ones."""
+    replay: Replay | None = None
+    """If the run is taken over, what its followers have received."""
+    on_finished: OnFinished = do_nothing
+    """Called once after the run's last event, before followers learn that it has ended."""
+
+
 class RunTask:
     """A run with the task that executes it and the number of its followers in this process."""
 
-    def __init__(
-        self,
-        run: Playable,
-        head: RunHead,
-        policy: DisconnectPolicy,
-        journal: Journal,
-        *,
-        arrival_s: float,
-        away_s: float,
-        previous: str = "",
-        replay: Replay | None = None,
-        on_finished: OnFinished = do_nothing,
-    ) -> None:
+    def __init__(self, spec: RunSpec, head: RunHead, journal: Journal, *, arrival_s: float, away_s: float) -> None:
         """Create the task.
 
         Args:
-            run: The run to execute.
+            spec: The run to execute.
             head: The run's head in the journal.
-            policy: What happens when the run has no followers.
             journal: Where the events are written.
             arrival_s: How long the first follower may take to arrive.
             away_s: How often to check for followers in other processes.
-            previous: If the run is taken over, the run manager that executed it until it was interrupted.
-            replay: If the run is taken over, what its followers have received.
-            on_finished: Called once after the run's last event, before followers learn that it has ended.
         """
-        self.run = run
+        self.run = spec.run
         self.head = head
-        self._policy = policy
+        self._spec = spec
         self._journal = journal
         self._arrival_s = arrival_s
         self._away_s = away_s
-        self._previous = previous
-        self._replay = replay
-        self._on_finished = on_finished
         self._backlog: list[bytes] = []
         self._backlog_bytes = 0
         self._read_events = 0
@@ -231,7 +230,7 @@ class RunTask:
         if self._is_stopped:
             reading.cancel()
         reading.add_done_callback(lambda _: self._has_news.set())
-        watching = asyncio.create_task(self._watch()) if math.isfinite(self._policy.grace_s) else None
+        watching = asyncio.create_task(self._watch()) if math.isfinite(self._spec.policy.grace_s) else None
         failure: StreamError | None = None
         try:
             await self._write(reading)
@@ -246,7 +245,7 @@ class RunTask:
                 self.run.cancel()
             await end_task(reading)
         try:
-            await self._on_finished(self.has_begun)
+            await self._spec.on_finished(self.has_begun)
         finally:
             self.is_over = True
             end = self._build_end(reading, failure)
@@ -255,14 +254,14 @@ class RunTask:
                     await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
     async def _open(self) -> None:
-        if not self._previous:
+        if not self._spec.previous:
             await self._journal.begin(self.head)
             return
         run_id = self.head.run_id
-        if not await self._journal.claim(self.head, self._previous):
+        if not await self._journal.claim(self.head, self._spec.previous):
             raise StreamError(f"Another server has already taken over run {run_id}.")
         # This uses the number that the other run manager would use next if it resumed.
-        end = RunEnd("drained", store_error(interruption_error(run_id)), self._previous)
+        end = RunEnd("drained", store_error(interruption_error(run_id)), self._spec.previous)
         await self._journal.append(run_id, [encode_entry(end)])
 
     def _build_end(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
@@ -280,7 +279,7 @@ class RunTask:
     async def _read(self) -> None:
         publish = self._wait_until_written if self._journal.is_shared else None
         events = cast("AsyncGenerator[StreamEvent]", self.run.with_records(publish))
-        replay = self._replay
+        replay = self._spec.replay
         try:
             async with aclosing(events):
                 async for event in events:
@@ -332,7 +331,7 @@ class RunTask:
 
     async def _watch(self) -> None:
         """Cancel the run once it has had no followers for as long as the policy allows."""
-        patience_s = max(self._arrival_s, self._policy.grace_s)
+        patience_s = max(self._arrival_s, self._spec.policy.grace_s)
         while True:
             try:
                 async with asyncio.timeout(patience_s):
@@ -344,7 +343,7 @@ class RunTask:
                 patience_s = self._away_s
                 continue
             await self._has_no_followers.wait()
-            patience_s = self._policy.grace_s
+            patience_s = self._spec.policy.grace_s
 
     async def _is_followed_elsewhere(self) -> bool:
         try:

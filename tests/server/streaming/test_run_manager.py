@@ -24,7 +24,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.streaming.journal import Bounds
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.run_manager import RunManager
-from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DisconnectPolicy
+from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DisconnectPolicy, RunSpec
 from ragflow_lg.wire.wire_events import Message
 from tests.fakes.canvas import canvas, node
 from tests.fakes.scripted_run import ScriptedRun, words
@@ -33,7 +33,7 @@ from tests.server.streaming.journals import OpenJournal, follow_to_end, open_man
 
 
 async def start(run_manager: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
-    return await run_manager.start(run, policy)
+    return await run_manager.start(RunSpec(run, policy))
 
 
 async def wait_for_end(run: ScriptedRun) -> str:

@@ -14,6 +14,7 @@ from ragflow_lg.server.streaming.run_task import (
     CONTINUE,
     MAX_BACKLOG,
     DisconnectPolicy,
+    RunSpec,
     RunTask,
     end_task,
     parse_policy,
@@ -40,7 +41,7 @@ class SlowJournal(MemoryJournal):
 
 def play(run: ScriptedRun, journal: MemoryJournal) -> RunTask:
     head = RunHead(run.envelope, "run_manager")
-    return RunTask(run, head, CONTINUE, journal, arrival_s=1, away_s=1)
+    return RunTask(RunSpec(run, CONTINUE), head, journal, arrival_s=1, away_s=1)
 
 
 async def test_a_slow_journal_delays_the_run_and_gets_waiting_events_together() -> None:
@@ -157,7 +158,7 @@ async def test_the_end_of_a_run_is_stored_once_before_followers_learn_of_it(scri
         stored.append((has_begun, tail is not None and isinstance(decode_entry(tail.data), RunEnd)))
 
     head = RunHead(run.envelope, "run_manager")
-    await RunTask(run, head, CONTINUE, journal, arrival_s=1, away_s=1, on_finished=store).task
+    await RunTask(RunSpec(run, on_finished=store), head, journal, arrival_s=1, away_s=1).task
     assert stored == [(has_begun, False)]
     tail = await journal.tail(run.envelope.message_id)
     assert tail is not None
