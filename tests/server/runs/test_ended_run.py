@@ -1,10 +1,16 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.database.stored_reference import read_reference
+from ragflow_lg.server.runs.ended_run import store_end
+from ragflow_lg.server.runs.failover import AbandonedRun
+from ragflow_lg.wire.answer_text import AnswerText
+from ragflow_lg.wire.wire_events import Message, MessageEnd
 from tests.server.http.app_server import ECHO, start_app
 
 
@@ -29,3 +35,28 @@ async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_n
         assert [event async for _, event in turn.events()]
         messages = (await sessions.messages([session.id]))[session.id]
         assert [(row.role, row.content) for row in messages[1:]] == [("assistant", "You said hi")]
+
+
+async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_followers_received(
+    tmp_path: Path,
+) -> None:
+    async with start_app(tmp_path) as server:
+        answer = await server.ask(await server.agent(ECHO))
+        run_id = answer["data"]["message_id"]
+        head = await server.app_state.run_manager.head(run_id)
+        collected = AnswerText()
+        source: dict[str, Any] = {"id": "a", "content": "Text"}
+        collected.feed(Message("Cut"))
+        reference: dict[str, Any] = {"chunks": {"0": source}}
+        collected.feed(MessageEnd({"reference": reference}))
+        run = AbandonedRun(head.envelope, 3, collected, lease_token=1_000)
+        await store_end(
+            server.app_state, "tenant", run, run.collected.text, "hi", 0, 0, has_begun=True, is_taken_over=True
+        )
+        sessions = SessionRepository(server.app_state.database, "tenant")
+        session = head.envelope.session_id
+        last = (await sessions.messages([session]))[session][-1]
+        assert (last.content, read_reference(last.reference)["chunks"]) == ("Cut", {"0": source})
+        row = await RunRepository(server.app_state.database, "tenant").get(run_id)
+        assert row is not None
+        assert row.status == "failed"
