@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75
+ACCEPTED_AT_ONCE = 16
+"""How many connections are accepted in one iteration of the event loop."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -30,6 +32,15 @@ def open_socket(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise SettingsError(f"Cannot listen on {host} port {port}: {reason}. Use `--port 0` for a free port.") from None
+
+
+def duplicate_socket(listener: socket.socket) -> list[socket.socket]:
+    """Return a listening socket and duplicates of it, all of which a server listens on.
+
+    In one iteration, uvloop accepts one connection from each socket. With a single socket, a health check would wait
+    for the work on every connection that was opened before it.
+    """
+    return [listener, *(listener.dup() for _ in range(ACCEPTED_AT_ONCE - 1))]
 
 
 def get_url(listener: socket.socket) -> str:

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragflow_lg.base.portability import on_signal
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
-from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
+from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
 from ragflow_lg.server.http.edge.request_guards import RefuseTwoLengths
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.logs import find_tenant
@@ -183,7 +183,7 @@ async def start_server(
         forwarded_allow_ips=list(section.trusted_proxies),
         timeout_graceful_shutdown=1,
     )
-    server_task = asyncio.create_task(server.serve(sockets=[listener]))
+    server_task = asyncio.create_task(server.serve(sockets=duplicate_socket(listener)))
     try:
         yield get_url(listener)
     finally:
