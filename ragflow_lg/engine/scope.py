@@ -191,9 +191,7 @@ class Scope(Struct, eq=False):
         return step.then(await self._begin(preview, index + 1, write))
 
     def _fail(self, update: Mapping[str, Any], text: str) -> Step:
-        """End the region after its node's last update: by its own policy, or, if rounds are concurrent, the turn."""
-        if self.only is None:
-            return Step({**update, "scope": {**update.get("scope", {}), "failure": text}})
+        """End the turn after a node's last update: the region's policy must not hide that the state is too large."""
         owner = self.program.owner.node
         return Step({**update, "turn": {**update.get("turn", {}), "error": [0, owner.rank, owner.id, text]}})
 

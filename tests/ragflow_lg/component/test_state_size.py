@@ -48,9 +48,10 @@ async def test_a_node_fails_if_the_values_of_the_turn_exceed_a_limit() -> None:
 
 
 @pytest.mark.parametrize("concurrency", [0, 4])
-async def test_an_iteration_fails_if_what_it_collects_exceeds_a_limit(concurrency: int) -> None:
+@pytest.mark.parametrize("policy", [{}, {"exception_method": "comment", "exception_default_value": "nothing"}])
+async def test_an_iteration_fails_if_what_it_collects_exceeds_a_limit(concurrency: int, policy: dict[str, Any]) -> None:
     outputs = {"all": {"ref": "t@result"}}
-    params = {"items_ref": "sys.files", "outputs": outputs, "max_concurrency": concurrency}
+    params = {"items_ref": "sys.files", "outputs": outputs, "max_concurrency": concurrency, **policy}
     components = {
         "i": node("Iteration", params),
         "item": node("IterationItem", {}, ["t"], parent_id="i"),
