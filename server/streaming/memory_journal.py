@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.base.errors import StreamError
@@ -20,12 +21,15 @@ from ragflow_lg.server.streaming.journal import (
 )
 
 MAX_BYTES = 256 * 1024 * 1024
+MAX_OWNER_BYTES = 64 * 1024 * 1024
 
 
 class _Run(Feed):
     def __init__(self, head: RunHead, bounds: Bounds, quiet_s: float) -> None:
         super().__init__(Window(bounds), quiet_s)
         self.head = head
+        self.is_over_limit = False
+        """Whether it was removed because the runs of its owner had too many bytes."""
         self.end_s = 0.0
         """When the run ended, by the clock; 0 while it is running."""
 
@@ -33,7 +37,9 @@ class _Run(Feed):
 class MemoryJournal:
     """A journal for a single process, lost when the process ends. It contains at most ``max_bytes`` of data in total.
 
-    Above that limit, the runs that finished first are removed first, followed by the writing run's oldest events.
+    The runs of one owner, such as a tenant, have at most ``max_owner_bytes``. Above that limit, the owner's runs that
+    finished first are removed first, followed by the writing run's oldest events. Above the total limit, this happens
+    to the runs of all owners.
     """
 
     def __init__(
@@ -41,6 +47,7 @@ class MemoryJournal:
         max_run: Bounds = MAX_RUN,
         *,
         max_bytes: int = MAX_BYTES,
+        max_owner_bytes: int = MAX_OWNER_BYTES,
         retention_s: float = RETENTION_S,
         quiet_s: float = QUIET_S,
         monotonic: Callable[[], float] = time.monotonic,
@@ -48,6 +55,8 @@ class MemoryJournal:
         """Initialize an empty journal. ``quiet_s`` is how long a reader waits before it receives an empty page."""
         self._max_run = max_run
         self._max_bytes = max_bytes
+        self._max_owner_bytes = max_owner_bytes
+        self._owner_bytes: Counter[str] = Counter()
         self._retention_s = retention_s
         self._quiet_s = quiet_s
         self._monotonic = monotonic
@@ -81,9 +90,9 @@ class MemoryJournal:
         """Add entries."""
         run = self._find(run_id)
         window = run.window
-        self.bytes -= window.bytes
+        before = window.bytes
         window.add(Entry(number, each) for number, each in enumerate(data, window.last + 1))
-        self.bytes += window.bytes
+        self._count(run, window.bytes - before)
         if is_last:
             run.end_s = self._monotonic()
             self._finished_runs[run_id] = run
@@ -106,6 +115,11 @@ class MemoryJournal:
         run = self._find(run_id)
         while True:
             bell = run.bell
+            if run.is_over_limit:
+                raise StreamError(
+                    f"The events of run {run_id} were removed: all runs of its tenant together have more than "
+                    f"{self._max_owner_bytes:,} bytes (max_owner_bytes). Its session contains the messages."
+                )
             if run.is_dropped:
                 raise unknown_run(run_id, self._retention_s, is_shared=False)
             page = run.window.page(after)
@@ -156,17 +170,32 @@ class MemoryJournal:
         return run
 
     def _shrink(self, writing: _Run) -> None:
+        owner = writing.head.owner
+        for run_id, run in list(self._finished_runs.items()):
+            if self._owner_bytes[owner] <= self._max_owner_bytes:
+                break
+            if run is not writing and run.head.owner == owner:
+                run.is_over_limit = True
+                self._forget(run_id)
+        while self._owner_bytes[owner] > self._max_owner_bytes and (size := writing.window.drop()):
+            self._count(writing, -size)
         for run_id, run in list(self._finished_runs.items()):
             if self.bytes <= self._max_bytes:
-                return
+                break
             if run is not writing:
                 self._forget(run_id)
         while self.bytes > self._max_bytes and (size := writing.window.drop()):
-            self.bytes -= size
+            self._count(writing, -size)
+
+    def _count(self, run: _Run, size: int) -> None:
+        self.bytes += size
+        self._owner_bytes[run.head.owner] += size
+        if not self._owner_bytes[run.head.owner]:
+            del self._owner_bytes[run.head.owner]
 
     def _forget(self, run_id: str) -> None:
         run = self._runs.pop(run_id)
         self._finished_runs.pop(run_id, None)
-        self.bytes -= run.window.bytes
+        self._count(run, -run.window.bytes)
         run.is_dropped = True
         run.ring()

@@ -2,6 +2,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamGapError
 from ragflow_lg.server.streaming.journal import PAGE, Bounds
@@ -99,5 +100,24 @@ async def test_all_runs_together_are_bounded() -> None:
     assert [number for number, _ in await read(journal, "b", 0, 4)] == [1, 2, 3, 4]
     await journal.append("c", [b"x" * 500])
     assert journal.bytes == 540  # the newest entry always stays
+    await journal.aclose()
+    assert journal.bytes == 0
+
+
+async def test_a_tenant_with_many_events_removes_only_its_own_runs() -> None:
+    journal = MemoryJournal(max_bytes=200, max_owner_bytes=100)
+    for run, owner in (("old", "quiet"), ("a", "busy"), ("b", "busy")):
+        await journal.begin(replace(head(run), owner=owner))
+    await journal.append("old", [b"x" * 90], is_last=True)
+    await journal.append("a", [b"x" * 60], is_last=True)
+    reading = asyncio.create_task(read(journal, "a", 1, 1))
+    await asyncio.sleep(0)
+    await journal.append("b", [b"x" * 30] * 4)
+    with pytest.raises(StreamError, match=r"have more than 100 bytes \(max_owner_bytes\)"):
+        await reading
+    assert await journal.head("a") is None
+    assert [number for number, _ in await read(journal, "b", 1, 3)] == [2, 3, 4]
+    assert await read(journal, "old", 0, 1) == [(1, b"x" * 90)]
+    assert journal.bytes == 180
     await journal.aclose()
     assert journal.bytes == 0
