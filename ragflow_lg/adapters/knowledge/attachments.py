@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import PurePath
 
@@ -20,6 +21,9 @@ IMAGES = {
 
 _DOCUMENTS = frozenset((".docx", ".pdf", ".xlsx", ".html", ".htm"))
 
+
+_SMALL_BYTES = 64 * 1024
+"""Size of the texts that are decoded in the event loop, which takes a fraction of a millisecond."""
 
 READ_SECONDS = 20
 """Maximum time for reading a document. An ordinary one of a hundred pages takes a few seconds."""
@@ -42,7 +46,9 @@ async def file_text(workers: Workers, name: str, mime_type: str, content: bytes)
             return await workers.run(document_text, name, content)
         except ServiceError as error:
             raise ServiceError(f"The file {name!r} cannot be read: {str(error).rstrip('.')}.") from None
-    return _plain_text(name, content)
+    if len(content) <= _SMALL_BYTES:
+        return _plain_text(name, content)
+    return await asyncio.to_thread(_plain_text, name, content)
 
 
 @worker_task("Reading the file", seconds=READ_SECONDS, small_size=0)
