@@ -31,6 +31,7 @@ _KINDS["publish_version"] = "canvas"
 _BEARER = HTTPBearer(
     auto_error=False, description="An API key, created by `ragflow-lg keys create`.", scheme_name="ApiKey"
 )
+_PAGE_BEARER = HTTPBearer(auto_error=False, description="A key for embedded pages.", scheme_name="BetaKey")
 
 
 class _StrictRequest(Request):
@@ -102,11 +103,12 @@ Control = Annotated[RunControl, Depends(build_control)]
 
 
 def make_native_router(tag: str, path: str = "", route_class: type[NativeRoute] = NativeRoute) -> APIRouter:
-    """Create a router for the native API."""
+    """Create a router for the native API. A `PageRoute` also accepts the keys of embedded pages."""
+    schemes = [_BEARER, _PAGE_BEARER] if issubclass(route_class, PageRoute) else [_BEARER]
     return APIRouter(
         prefix=PREFIX + path,
         tags=[f"Native: {tag}"],
-        dependencies=[Security(_BEARER)],
+        dependencies=[Security(scheme) for scheme in schemes],
         route_class=route_class,
         generate_unique_id_function=lambda route: f"native_{route.name}",
     )
