@@ -58,7 +58,7 @@ async def test_the_commands_work(tmp_path: Path, task: str) -> None:
 async def test_the_document_names_both_kinds_of_keys_for_files(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         paths = (await server.client.get(f"{server.url}/openapi.json")).json()["paths"]
-    both = [{"ApiKey": []}, {"BetaKey": []}]
+    both: list[dict[str, list[str]]] = [{"ApiKey": []}, {"BetaKey": []}]
     assert paths["/native/v1/files"]["get"]["security"] == both
     assert paths["/native/v1/files/{file_id}"]["delete"]["security"] == both
     assert paths["/native/v1/keys"]["get"]["security"] == both[:1]
