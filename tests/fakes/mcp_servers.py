@@ -13,6 +13,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServers, McpServerSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.tool_policies import ServerAnswer
+from tests.harness.loaded_python import python_command
 
 ROOT = Path(__file__).parents[2]
 REAL = ("-P", str(ROOT / "tests" / "fakes" / "mcp_server.py"))
@@ -49,21 +50,24 @@ def free_port() -> int:
 @contextmanager
 def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
     """Start the SDK server with both HTTP transports; yield its process once it listens on the port."""
-    command = [sys.executable, *REAL, str(port)]
+    command = python_command("-m", "tests.fakes.mcp_server", str(port))
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         try:
             end = time.monotonic() + 30
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    assert process.poll() is None
-                    assert time.monotonic() < end
-                    time.sleep(0.02)
+            while not _is_served(port):
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.02)
             yield process
         finally:
             process.kill()
+            while _is_served(port):  # the program ends after the process that asked for it
+                time.sleep(0.002)
+
+
+def _is_served(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def stdio(*args: str, **more: Any) -> McpServerSettings:
@@ -74,7 +78,7 @@ def stdio(*args: str, **more: Any) -> McpServerSettings:
 
 def real_stdio(**more: Any) -> McpServerSettings:
     """Return settings of the SDK server over stdio."""
-    return stdio(*REAL, **more)
+    return stdio(*python_command("-m", "tests.fakes.mcp_server")[1:], **more)
 
 
 def tiny(how: str = "well", **more: Any) -> McpServerSettings:

@@ -44,6 +44,7 @@ LIBRARIES = (
     "alembic.command",
     "langchain_openai.chat_models.base",
     "langgraph.graph.state",
+    "mcp.server.fastmcp",
     "sqlalchemy.dialects.sqlite.aiosqlite",
     "uvicorn.protocols.http.httptools_impl",
     "uvicorn.protocols.http.h11_impl",
