@@ -112,6 +112,8 @@ class Database:
         # never succeed; this slot serves the tenants in turn.
         self._is_sqlite = engine.dialect.name == "sqlite"
         self._writer = FairSlots(1 if self._is_sqlite else sys.maxsize, sys.maxsize, "for the database")
+        # One thread reads. A second read waits in it, so that it is not idle between two.
+        self._reader = FairSlots(2, sys.maxsize, "for the database")
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Run a read-only function, which may be called in another thread.
@@ -120,10 +122,12 @@ class Database:
             DatabaseError: If the database fails.
         """
         try:
-            if self._threads is not None:
-                return await self._threads.read(work)
-            async with undelayed(), self._engine.connect() as connection:
-                return await connection.run_sync(work)
+            async with undelayed():
+                if self._threads is not None:
+                    async with self._reader.slot(current_notes().tenant):
+                        return await self._threads.read(work)
+                async with self._engine.connect() as connection:
+                    return await connection.run_sync(work)
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
 
