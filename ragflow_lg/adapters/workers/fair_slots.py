@@ -33,13 +33,19 @@ class FairSlots:
         Raises:
             WorkLimitError: if too many of the tenant's requests are waiting.
         """
-        await self._acquire(tenant)
+        ticket = self.request(tenant)
         try:
+            await ticket
             yield
         finally:
-            self._release(tenant)
+            self.give_back(tenant, ticket)
 
-    async def _acquire(self, tenant: str) -> None:
+    def request(self, tenant: str) -> asyncio.Future[None]:
+        """Return a ticket, which is done as soon as the tenant has a slot. Pass it to `give_back` in any case.
+
+        Raises:
+            WorkLimitError: if too many of the tenant's requests are waiting.
+        """
         queue = self._queues.setdefault(tenant, deque())
         if len(queue) >= self._max_waiting:
             raise WorkLimitError(
@@ -49,15 +55,16 @@ class FairSlots:
         ticket = asyncio.get_running_loop().create_future()
         queue.append(ticket)
         self._admit()
-        try:
-            await ticket
-        except asyncio.CancelledError:
-            if ticket.cancelled():
-                with suppress(ValueError):  # it may have left the queue already
-                    queue.remove(ticket)
-            else:
-                self._release(tenant)
-            raise
+        return ticket
+
+    def give_back(self, tenant: str, ticket: asyncio.Future[None]) -> None:
+        """Free the slot of a ticket, or stop waiting for one."""
+        if ticket.done() and not ticket.cancelled():
+            self._release(tenant)
+            return
+        ticket.cancel()
+        with suppress(KeyError, ValueError):  # it may have left the queue already
+            self._queues[tenant].remove(ticket)
 
     def _release(self, tenant: str) -> None:
         self._used[tenant] -= 1
