@@ -37,12 +37,12 @@ class RequestNotes(Struct):
     request_id: str = ""
     address: str = ""
     tenant: str = ""
-    queue: str = ""
-    """Whose calls the event loop queues this request with until its tenant is known; ``""`` for nobody's."""
     key: str = ""
     """The id of the API key, not the key itself."""
     session: str = ""
     run: str = ""
+    queue: str = ""
+    """Whose calls the event loop queues this request with until its tenant is known; ``""`` for nobody's."""
 
 
 _NOTES: ContextVar[RequestNotes | None] = ContextVar("request_notes", default=None)
