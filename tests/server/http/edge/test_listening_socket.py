@@ -58,3 +58,10 @@ def test_many_connections_are_accepted_in_an_iteration_of_the_event_loop() -> No
 
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         assert runner.run(count_iterations()) < opened / 2
+
+
+def test_connections_send_each_part_of_a_response_at_once() -> None:
+    with open_socket("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
