@@ -38,6 +38,9 @@ GC_THRESHOLDS = (20_000, 20, 50)
 """Garbage collector thresholds. A full collection takes a tenth of a second."""
 SWITCH_INTERVAL_S = 0.001
 """The interpreter's thread switch interval. Database threads repeatedly wait this long for a busy event loop."""
+DISCARD_BYTES = 256 * 1024
+DISCARD_PAUSE_S = 0.05
+"""After `DISCARD_BYTES` of a body that has been refused, reading pauses for so long."""
 _DEFAULTS = ServerSection()
 
 
@@ -62,6 +65,8 @@ class _Protocol(H11Protocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._timer: asyncio.TimerHandle | None = None
+        self._discarded_bytes = 0
+        """How much of a body that nobody reads has arrived since the last pause."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -71,6 +76,7 @@ class _Protocol(H11Protocol):
         super().data_received(data)
         if self._has_unread_body():
             self._ensure_timer()
+            self._discard(len(data))
         elif self.conn.their_state is not h11.IDLE:
             self._stop_timer()
         elif self.conn.trailing_data[0] and self._timer is None:
@@ -93,6 +99,18 @@ class _Protocol(H11Protocol):
     def _has_unread_body(self) -> bool:
         """Return whether the response was sent before the body arrived, so that nothing will read the body."""
         return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
+
+    def _discard(self, size: int) -> None:
+        """Limit the rate at which such a body arrives. At full speed it would keep the event loop from others."""
+        self._discarded_bytes += size
+        if self._discarded_bytes >= DISCARD_BYTES:
+            self._discarded_bytes = 0
+            self.flow.pause_reading()
+            self.loop.call_later(DISCARD_PAUSE_S, self._resume_reading)
+
+    def _resume_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def _ensure_timer(self) -> None:
         if self._timer is None:

@@ -3,11 +3,13 @@ import json
 import logging
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import uvloop
 
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
@@ -44,6 +46,26 @@ async def test_a_request_with_two_lengths_is_refused_and_nothing_behind_it_is_re
         assert answer.startswith(b"HTTP/1.1 400 ") or answer.startswith(b"HTTP/1.1 501 ")
         assert answer.count(b"HTTP/1.1") == 1
         writer.close()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.Loop])
+def test_a_refused_body_arrives_slowly(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def main() -> None:
+        async with start_server(_app, open_socket("127.0.0.1", 0), _end_at_once, 1) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+            writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000000\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 204")
+            writer.write(bytes(50_000_000))  # more than the buffers of both ends hold
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(writer.drain(), 0.5)
+            writer.transport.abort()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
+
+
+async def _end_at_once() -> None:
+    pass
 
 
 @pytest.mark.parametrize(("drain_s", "is_stopped"), [(0.05, False), (60, True)])
