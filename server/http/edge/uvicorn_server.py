@@ -38,6 +38,9 @@ GC_THRESHOLDS = (20_000, 20, 50)
 """Garbage collector thresholds. A full collection takes a tenth of a second."""
 SWITCH_INTERVAL_S = 0.001
 """The interpreter's thread switch interval. Database threads repeatedly wait this long for a busy event loop."""
+MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES = 250, 32
+"""A body of more chunks than this is refused if they are smaller on average."""
+_HEAD_BYTES = 64 * 1024
 DISCARD_BYTES = 256 * 1024
 DISCARD_PAUSE_S = 0.05
 """After `DISCARD_BYTES` of a body that has been refused, reading pauses for so long."""
@@ -53,6 +56,26 @@ def build_protocol(header_s: float) -> type[asyncio.Protocol]:
     return Protocol
 
 
+class _Connection(h11.Connection):
+    """Refuses bodies of many small chunks: each takes as long as a large one, and nothing else runs meanwhile."""
+
+    chunks = chunk_bytes = 0
+    refusal = ""
+    """Why the body was refused."""
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.chunks = self.chunk_bytes = 0
+        elif isinstance(event, h11.Data):
+            self.chunks += 1
+            self.chunk_bytes += len(event.data)
+            if self.chunks > MAX_SMALL_CHUNKS and self.chunk_bytes < self.chunks * SMALL_CHUNK_BYTES:
+                self.refusal = "The body has too many small chunks."
+                raise h11.RemoteProtocolError(self.refusal)
+        return event
+
+
 class _Protocol(H11Protocol):
     header_timeout_s = 10.0
 
@@ -64,6 +87,7 @@ class _Protocol(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.conn: _Connection = _Connection(h11.SERVER, config.h11_max_incomplete_event_size or _HEAD_BYTES)
         self._timer: asyncio.TimerHandle | None = None
         self._discarded_bytes = 0
         """How much of a body that nobody reads has arrived since the last pause."""
@@ -93,8 +117,11 @@ class _Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         self._stop_timer()
-        self._log_refusal("malformed or oversized request head")
-        super().send_400_response(msg)
+        self._log_refusal(self.conn.refusal or "malformed or oversized request head")
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(self.conn.refusal or msg)
+        else:  # the response has begun
+            self.transport.close()
 
     def _has_unread_body(self) -> bool:
         """Return whether the response was sent before the body arrived, so that nothing will read the body."""

@@ -64,6 +64,22 @@ def test_a_refused_body_arrives_slowly(new_loop: Callable[[], asyncio.AbstractEv
         runner.run(main())
 
 
+async def test_a_body_of_many_small_chunks_is_refused(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        head = (
+            b"POST /api/v1/agents HTTP/1.1\r\nhost: a\r\nauthorization: Bearer %b\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        for chunk, answer in ((b" ", b"HTTP/1.1 400 "), (b" " * 100, b"HTTP/1.1 200 ")):
+            reader, writer = await connect(server)
+            chunks = b"%x\r\n%b\r\n" % (len(chunk), chunk) * 2_000
+            writer.write(head % server.key.encode() + chunks + b"2\r\n{}\r\n0\r\n\r\n")
+            async with asyncio.timeout(10):
+                assert (await reader.readline()).startswith(answer)
+                if answer.endswith(b"400 "):
+                    assert b"too many small chunks" in await reader.read()
+            writer.close()
+
+
 async def _end_at_once() -> None:
     pass
 
