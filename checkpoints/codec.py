@@ -47,7 +47,8 @@ MAX_EXPANDED_BYTES = 512 * 1024 * 1024
 MAX_NESTING = 64
 MAX_SPLIT_DEPTH = 20
 REMEMBERED_PARTS = 4096
-REMEMBERED_PART_BYTES = 64 * 1024 * 1024
+REMEMBERED_PART_BYTES = 16 * 1024 * 1024
+"""The JSON of the parts that are kept. The parts themselves take several times as much memory."""
 
 _MARK = re.compile(rb"\x01([0-9a-f]{32})\x01")
 _MARK_BYTES = 34

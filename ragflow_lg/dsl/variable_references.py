@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
+CACHED_CHARS = 4_096
+"""Longer texts are parsed each time, since the cache would keep thousands of them."""
+
 _OUTPUT = r"[\w:\-]+@[\w.\-]+"
 _GLOBAL = r"(?i:sys|env)\.[\w.]+"
 _ALIAS = r"(?i:item|index|result)"
@@ -132,13 +135,21 @@ def parse_reference(text: str) -> Reference | None:
     return _build_reference(inner) if _BARE.fullmatch(inner) else None
 
 
-@lru_cache(maxsize=4096)
 def parse_template(text: str, scope: ReferenceScope | None = None) -> Template:
     """Split a text into literal pieces and references.
 
     >>> [str(s) for s in parse_template("Hi {{ sys.query }}!").segments]
     ['Hi ', 'sys.query', '!']
     """
+    return _parse_short(text, scope) if len(text) <= CACHED_CHARS else _parse(text, scope)
+
+
+@lru_cache(maxsize=4096)
+def _parse_short(text: str, scope: ReferenceScope | None) -> Template:
+    return _parse(text, scope)
+
+
+def _parse(text: str, scope: ReferenceScope | None) -> Template:
     return Template(text, tuple(segment for segment in _segments(text, scope) if segment != ""))
 
 

@@ -117,12 +117,14 @@ def _read_alike(stored: str, expected: Any) -> tuple[Any, Any]:
     return stored.lower(), _lower(expected)
 
 
-@lru_cache(maxsize=65536)
 def _literal(text: str) -> tuple[Any] | None:
     """Return the value of a literal in a tuple, or None for plain text."""
     text = text.strip()
-    if len(text) > _MAX_LITERAL_CHARS:
-        return None
+    return _parse_literal(text) if len(text) <= _MAX_LITERAL_CHARS else None
+
+
+@lru_cache(maxsize=65536)
+def _parse_literal(text: str) -> tuple[Any] | None:
     if _WHOLE.fullmatch(text):
         return (int(text),)
     try:
