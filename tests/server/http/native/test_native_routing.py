@@ -39,7 +39,7 @@ async def test_the_document_is_valid_and_complete(tmp_path: Path) -> None:
         where = f"{method} {path}"
         assert operation["summary"], where
         assert operation["description"], where
-        page_key = [{"BetaKey": []}] if path.startswith("/native/v1/files") else []
+        page_key: list[dict[str, list[str]]] = [{"BetaKey": []}] if path.startswith("/native/v1/files") else []
         assert operation["security"] == [{"ApiKey": []}, *page_key], where
         assert {"401", "413", "422", "429", "500", "503"} <= set(operation["responses"]), where
         has_id = "{" in path or where == "POST /native/v1/keys"
