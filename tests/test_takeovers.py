@@ -19,7 +19,8 @@ from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.services.tool_policies import ToolSettings
 from ragflow_lg.wire.wire_events import Message
 from tests.fakes.agents import page
-from tests.fakes.canvas import CATALOG, canvas
+from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, ScriptedHttp, ScriptedModel, fake_services
 from tests.harness.takeover_canvases import CANVASES, UNORDERED, VARIABLES, replies_of
 from tests.stores import OpenStore, store_opener
@@ -147,6 +148,22 @@ async def test_clients_receive_the_same_after_a_takeover_anywhere(name: str, end
                 for kind, frame in expected
                 if kind == "message" and not _is_thought(expected, kind, frame)
             )
+
+
+async def test_a_failed_turn_whose_last_events_are_lost_is_reported_as_failed() -> None:
+    components = {"t": text(["l"]), "l": node("ListOperations", {"query": "sys.query"})}
+    opener: OpenStore = store_opener("memory://")
+    async with opener() as store:
+        runner = runner_of(components, store=store)
+        first = runner.start("s", {"query": "q"})
+        whole = await _read(first)
+        for count in range(2, len(whole)):
+            events = whole[:count]
+            progress = await runner.progress("s")
+            second = runner.take_over("s", first.envelope, progress)
+            events += await _read_rest(second, Continuation(second, ReplayFilter(events, runner.plan), progress))
+            assert _frames(events, has_details=False) == _frames(whole, has_details=False)
+            assert (second.status, second.error) == ("failed", first.error)
 
 
 def _is_thought(frames: list[Any], kind: str, frame: Any) -> bool:

@@ -108,10 +108,9 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
     outputs = state.get("outputs", {})
     seed, number = record.get("seed", 0), record.get("number", 0)
     if "error" in record:
-        superstep, _, node, text = record["error"]
-        messages = [answer_message(f"The turn failed: {text}", seed, number)]
-        failed_node = node if superstep else ""  # `open_turn` refuses a request before the first superstep
-        return {"messages": messages, "turn": {"status": "failed"}}, TurnFinished("failed", {}, text, failed_node)
+        failure = _failure(record)
+        messages = [answer_message(f"The turn failed: {failure.error}", seed, number)]
+        return {"messages": messages, "turn": {"status": "failed"}}, failure
     last: dict[str, Any] = outputs.get(record["last"][2], {}) if "last" in record else {}
     answer = to_text(last["content"]) if "content" in last else to_text(last)
     update: dict[str, Any] = {
@@ -121,3 +120,20 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
         "turn": {"status": "succeeded"},
     }
     return update, TurnFinished("succeeded", last)
+
+
+def stored_end(state: Mapping[str, Any]) -> TurnFinished | None:
+    """Return the event of a turn that has ended, from its stored state; None if the closing node has not run."""
+    record: TurnRecord = state.get("turn", {})
+    if record.get("status") == "failed":
+        return _failure(record)
+    if record.get("status") != "succeeded":
+        return None
+    history: list[Any] = state.get("history") or [["assistant", {}]]
+    return TurnFinished("succeeded", history[-1][1])
+
+
+def _failure(record: TurnRecord) -> TurnFinished:
+    superstep, _, node, text = record.get("error", (0, 0, "", ""))
+    failed_node = node if superstep else ""  # `open_turn` refuses a request before the first superstep
+    return TurnFinished("failed", {}, text, failed_node)

@@ -24,6 +24,7 @@ from ragflow_lg.component.events import AgentRecord, EngineEvent, EventSink, Nod
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.callbacks import CallbackSet, RunObserver, RunSummary
 from ragflow_lg.runs.graph_input import GraphInput, Intent, find_graph_input, new_turn
 from ragflow_lg.runs.pauses import open_pauses
@@ -33,6 +34,7 @@ from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import (
+    NO_ENTRIES,
     Lease,
     RunRecord,
     SessionStore,
@@ -333,6 +335,8 @@ class Run:
             if end is None:
                 self.status = "drained"
                 return []
+        if end is None and self.status == "running" and not projection.waiting:
+            end = await self._stored_end()
         if end is not None:
             return self._end(end, projection)
         if self.status == "running" and projection.waiting:
@@ -340,6 +344,13 @@ class Run:
                 raise CheckpointError("The session store has lost this pause. Continue the session to be asked again.")
             return [self._wait_for_user(projection)]
         return []
+
+    async def _stored_end(self) -> TurnFinished | None:
+        """Return the end of a turn whose closing node ran in an interrupted run, just before it was interrupted."""
+        if not self._has_saver:
+            return None
+        config = with_recent_entries(self._config, {**NO_ENTRIES, "history": 1})
+        return stored_end((await self._canvas.graph.aget_state(config)).values)
 
     def _wait_for_user(self, projection: Projection) -> UserInputs:
         self.status = "waiting"

@@ -17,6 +17,7 @@ from ragflow_lg.base.errors import (
     StreamGapError,
 )
 from ragflow_lg.component.events import AgentRecord, TurnFinished
+from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
@@ -239,16 +240,16 @@ class Continuation:
         Raises:
             CheckpointError: If it had not ended.
         """
-        turn: Mapping[str, Any] = self._progress.values.get("turn", {})
-        if not self._filter.has_begun or turn.get("status") != "succeeded":
+        end = stored_end(self._progress.values)
+        if not self._filter.has_begun or end is None:
             raise CheckpointError(f"The run was interrupted and cannot be continued: {error}") from error
-        self._run.status, self._run.error = "succeeded", None
-        return [new_event for event in self._last_events(turn) for new_event in self._filter.feed(event)]
+        self._run.status, self._run.error = end.status, end.error
+        return [new_event for event in self._last_events(end) for new_event in self._filter.feed(event)]
 
-    def _last_events(self, turn: Mapping[str, Any]) -> Iterator[WireEvent]:
+    def _last_events(self, end: TurnFinished) -> Iterator[WireEvent]:
         """Yield the events at the end of a turn that has ended."""
+        turn: Mapping[str, Any] = self._progress.values["turn"]
         projection = Projection(self._progress.plan, created_at=float(self._run.envelope.created_at))
         projection.recall(turn.get("inputs", {}), self._run.usage)
-        history: Sequence[Any] = self._progress.values.get("history") or [["assistant", {}]]
-        for event in (*self._run.restored_events, TurnFinished("succeeded", history[-1][1])):
+        for event in (*self._run.restored_events, end):
             yield from projection.feed(event)

@@ -1,6 +1,6 @@
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,21 @@ STREAM = {
     "g": node("LLM", {"prompts": "x"}, ["m"]),
     "m": node("Message", {"content": "{g@content}"}),
 }
+
+
+class FailingOnce:
+    """A function of which one call fails."""
+
+    def __init__(self, function: Callable[..., Awaitable[Any]], fails_at: int) -> None:
+        self.count = 0
+        self._function = function
+        self._fails_at = fails_at
+
+    async def __call__(self, *arguments: Any, **more: Any) -> Any:
+        self.count += 1
+        if self.count == self._fails_at:
+            raise CheckpointError("disk full")
+        return await self._function(*arguments, **more)
 
 
 async def until_message(run: Run) -> AsyncIterator[WireEvent]:
@@ -220,23 +235,40 @@ async def test_the_state_is_stored_before_the_last_event(reopen: OpenStore) -> N
 async def test_a_failing_store_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store("memory://", SystemClock()) as store:
         runner = runner_of(out("x"), store=store)
-        writes = 0
-
-        put = store.saver.inner.aput
-
-        async def fail_second(*arguments: Any, **more: Any) -> Any:
-            nonlocal writes
-            writes += 1
-            if writes == 2:
-                raise CheckpointError("disk full")
-            return await put(*arguments, **more)
-
-        monkeypatch.setattr(store.saver.inner, "aput", fail_second)
+        monkeypatch.setattr(store.saver.inner, "aput", FailingOnce(store.saver.inner.aput, 2))
         run = runner.start("s", {"query": "q"})
         with pytest.raises(CheckpointError):
             await play_run(run)
         records = [(r.status, r.reason, r.is_cancel_requested) async for r in store.runs.of_session("s")]
         assert (run.status, records) == ("failed", [("failed", "disk full", False)])
+
+
+@pytest.mark.parametrize(
+    ("component", "status", "last"),
+    [
+        (text(["out"], "x"), "succeeded", "workflow_finished"),
+        (node("ListOperations", {"query": "sys.query"}, ["out"]), "failed", "node_finished"),
+    ],
+)
+async def test_a_turn_continues_to_its_end_wherever_storing_it_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, component: Any, status: str, last: str
+) -> None:
+    """Before the last checkpoint, the closing node's result is stored: the node does not run again."""
+    interruptions = 0
+    for fails_at in range(2, 10):  # before the second checkpoint, no turn has begun
+        async with open_store("memory://", SystemClock()) as store:
+            runner = runner_of({"t": component, **out("text")}, store=store)
+            put = FailingOnce(store.saver.inner.aput, fails_at)
+            monkeypatch.setattr(store.saver.inner, "aput", put)
+            with suppress(CheckpointError):
+                await play_run(runner.start("s", {"query": "q"}))
+            if put.count < fails_at:
+                break  # the turn has fewer checkpoints
+            interruptions += 1
+            run = runner.continue_("s")
+            events = [event.event async for event in run]
+            assert (run.status, events[-1]) == (status, last), fails_at
+    assert interruptions >= 3
 
 
 async def test_without_a_store_a_turn_cannot_be_resumed_or_continued() -> None:
