@@ -3,6 +3,9 @@
 An ordinary event loop calls what is ready in the order in which it became ready. If one tenant has a hundred runs, each
 step of another tenant's run waits for a hundred others. Here, every tenant has a queue of its own. The tenant that has
 used the least time is next, and after a short time the loop looks for new data.
+
+Being next is not enough: a turn has a hundred steps, and each would wait until the call that is running returns. While
+others are present, a tenant therefore uses at most a share of the time. The loop then often waits for the next step.
 """
 
 from __future__ import annotations
@@ -23,6 +26,21 @@ SLICE_S = 0.0002
 ROUND_S = 0.0005
 """How long calls run before the loop looks for new data."""
 
+SHARE = 0.5
+"""The share of the time that one tenant may use while others are present."""
+
+CREDIT_S = 0.2
+"""How long a tenant's calls run without a pause if it has not used its share before."""
+
+SAVED_S = 0.05
+"""How much of the time that a tenant did not use makes it the next one later."""
+
+PRESENT_S = 0.2
+"""How long a tenant is present after a call."""
+
+PAUSE_S = 0.001
+"""How long the loop waits before it looks whether a tenant may go on. Timers are not more precise."""
+
 MAX_QUEUES = 10_000
 """How many queues are kept while they are empty, for the time that they have used."""
 
@@ -42,12 +60,20 @@ class Call(asyncio.Handle):
 class _Queue:
     """The calls of one tenant."""
 
-    __slots__ = ("calls", "used_s")
+    __slots__ = ("calls", "credit_s", "seen_s", "used_s")
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
         self.calls: deque[Call] = deque()
         self.used_s = 0.0
-        """How long its calls have run. A tenant that was idle begins with what the next one has used."""
+        """How long its calls have run. A tenant that was idle begins with little less than what the next one has used."""
+        self.credit_s = CREDIT_S
+        """How long its calls may run while others are present, at `seen_s`."""
+        self.seen_s = now
+
+    def refill(self, now: float) -> None:
+        """Add the share of the time since the last look."""
+        self.credit_s = min(self.credit_s + (now - self.seen_s) * SHARE, CREDIT_S)
+        self.seen_s = now
 
 
 class FairCalls:
@@ -61,6 +87,10 @@ class FairCalls:
         """The queues that have calls."""
         self._used_s = 0.0
         """What the queue that came last had used."""
+        self._latest = self._other = _Queue(-PRESENT_S)
+        """The queue whose calls ran last, and the one before it."""
+        self._latest_s = self._other_s = -PRESENT_S
+        """When they ran."""
 
     def __bool__(self) -> bool:
         """Return whether any call is ready."""
@@ -72,23 +102,46 @@ class FairCalls:
         if queue is None:
             if len(self._queues) >= MAX_QUEUES:
                 self._queues = {name: other for name, other in self._queues.items() if other.calls}
-            queue = self._queues[tenant] = _Queue()
+            queue = self._queues[tenant] = _Queue(self._clock())
         if not queue.calls:
-            queue.used_s = max(queue.used_s, self._used_s)
+            queue.used_s = max(queue.used_s, self._used_s - SAVED_S)
             self._active.append(queue)
         queue.calls.append(call)
 
-    def run(self) -> None:
-        """Run calls for about `ROUND_S`."""
+    def run(self) -> bool:
+        """Run calls for about `ROUND_S`. Return False if none may run now, since their tenants have used their shares.
+        """
         now = self._clock()
         until = now + ROUND_S
-        while self._active and now < until:
-            queue = min(self._active, key=_used) if len(self._active) > 1 else self._active[0]
+        while now < until:
+            queue = self._next(now)
+            if queue is None:
+                return False
             self._used_s = queue.used_s
             now = self._run_slice(queue, now)
+            if queue.credit_s < CREDIT_S / 2 and self._is_beside_others(queue, now):
+                break  # the data that has arrived may be for another tenant, who should not wait
+        return True
+
+    def _next(self, now: float) -> _Queue | None:
+        """Return the queue of the tenant that has used the least time, of those that have not used their shares."""
+        free = [queue for queue in self._active if self._may_run(queue, now)]
+        return min(free, key=_used) if free else None
+
+    def _may_run(self, queue: _Queue, now: float) -> bool:
+        queue.refill(now)
+        return queue.credit_s > 0 or not self._is_beside_others(queue, now)
+
+    def _is_beside_others(self, queue: _Queue, now: float) -> bool:
+        """Return whether another tenant is present."""
+        other_s = self._other_s if queue is self._latest else self._latest_s
+        return now - other_s < PRESENT_S
 
     def _run_slice(self, queue: _Queue, began: float) -> float:
         """Run calls of one queue; return the time."""
+        if queue is not self._latest:
+            self._other, self._other_s = self._latest, self._latest_s
+            self._latest = queue
         calls, now = queue.calls, began
         try:
             while calls and now - began < SLICE_S:
@@ -96,6 +149,8 @@ class FairCalls:
                 now = self._clock()
         finally:  # also after KeyboardInterrupt and SystemExit, which a handle raises
             queue.used_s += now - began
+            queue.credit_s = max(queue.credit_s - (now - began), -CREDIT_S)
+            self._latest_s = now
             if not calls:
                 self._active.remove(queue)
         return now
@@ -114,6 +169,7 @@ def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenan
             self._call_now: Any = super().call_soon
             self._fair_calls = FairCalls()
             self._is_scheduled = False
+            self._timer: asyncio.TimerHandle | None = None
 
         def call_soon(
             self,
@@ -136,11 +192,17 @@ def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenan
 
         def _run_fair_calls(self) -> None:
             self._is_scheduled = False
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            may_run = True
             try:
-                self._fair_calls.run()
+                may_run = self._fair_calls.run()
             finally:
-                if self._fair_calls:
+                if self._fair_calls and may_run:
                     self._schedule()
+                elif self._fair_calls:
+                    self._timer = self.call_later(PAUSE_S, self._run_fair_calls, context=_NO_TENANT)
 
     loop: Any = FairLoop()
     return loop

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 GC_THRESHOLDS = (20_000, 20, 50)
 """Garbage collector thresholds. A full collection takes a tenth of a second."""
-SWITCH_INTERVAL_S = 0.001
+SWITCH_INTERVAL_S = 0.0002
 """The interpreter's thread switch interval. Database threads repeatedly wait this long for a busy event loop."""
-MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES = 250, 32
+MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES = 64, 32
 """A body of more chunks than this is refused if they are smaller on average."""
 _HEAD_BYTES = 64 * 1024
 DISCARD_BYTES = 256 * 1024

@@ -10,7 +10,7 @@ import uvloop
 
 from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.server.http.edge import fair_loop
-from ragflow_lg.server.http.edge.fair_loop import Call, FairCalls, make_fair_loop
+from ragflow_lg.server.http.edge.fair_loop import PAUSE_S, PRESENT_S, Call, FairCalls, make_fair_loop
 from ragflow_lg.server.observability.logs import RequestNotes, find_tenant, use_notes
 
 BASES: tuple[type[asyncio.AbstractEventLoop], ...] = (asyncio.SelectorEventLoop, uvloop.Loop)
@@ -165,7 +165,43 @@ def test_the_tenant_that_has_used_the_least_time_is_next():
     assert seen == ["slow", "fast", "fast", "fast", "fast", "slow", "slow", "slow"]
 
 
-def test_a_tenant_that_was_idle_saves_no_time():
+@pytest.mark.parametrize(("is_beside_another", "least_s", "most_s"), [(True, 0.9, 1.3), (False, 1.9, 2.01)])
+def test_a_tenant_uses_its_share_of_the_time_while_another_is_present(
+    is_beside_another: bool, least_s: float, most_s: float
+) -> None:
+    clock, pass_time = _clock()
+    calls, loop, used_s = FairCalls(clock), asyncio.new_event_loop(), 0.0
+
+    def work() -> None:
+        nonlocal used_s
+        used_s += 0.001
+        pass_time(0.001)
+        calls.add("busy", Call(work, (), loop, Context()))
+
+    calls.add("busy", Call(work, (), loop, Context()))
+    while clock() < 2:
+        if is_beside_another:
+            calls.add("quiet", Call(lambda: None, (), loop, Context()))
+        if not calls.run():
+            pass_time(PAUSE_S)
+    loop.close()
+    assert least_s <= used_s <= most_s
+
+
+def test_a_tenant_that_has_used_its_share_goes_on_without_new_calls(runner: asyncio.Runner):
+    async def main() -> tuple[float, float]:
+        began = time.perf_counter()
+        busy = _start("busy", 500, 0.001)
+        while not busy.done():
+            await _start("quiet", 1)
+            await asyncio.sleep(PRESENT_S / 2)
+        return (await busy) - began, time.perf_counter() - began
+
+    busy_s, whole_s = runner.run(main())
+    assert 0.7 < busy_s <= whole_s < 10
+
+
+def test_a_tenant_that_was_idle_saves_little_time():
     clock, pass_time = _clock()
     seen: list[str] = []
     calls = FairCalls(clock)
@@ -173,20 +209,21 @@ def test_a_tenant_that_was_idle_saves_no_time():
     def add(tenant: str) -> None:
         def work() -> None:
             seen.append(tenant)
-            pass_time(1.0)
+            pass_time(0.02)
 
         calls.add(tenant, Call(work, (), asyncio.new_event_loop(), Context()))
 
-    for _ in range(20):
+    for _ in range(30):
         add("old")
     for _ in range(10):
         calls.run()
-    for _ in range(4):
+    for _ in range(20):
         add("new")
     seen.clear()
-    for _ in range(6):
+    for _ in range(14):
         calls.run()
-    assert sorted(seen) == ["new", "new", "new", "old", "old", "old"]
+    assert len(seen) == 14
+    assert 7 <= seen.count("new") <= 9
 
 
 def test_queues_without_calls_are_forgotten_if_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
