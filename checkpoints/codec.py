@@ -15,6 +15,8 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from itertools import islice
 from typing import Any, cast
 
 import orjson
@@ -24,6 +26,7 @@ from ragflow_lg.base.errors import CheckpointError, ComponentError, DamagedSessi
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
 from ragflow_lg.checkpoints.known_blobs import KnownBlobs, ThreadBlobs
+from ragflow_lg.checkpoints.long_texts import compute
 from ragflow_lg.checkpoints.stored_lists import (
     LIST_MARK,
     FindBlobs,
@@ -67,8 +70,14 @@ _OPTIONS = (
 
 def find_digests(text: bytes) -> list[str]:
     """Return the hashes of the blobs that a text refers to."""
-    lists = [mark.decode() for mark, _, _ in LIST_MARK.findall(text)]
-    return lists + [mark.decode() for mark in _MARK.findall(text)]
+    # Looking for one byte is much faster than a regular expression.
+    lists = [mark.decode() for mark, _, _ in LIST_MARK.findall(text)] if b"\x03" in text else []
+    return lists + _find_marks(text)
+
+
+def _find_marks(text: bytes) -> list[str]:
+    """Return the hashes in the marks of a text, but not those of its long lists."""
+    return [mark.decode() for mark in _MARK.findall(text)] if b"\x01" in text else []
 
 
 def blob_digest(text: bytes) -> str:
@@ -98,7 +107,7 @@ class Codec:
     """
 
     def __init__(self) -> None:
-        self._parts: OrderedDict[int, tuple[Any, bytes, int]] = OrderedDict()
+        self._parts: OrderedDict[int | str, tuple[Any, bytes, int]] = OrderedDict()
         self._part_bytes = 0
         self._known = KnownBlobs()
 
@@ -140,16 +149,18 @@ class Codec:
 
     def find_mark(self, value: Any) -> bytes | None:
         """Return the mark for a known part."""
-        known = self._parts.get(id(value))
-        if known is None or known[0] is not value:
+        key = _part_key(value)
+        known = self._parts.get(key)
+        if known is None or (known[0] is not value and type(value) is not str):
             return None
-        self._parts.move_to_end(id(value))
+        self._parts.move_to_end(key)
         return known[1]
 
     def remember_mark(self, value: Any, mark: bytes, size: int) -> None:
         """Remember the mark of a part, together with the part itself."""
-        self._part_bytes += size - self._parts.get(id(value), (None, b"", 0))[2]
-        self._parts[id(value)] = (value, mark, size)
+        key = _part_key(value)
+        self._part_bytes += size - self._parts.get(key, (None, b"", 0))[2]
+        self._parts[key] = (value, mark, size)
         while len(self._parts) > REMEMBERED_PARTS or self._part_bytes > REMEMBERED_PART_BYTES:
             self._part_bytes -= self._parts.popitem(last=False)[1][2]
 
@@ -179,10 +190,12 @@ class Codec:
             rest = stored
             for mark in sorted(marks.values(), key=lambda mark: mark.start(), reverse=True):
                 rest = rest[: mark.start()] + b"null" + rest[mark.end() :]
-            value = _parse(await self.expand(rest, find))
+            rest = await self.expand(rest, find)
+            value = await compute(_parse, rest, len(rest))
             if isinstance(value, dict) and all(name in value and value[name] is None for name in lists):
                 return {**cast("dict[str, Any]", value), **lists}
-        return _parse(await self.expand(stored, find))
+        stored = await self.expand(stored, find)
+        return await compute(_parse, stored, len(stored))
 
     async def expand(self, text: bytes, find: FindBlobs, *, has_lists: bool = True) -> bytes:
         """Return a text with its marks replaced by what they stand for; without ``has_lists``, list marks are kept.
@@ -191,27 +204,27 @@ class Codec:
             CheckpointError: if a blob is missing, or the text is too large or too deep.
         """
         known: dict[str, bytes] = {}
-
-        def fill(mark: re.Match[bytes]) -> bytes:
-            return known[mark[1].decode()]
-
         for _ in range(MAX_NESTING):
-            if has_lists:
+            if has_lists and b"\x03" in text:
                 text = LIST_MARK.sub(_mark_head, text)
-            wanted = {mark.decode() for mark in _MARK.findall(text)}
-            if not wanted:
+            marks = await compute(_find_marks, text, len(text))
+            if not marks:
                 return text
-            missing = sorted(wanted - known.keys())
+            missing = sorted(set(marks) - known.keys())
             if missing:
                 known.update(await find(missing))
             for digest in missing:
                 if digest not in known:
                     raise DamagedSessionError(f"A stored value is incomplete: part {digest} is missing.")
-            size = len(text) + sum(len(known[mark.decode()]) - _MARK_BYTES for mark in _MARK.findall(text))
+            size = len(text) + sum(len(known[digest]) - _MARK_BYTES for digest in marks)
             if size > MAX_EXPANDED_BYTES:
                 raise DamagedSessionError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
-            text = _MARK.sub(fill, text)
+            text = await compute(partial(_fill_marks, known), text, size)
         raise DamagedSessionError("A stored value is nested too deeply.")
+
+
+def _fill_marks(known: Mapping[str, bytes], text: bytes) -> bytes:
+    return _MARK.sub(lambda mark: known[mark[1].decode()], text)
 
 
 class _Encoding:
@@ -255,9 +268,7 @@ class _Encoding:
     def size(self, text: bytes) -> int:
         """Return the length of a text with all marks expanded."""
         return (
-            len(text)
-            + _unread_bytes(text)
-            + sum(self._size_of(mark.decode()) - _MARK_BYTES for mark in _MARK.findall(text))
+            len(text) + _unread_bytes(text) + sum(self._size_of(digest) - _MARK_BYTES for digest in _find_marks(text))
         )
 
     def _size_of(self, digest: str) -> int:
@@ -270,12 +281,15 @@ class _Encoding:
         mark = self._codec.find_mark(value)
         if mark is not None and self._has(mark[1:-1].decode()):
             return mark
-        text = self._dump(value)
-        if len(text) < BLOB_BYTES:
-            return text
-        size = len(text)
-        if size >= SPLIT_BYTES and depth < MAX_SPLIT_DEPTH and type(value) in (dict, list):
+        can_split = depth < MAX_SPLIT_DEPTH and type(value) in (dict, list)
+        if can_split and _has_long_text(value):
             text = self.text(value, depth)
+            size = self.size(text)
+        else:
+            text = self._dump(value)
+            size = len(text)
+            if size >= SPLIT_BYTES and can_split:
+                text = self.text(value, depth)
         if len(text) >= BLOB_BYTES:
             text = self._blob(text)
             self._codec.remember_mark(value, text, size)
@@ -368,6 +382,21 @@ class _Encoding:
             raise CheckpointError(f"A value cannot be stored: {error}") from None
 
 
+def _part_key(value: Any) -> int | str:
+    """Return the key of a part in the cache. The same text is often in several values."""
+    return value if type(value) is str else id(value)
+
+
+def _has_long_text(value: Any, depth: int = 3) -> bool:
+    """Return whether a value is obviously large. Such a value is split without being encoded as a whole first."""
+    if type(value) is str:
+        return len(value) >= SPLIT_BYTES
+    if not depth or type(value) not in (dict, list):
+        return False
+    entries: Iterable[Any] = cast("dict[Any, Any]", value).values() if type(value) is dict else value
+    return any(_has_long_text(entry, depth - 1) for entry in islice(entries, GROUP))
+
+
 def _mark_head(mark: re.Match[bytes]) -> bytes:
     return b"[" + block_mark(mark[1].decode()) + b"]"
 
@@ -399,7 +428,7 @@ def _expanded_sizes(blobs: Mapping[str, bytes], known: ThreadBlobs) -> dict[str,
         if text is None or depth > MAX_NESTING:
             return 0
         inner = _unread_bytes(text)
-        inner += sum(size(mark.decode(), depth + 1) - _MARK_BYTES for mark in _MARK.findall(text))
+        inner += sum(size(part, depth + 1) - _MARK_BYTES for part in _find_marks(text))
         blob_sizes[digest] = len(text) + inner
         return blob_sizes[digest]
 

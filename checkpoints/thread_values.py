@@ -16,6 +16,7 @@ from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
 from ragflow_lg.checkpoints.codec import Codec, blob_digest, find_digests
+from ragflow_lg.checkpoints.long_texts import compute
 from ragflow_lg.checkpoints.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.pruning import CheckpointKey, thread_of
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
@@ -160,8 +161,13 @@ class ThreadValues:
         """Read blobs, and remember that they exist so that they are not written again."""
         with self.errors.translate("read"):
             blobs = await self.blobs.find(thread, digests)
-        for digest, text in blobs.items():
-            if blob_digest(text) != digest:
-                raise DamagedSessionError(f"A stored value is damaged: part {digest} has been changed.")
+        await compute(_check_blobs, blobs, sum(map(len, blobs.values())))
         self._codec.remember_blobs(thread, blobs)
         return blobs
+
+
+def _check_blobs(blobs: Mapping[str, bytes]) -> None:
+    """Raise DamagedSessionError if a blob differs from its hash."""
+    for digest, text in blobs.items():
+        if blob_digest(text) != digest:
+            raise DamagedSessionError(f"A stored value is damaged: part {digest} has been changed.")

@@ -1,3 +1,4 @@
+import asyncio
 import sys
 import tracemalloc
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.checkpoints import codec as codec_module
 from ragflow_lg.checkpoints.codec import GROUP, Codec, blob_digest
 from tests.fakes.python_process import python_process
 
@@ -166,3 +168,36 @@ async def test_blobs_that_multiply_are_refused_before_they_are_expanded() -> Non
 
 def mark(text: bytes) -> bytes:
     return b"\x01" + blob_digest(text).encode() + b"\x01"
+
+
+async def test_a_long_text_in_several_values_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+
+    def digest(text: bytes) -> str:
+        hashed.append(len(text))
+        return blob_digest(text)
+
+    monkeypatch.setattr(codec_module, "blob_digest", digest)
+    codec, words = Codec(), ["long "] * 100_000
+
+    def value() -> dict[str, Any]:
+        """Return a value with equal texts that are different objects."""
+        return {"a": "".join(words), "b": {"c": {"d": "".join(words)}}, "e": ["".join(words), 1]}
+
+    text, blobs = encode(codec, value())
+    encode(codec, value())
+    assert sum(size > 100_000 for size in hashed) == 1
+    assert await codec.decode(text, blobs.find) == value()
+
+
+async def test_other_work_goes_on_while_a_long_value_is_read() -> None:
+    codec = Codec()
+    value = {"a": [{str(number): "word " * 20} for number in range(100_000)]}
+    text, blobs = encode(codec, value)
+    is_read = asyncio.create_task(codec.decode(text, blobs.find))
+    turns = 0
+    while not is_read.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert await is_read == value
+    assert turns > 5
