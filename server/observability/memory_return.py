@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -65,6 +66,7 @@ async def _return_memory(trim: Callable[[], object]) -> None:
         if before < at_start + GROWTH_BYTES:
             interval_s = INTERVAL_S
             continue
+        gc.collect()  # large values in cycles; by itself, the collector runs after many objects, no matter how large
         await asyncio.to_thread(trim)  # without the interpreter's lock
         has_returned = before - read_resident_bytes() > GROWTH_BYTES // 4
         interval_s = INTERVAL_S if has_returned else min(2 * interval_s, MAX_INTERVAL_S)

@@ -8,10 +8,11 @@ import pytest
 from ragflow_lg.server.observability.memory_return import find_trim
 
 PROGRAM = """
-import asyncio, sys
+import asyncio, gc, sys
 from ragflow_lg.server.observability import memory_return
 from ragflow_lg.server.observability.memory_return import read_resident_bytes, returning_memory
 memory_return.INTERVAL_S = 0.1
+gc.set_threshold(100_000)  # as the server does
 
 async def main():
     async with returning_memory():
@@ -19,8 +20,12 @@ async def main():
         start = read_resident_bytes()
         blocks = [bytearray(100_000) for _ in range(1000)]
         kept = blocks[::100]
+        if sys.argv[1] == "cycles":  # as exceptions and tasks form them
+            for block in blocks:
+                cycle = [block]
+                cycle.append(cycle)
         full = read_resident_bytes()
-        del blocks
+        blocks = block = cycle = None
         await asyncio.sleep(1)
         print(full - start, read_resident_bytes() - start)
 
@@ -29,8 +34,11 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(find_trim() is None, reason="needs glibc")
-def test_freed_memory_is_returned():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
+@pytest.mark.parametrize("held_by", ["nothing", "cycles"])
+def test_freed_memory_is_returned(held_by: str):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, held_by], capture_output=True, text=True, timeout=60, check=True
+    )
     full, after = map(int, done.stdout.split())
     assert full > 90_000_000
     assert after < 20_000_000
