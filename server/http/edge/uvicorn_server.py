@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ragflow_lg.base.garbage import collect_rarely
 from ragflow_lg.base.portability import on_signal
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-GC_THRESHOLDS = (20_000, 20, 50)
-"""Garbage collector thresholds. A full collection takes a tenth of a second."""
 SWITCH_INTERVAL_S = 0.0002
 """The interpreter's thread switch interval. Database threads repeatedly wait this long for a busy event loop."""
 MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES = 64, 32
@@ -165,7 +164,7 @@ class _Protocol(H11Protocol):
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a server coroutine in an event loop in which tenants take turns: of uvloop if it is available."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_rarely()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(main)
 
