@@ -106,7 +106,8 @@ class SettingsKnowledge:
 
     def _client(self) -> GuardedHttpClient:
         """Return the client for the models and servers in the settings."""
-        from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+        from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+        from ragflow_lg.adapters.http.http_settings import HttpSettings
 
         if self._http is None:
             settings = self._settings

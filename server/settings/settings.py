@@ -12,9 +12,9 @@ from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ragflow_lg.adapters.chat.chat_models import DEMO, KEY_VARIABLES, ChatModelSettings, ModelSettings, ProviderSettings
-from ragflow_lg.adapters.http.http_client import HttpSettings
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
-from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
+from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection

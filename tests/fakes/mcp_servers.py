@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
-from ragflow_lg.adapters.mcp.mcp_servers import McpServers, McpServerSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.adapters.mcp.mcp_servers import McpServers
+from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.tool_policies import ServerAnswer
 from tests.harness.loaded_python import python_command

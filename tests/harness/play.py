@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from ragflow_lg.adapters.http.address_guard import resolve_host
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan

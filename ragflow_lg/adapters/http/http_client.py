@@ -23,6 +23,7 @@ import httpx
 from msgspec import Struct
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, TunnelNetwork, resolve_host
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.http import HttpRequest, HttpResponse, current_traceparent
 
@@ -56,15 +57,6 @@ _FRAMING_HEADERS = {
     "transfer-encoding",
     "upgrade",
 }
-
-
-class HttpSettings(Struct, frozen=True):
-    """Client settings. ``timeout_s`` also limits requests that specify a longer timeout."""
-
-    allow: tuple[str, ...] = ()
-    timeout_s: float = 600.0
-    max_response_bytes: int = 16 * 1024 * 1024
-    concurrency: int = 32
 
 
 class _LoopConnections(Struct, frozen=True):

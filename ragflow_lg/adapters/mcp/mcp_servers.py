@@ -10,13 +10,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from string import Template
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, encode_headers, parse_url
+from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings, substitute
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool
@@ -29,37 +26,6 @@ MAX_SESSIONS = 16
 
 _PROTOCOL_PREFIX = "mcp-"
 """Prefix of the protocol's own headers, which only sessions set."""
-
-
-@dataclass(frozen=True, slots=True)
-class McpServerSettings:
-    """Settings for one server: a command or a URL. Commands come only from settings, never from a canvas."""
-
-    kind: Literal["stdio", "sse", "streamable-http"]
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Values of ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env``."""
-    allow: tuple[str, ...] | None = None
-    """The tools that canvases may call; None allows all."""
-    initialize_timeout_s: float = 5.0
-    timeout_s: float = 10.0
-    max_result_bytes: int = 4 * 1024 * 1024
-
-
-def list_hosts(servers: Mapping[str, McpServerSettings]) -> list[str]:
-    """Return the hosts and ports of servers with a URL, as in ``[http] allow``. Invalid URLs are reported by a call."""
-    hosts: list[str] = []
-    for server in servers.values():
-        with suppress(ValueError):
-            parts = urlsplit(substitute(server.url, server.variables))
-            host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-            port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
-            hosts += [f"{host}:{port}"] if host else []
-    return hosts
 
 
 class McpServers(Mapping[str, "McpServer"]):
@@ -193,15 +159,6 @@ class McpServer:
                 task = asyncio.get_running_loop().create_task(session.aclose())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
-
-
-def substitute(text: str, variables: Mapping[str, str]) -> str:
-    """Replace ``$name`` and ``${name}`` with variables; unknown names stay unchanged.
-
-    >>> substitute("Bearer ${token} $other", {"token": "abc"})
-    'Bearer abc $other'
-    """
-    return Template(text).safe_substitute(variables)
 
 
 def build_headers(

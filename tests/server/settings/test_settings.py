@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
-from ragflow_lg.adapters.http.http_client import HttpSettings
-from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
+from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.server.settings import Settings, load_settings
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.server.settings.files import FULL, write

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.http.http_client import HttpSettings
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
 from ragflow_lg.server.settings import CompatSection, load_settings

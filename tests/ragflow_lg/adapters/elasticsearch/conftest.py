@@ -7,7 +7,8 @@ import pytest
 
 from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
 from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from tests.fakes.elasticsearch import FakeElasticsearch
 from tests.fakes.knowledge_models import WordEmbedders, WordRerankers
 from tests.harness.elasticsearch_node import VARIABLE

@@ -5,7 +5,8 @@ import pytest
 
 from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
 from ragflow_lg.adapters.elasticsearch.search_requests import Scope, build_filter_request
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
 from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
 from tests.fakes.http_server import Route

@@ -10,7 +10,8 @@ from ragflow_lg.adapters.elasticsearch.search_requests import Scope, build_candi
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query
 from ragflow_lg.adapters.elasticsearch.tokenizers import VocabularyTokenizer
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from tests.fakes.elasticsearch import FakeElasticsearch
 from tests.fakes.knowledge_models import WordEmbedder
 from tests.harness.elasticsearch_node import VARIABLE

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import trustme
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.http import HttpRequest, use_traceparent
 from tests.fakes.http_server import HttpServer, Route

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.rerankers import (
     ConfiguredRerankers,
     RerankedKnowledge,

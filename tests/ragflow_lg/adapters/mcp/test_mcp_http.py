@@ -6,7 +6,8 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.mcp.mcp_http import McpHttpSettings, open_http_client
 from tests.fakes.http_server import HttpServer, Route
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.mcp import mcp_servers
 from ragflow_lg.adapters.mcp.mcp_servers import (
     MAX_SESSIONS,
     McpServer,
     McpServers,
-    McpServerSettings,
     build_headers,
-    substitute,
 )
+from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings, substitute
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.tool_policies import ServerAnswer

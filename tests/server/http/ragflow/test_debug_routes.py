@@ -4,7 +4,8 @@ from pathlib import Path
 import httpx
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
 from ragflow_lg.services.sessions import RunRecord, Trace
