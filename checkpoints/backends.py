@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.extras import require
-from ragflow_lg.checkpoints.store import CheckResult, Store
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
 
 if TYPE_CHECKING:

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
 
-class CheckResult(Struct, frozen=True):
-    """The result of one check, with advice if action is needed."""
-
-    is_well: bool
-    what: str
-    advice: str = ""
-
-
 class Store(Struct, frozen=True):
     """Session storage. Implements `ragflow_lg.services.sessions.SessionStore`."""
 

@@ -11,9 +11,9 @@ from redis.asyncio.sentinel import Sentinel
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.checkpoints.redis.redis_server import MODULES, missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import create_client
-from ragflow_lg.checkpoints.store import CheckResult
 from ragflow_lg.checkpoints.store_url import STORE_URLS
 
 MIN_VERSION = (7, 4)

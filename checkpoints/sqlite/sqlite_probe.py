@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
-from ragflow_lg.checkpoints.store import CheckResult
 
 MIN_FREE_MIB = 100
 

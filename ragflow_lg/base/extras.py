@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 
@@ -59,6 +56,11 @@ def require(extra: str, purpose: str, error: type[RagflowLgError] = SettingsErro
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra from where pip found this distribution: a folder or an index."""
+    # Only error messages need these modules, which take longer to import than the rest of this package.
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     source = "ragflow-lg"
     with suppress(PackageNotFoundError, ValueError):
         address: str = json.loads(distribution("ragflow-lg").read_text("direct_url.json") or "{}").get("url", "")

@@ -240,7 +240,7 @@ def open_mcp_client(settings: Settings) -> GuardedHttpClient:
     It can reach them in the private network, where canvases cannot call them in any other way.
     """
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-    from ragflow_lg.adapters.mcp.mcp_servers import list_hosts
+    from ragflow_lg.adapters.mcp.mcp_settings import list_hosts
 
     http = settings.http_settings
     return GuardedHttpClient(replace(http, allow=(*http.allow, *list_hosts(settings.mcp_settings()))))
@@ -257,7 +257,6 @@ async def open_services(
     from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-    from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
@@ -265,9 +264,12 @@ async def open_services(
 
     clock = SystemClock()
     policies = tool_policies(settings, clock)
-    if isinstance(recording, Player):
-        yield recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts)
-        return
+    if recording is not None:
+        from ragflow_lg.adapters.recording.player import Player  # its models of records are slow to build
+
+        if isinstance(recording, Player):
+            yield recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts)
+            return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
     server_http = open_mcp_client(settings)

@@ -5,36 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from keyword import iskeyword
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
+
+class _Command(NamedTuple):
+    """A subcommand: its module in this folder, and the first sentence of its help."""
+
+    module: str
+    summary: str
+
+
 COMMANDS = {
-    "run": "run",
-    "resume": "resume",
-    "continue": "resume",
-    "cancel": "sessions",
-    "sessions": "sessions",
-    "history": "sessions",
-    "trace": "trace",
-    "rerun": "fork",
-    "fork": "fork",
-    "check": "check",
-    "draw": "draw",
-    "schema": "components",
-    "components": "components",
-    "prompts": "prompts",
-    "doctor": "doctor",
-    "trust": "trust",
-    "chaos": "chaos",
-    "serve": "serve",
-    "studio": "studio",
-    "keys": "keys",
-    "mock-llm": "mock_llm",
-    "kb": "kb",
+    "run": _Command("run", "Run one turn of a canvas and stream its answer."),
+    "resume": _Command("resume", "Answer the form that a session is waiting for."),
+    "continue": _Command("resume", "Finish a turn that crashed or was stopped or cancelled."),
+    "cancel": _Command("sessions", "Stop a session's running turn, even in another process."),
+    "sessions": _Command("sessions", "List, delete or prune sessions."),
+    "history": _Command("sessions", "List the checkpoints of a session, newest first."),
+    "trace": _Command("trace", "Show the tool calls of a session's agents."),
+    "rerun": _Command("fork", "Rerun the last turn from a node, in a new session."),
+    "fork": _Command("fork", "Copy a session, as it was at a checkpoint, to a new session."),
+    "check": _Command("check", "Report all problems in canvases, with their line and column."),
+    "draw": _Command("draw", "Draw a canvas as text, SVG, PNG or Mermaid."),
+    "schema": _Command("components", "Print the JSON Schema of canvases (DSL v1)."),
+    "components": _Command("components", "List all components, or describe one with its parameters."),
+    "prompts": _Command(
+        "prompts", "List the engine's prompts, or print the text of one: the one in the settings, or else the default."
+    ),
+    "doctor": _Command("doctor", "Check the session store, models, MCP servers and packages."),
+    "trust": _Command("trust", "Use the settings in a folder whenever it is the working folder."),
+    "chaos": _Command("chaos", "Kill runs at every point; check that they recover."),
+    "serve": _Command("serve", "Serve agents through RAGFlow's API, an OpenAI-compatible API and the native API."),
+    "studio": _Command("studio", "Open canvases in LangGraph Studio."),
+    "keys": _Command("keys", "Create, list and revoke API keys."),
+    "mock-llm": _Command("mock_llm", "Serve a mock model with an OpenAI-compatible API."),
+    "kb": _Command("kb", "Manage datasets of the embedded knowledge base."),
 }
-"""The module for each command, in this folder. The function or command group has the name of the command."""
+"""The subcommands. The function or command group in the module has the name of the command."""
 
 _RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "trust", "serve")
 
@@ -67,7 +77,7 @@ def options(
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
-    """Return the command with only the subcommand named in the arguments, or with all subcommands.
+    """Return the command with the subcommand named in the arguments. The other subcommands are only listed.
 
     Importing all subcommands and inspecting their signatures would take longer than checking a canvas.
     """
@@ -84,12 +94,26 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback()(options)
     first = arguments[0] if arguments else ""
-    for name in (first,) if first in COMMANDS else COMMANDS:
-        module = import_module(f"ragflow_lg.server.cli.{COMMANDS[name]}")
-        attribute = name.replace("-", "_")
-        command = getattr(module, f"{attribute}_" if iskeyword(attribute) else attribute)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
+    if first in COMMANDS:
+        _add(app, first)
+        return app
+    for name, listed in COMMANDS.items():
+        if name in arguments:  # it may follow an option
+            _add(app, name)
         else:
-            app.command(name, no_args_is_help=name not in _RUN_WITHOUT_ARGUMENTS)(command)
+            app.command(name, help=listed.summary)(_only_listed)
     return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    module = import_module(f"ragflow_lg.server.cli.{COMMANDS[name].module}")
+    attribute = name.replace("-", "_")
+    command = getattr(module, f"{attribute}_" if iskeyword(attribute) else attribute)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+    else:
+        app.command(name, no_args_is_help=name not in _RUN_WITHOUT_ARGUMENTS)(command)
+
+
+def _only_listed() -> None:
+    """Stand for a subcommand that the arguments do not name."""

@@ -105,8 +105,6 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
     if output is ReportFormat.JSON:
         sys.stdout.write(_as_json(reports))
     elif output is ReportFormat.SARIF:
-        from ragflow_lg.server.cli.diagnostics_output import to_sarif
-
         sys.stdout.write(to_sarif((path, diagnostics) for path, diagnostics, _ in reports))
     else:
         for path, diagnostics, text in reports:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragflow_lg.base.errors import RagflowLgError
-from ragflow_lg.checkpoints.store import CheckResult
+from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
 from ragflow_lg.server.cli.terminal import paint, printable
 
@@ -91,11 +91,8 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
 
     Example: ragflow-lg doctor --checkpoint redis://localhost:6379
     """
-    import asyncio
-
     from ragflow_lg.checkpoints.backends import probe_store
     from ragflow_lg.server.assembly.library import catalog
-    from ragflow_lg.server.cli.doctor import probe_models, probe_packages, probe_tools
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 # Pydantic would search every installed distribution for plugins, which are not used here.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
-from ragflow_lg.base.extras import extra_of, install_command
-from ragflow_lg.server.cli.terminal import print_note, use_utf8
+from ragflow_lg.base.garbage import collect_rarely
+from ragflow_lg.server.cli.terminal import print_line, print_note, use_utf8
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 USAGE_ERROR = 2
 
 
 def main() -> None:
     """Run the command. User errors print one message and exit with code 2; a closed pipe is ignored."""
+    collect_rarely()
     use_utf8()
     try:
         _run(sys.argv[1:])
@@ -28,11 +33,7 @@ def main() -> None:
         print_note(f"ragflow-lg: {error}{holder}")
         sys.exit(USAGE_ERROR)
     except ModuleNotFoundError as error:
-        extra = extra_of(error.name)
-        if not extra:
-            raise
-        command = f"ragflow-lg {sys.argv[1]}" if len(sys.argv) > 1 else "ragflow-lg"
-        print_note(f"{command} needs {error.name}. Install it with: {install_command(extra)}")
+        _report_missing(error)
         sys.exit(USAGE_ERROR)
     except BrokenPipeError:
         # Standard output is no longer read; without this, the interpreter complains when flushing it at exit.
@@ -41,14 +42,36 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> None:
+    """Run the command with these arguments. Each branch imports only what it needs, because imports take longest."""
+    if arguments in (["--version"], ["-V"]):
+        from ragflow_lg import __version__
+
+        print_line(__version__)
+        return
     if arguments[:1] == ["check"]:
         from ragflow_lg.server.cli.diagnostics_output import check_quickly
 
         if (code := check_quickly(arguments[1:])) is not None:
             sys.exit(code)
     from ragflow_lg.server.cli.command_line import command_line
-    from ragflow_lg.server.cli.trust import ask_for_trust
     from ragflow_lg.server.settings.trusted_folders import asking
 
-    with asking(ask_for_trust):
+    with asking(_ask_for_trust):
         command_line(arguments)()
+
+
+def _ask_for_trust(folder: Path) -> bool:
+    from ragflow_lg.server.cli.trust import ask_for_trust
+
+    return ask_for_trust(folder)
+
+
+def _report_missing(error: ModuleNotFoundError) -> None:
+    """Print which extra provides the module that is not installed; raise the error again if none does."""
+    from ragflow_lg.base.extras import extra_of, install_command
+
+    extra = extra_of(error.name)
+    if not extra:
+        raise error
+    command = f"ragflow-lg {sys.argv[1]}" if len(sys.argv) > 1 else "ragflow-lg"
+    print_note(f"{command} needs {error.name}. Install it with: {install_command(extra)}")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 from msgspec import Struct
 
-from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
 from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.component.node_names import with_node_id
@@ -32,6 +31,7 @@ from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
 from ragflow_lg.server.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
@@ -92,7 +92,7 @@ def play_canvas(
             run = result if isinstance(result, Run) else await result
             output = show(canvas.plan, run, has_trace=options.trace) if is_pretty else _write_events(run, options.trace)
             status = await _play(runner, run, caller, output, is_pretty=is_pretty)
-            return _finish_replay(recording, run) if isinstance(recording, Player) else status
+            return status if recording is None else _finish_recording(recording, run, status)
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -242,18 +242,22 @@ async def _play(
     return run.status
 
 
-def _finish_replay(player: Player, run: Run) -> str:
-    """Report requests without recorded answers and recorded answers without requests; return the status.
+def _finish_recording(recording: Recorder | Player, run: Run, status: str) -> str:
+    """Return the status; report what a replay asked for and was not recorded, and what was recorded and not used.
 
     A request without an answer fails the command even if the canvas handled the error.
     """
-    for problem in player.problems:
+    from ragflow_lg.adapters.recording.player import Player  # its models of records are slow to build
+
+    if not isinstance(recording, Player):
+        return status
+    for problem in recording.problems:
         if problem != run.error:
             print_note(f"ragflow-lg: {problem}")
-    if not player.problems and player.unused and run.status != "failed":
-        verb = "was" if player.unused == 1 else "were"
-        print_note(f"{count_of(player.unused, 'recorded answer')} {verb} not used.")
-    return "failed" if player.problems else run.status
+    if not recording.problems and recording.unused and run.status != "failed":
+        verb = "was" if recording.unused == 1 else "were"
+        print_note(f"{count_of(recording.unused, 'recorded answer')} {verb} not used.")
+    return "failed" if recording.problems else run.status
 
 
 def _stop_on_signals(runner: Runner, run: Run) -> None:

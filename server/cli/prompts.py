@@ -8,9 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.server.cli.options import SettingsFile
-from ragflow_lg.server.settings import load_settings
 
 
 def prompts(
@@ -21,6 +19,9 @@ def prompts(
 
     Example: ragflow-lg prompts categorize
     """
+    from ragflow_lg.models.prompt_texts import PROMPTS
+    from ragflow_lg.server.settings import load_settings
+
     replaced = load_settings(settings).prompts
     if not name:
         lines = [f"{key:<29} {'(replaced) ' * (key in replaced)}{prompt.purpose}" for key, prompt in PROMPTS.items()]

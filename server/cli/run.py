@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -46,6 +45,8 @@ def _read_content(path: Path) -> str:
         raise _error(path, f"cannot be read: {error}.") from None
     if len(content) > MAX_BYTES:
         raise _error(path, f"is larger than {MAX_BYTES // 1024**2} MiB.")
+    import asyncio  # `run --help` needs none of these
+
     from ragflow_lg.adapters.knowledge.attachments import file_text
     from ragflow_lg.base.errors import ServiceError
     from ragflow_lg.services.workers import NoWorkers
@@ -88,7 +89,6 @@ def run(
     from ragflow_lg.checkpoints.store_url import store_kind
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.play import play_canvas
-    from ragflow_lg.server.cli.run import read_attachments
     from ragflow_lg.server.settings import load_settings
 
     if options.checkpoint:

@@ -63,25 +63,31 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     datasets = ["handbook"]
 """
 
-from ragflow_lg.server.settings.compat_section import CompatSection
-from ragflow_lg.server.settings.limits_section import LimitsSection
-from ragflow_lg.server.settings.quotas_section import PageQuotasSection, QuotasSection, TenantQuotasSection
-from ragflow_lg.server.settings.sections import (
-    AgentsSection,
-    DatasetSection,
-    EmbeddingSection,
-    HttpSection,
-    KnowledgeSection,
-    McpSection,
-    ModelSection,
-    ProviderSection,
-    RerankerSection,
-    ToolSection,
-)
-from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection, UserSection
-from ragflow_lg.server.settings.settings import Settings
-from ragflow_lg.server.settings.settings_file import load_settings
-from ragflow_lg.server.settings.tenant_section import TenantSection
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings.compat_section import CompatSection
+    from ragflow_lg.server.settings.limits_section import LimitsSection
+    from ragflow_lg.server.settings.quotas_section import PageQuotasSection, QuotasSection, TenantQuotasSection
+    from ragflow_lg.server.settings.sections import (
+        AgentsSection,
+        DatasetSection,
+        EmbeddingSection,
+        HttpSection,
+        KnowledgeSection,
+        McpSection,
+        ModelSection,
+        ProviderSection,
+        RerankerSection,
+        ToolSection,
+    )
+    from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection, UserSection
+    from ragflow_lg.server.settings.settings import Settings
+    from ragflow_lg.server.settings.settings_file import load_settings
+    from ragflow_lg.server.settings.tenant_section import TenantSection
 
 __all__ = [
     "AgentsSection",
@@ -107,3 +113,35 @@ __all__ = [
     "UserSection",
     "load_settings",
 ]
+
+_MODULES = {
+    "AgentsSection": "sections",
+    "CompatSection": "compat_section",
+    "DatasetSection": "sections",
+    "EmbeddingSection": "sections",
+    "HttpSection": "sections",
+    "KnowledgeSection": "sections",
+    "LimitsSection": "limits_section",
+    "McpSection": "sections",
+    "ModelSection": "sections",
+    "OtelSection": "server_section",
+    "PageQuotasSection": "quotas_section",
+    "ProviderSection": "sections",
+    "QuotasSection": "quotas_section",
+    "RerankerSection": "sections",
+    "RunSection": "server_section",
+    "ServerSection": "server_section",
+    "Settings": "settings",
+    "TenantQuotasSection": "quotas_section",
+    "TenantSection": "tenant_section",
+    "ToolSection": "sections",
+    "UserSection": "server_section",
+    "load_settings": "settings_file",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the names on first use: every command loads this package, and most of them need no settings."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

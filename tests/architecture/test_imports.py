@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragflow_lg.server.cli.command_line import COMMANDS
 from tests.architecture.sources import ROOT
 
 HEAVY = {
@@ -76,16 +78,52 @@ def test_checking_a_canvas_is_light() -> None:
     assert loaded_by(program, json.dumps(CANVAS)) & HEAVY == set()
 
 
-def test_the_command_check_is_light(tmp_path: Path) -> None:
-    file = tmp_path / "canvas.json"
-    file.write_text(json.dumps(CANVAS), "utf-8")
+def loaded_by_command(*words: str) -> set[str]:
+    """Run ``ragflow-lg WORDS``, which must succeed, and give the top-level modules it loaded."""
     program = (
         "import sys\n"
         "from ragflow_lg.server.cli.entry import main\n"
-        "sys.argv = ['ragflow-lg', 'check', sys.argv[1]]\n"
+        "sys.argv[0] = 'ragflow-lg'\n"
         "try:\n"
         "    main()\n"
         "except SystemExit as stop:\n"
         "    assert not stop.code, stop.code"
     )
-    assert loaded_by(program, str(file)) & HEAVY == set()
+    return loaded_by(program, *words)
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_the_version_and_the_list_of_commands_are_light(word: str) -> None:
+    loaded = loaded_by_command(word)
+    assert loaded & (HEAVY | {"asyncio", "click", "msgspec", "pydantic", "rich"}) == set()
+    assert ("typer" in loaded) == (word == "--help")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_each_command_is_light(name: str) -> None:
+    loaded = loaded_by_command(name, "--help")
+    assert loaded & (HEAVY | {"click"}) == set()
+    if name == "run":
+        assert loaded & {"asyncio", "msgspec", "rich"} == set()
+
+
+def test_the_command_check_is_light(tmp_path: Path) -> None:
+    file = tmp_path / "canvas.json"
+    file.write_text(json.dumps(CANVAS), "utf-8")
+    assert loaded_by_command("check", str(file)) & (HEAVY | {"asyncio", "typer"}) == set()
+
+
+def test_checking_a_canvas_with_models_loads_only_the_settings() -> None:
+    file = ROOT / "examples" / "travel_guide.json"
+    loaded = loaded_by_command("check", str(file))
+    assert loaded & (HEAVY | {"rich", "typer"}) == {"pydantic_settings"}
+
+
+@pytest.mark.parametrize("package", ["ragflow_lg.checkpoints", "ragflow_lg.server.settings"])
+def test_packages_load_their_names_on_first_use(package: str) -> None:
+    assert loaded_by(f"import {package}") & (HEAVY | {"pydantic"}) == set()
+    names = import_module(package).__all__
+    assert names
+    assert all(getattr(import_module(package), name).__name__ == name for name in names)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Missing'"):
+        _ = import_module(package).Missing

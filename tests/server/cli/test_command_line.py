@@ -19,6 +19,16 @@ def test_the_help_of_each_command_has_an_example(name: str) -> None:
         assert f"ragflow-lg {name}" in examples
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_describes_each_as_its_own_help_does(name: str) -> None:
+    paragraphs = invoke(name, "--help").stdout.split("\n\n")
+    assert one_line(paragraphs[1]).startswith(COMMANDS[name].summary)
+
+
+def test_a_command_may_follow_an_option() -> None:
+    assert invoke("--", "check", "--help").stdout == invoke("check", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("component", "heavy"),
     [
