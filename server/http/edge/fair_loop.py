@@ -4,8 +4,9 @@ An ordinary event loop calls what is ready in the order in which it became ready
 step of another tenant's run waits for a hundred others. Here, every tenant has a queue of its own. The tenant that has
 used the least time is next, and after a short time the loop looks for new data.
 
-Being next is not enough: a turn has a hundred steps, and each would wait until the call that is running returns. While
-others are present, a tenant therefore uses at most a share of the time. The loop then often waits for the next step.
+Being next is not enough: a turn has hundreds of steps, and each would wait until the call that is running returns. A
+tenant with a backlog therefore uses at most a share of the time while others without one are present. The loop is then
+often idle when their next step becomes ready.
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ SLICE_S = 0.0002
 ROUND_S = 0.0005
 """How long calls run before the loop looks for new data."""
 
-SHARE = 0.5
-"""The share of the time that one tenant may use while others are present."""
+SHARE = 0.3
+"""The share of the time that a tenant with a backlog may use while others without one are present."""
 
-CREDIT_S = 0.2
-"""How long a tenant's calls run without a pause if it has not used its share before."""
+BACKLOG_S = 0.03
+"""A tenant has a backlog if its queue has not been empty for so long."""
+
+CREDIT_S = 0.02
+"""How much of an unused share a tenant may use later."""
 
 SAVED_S = 0.05
 """How much of the time that a tenant did not use makes it the next one later."""
 
 PRESENT_S = 0.2
-"""How long a tenant is present after a call."""
+"""How long a tenant is present after its last call."""
 
 PAUSE_S = 0.001
 """How long the loop waits before it looks whether a tenant may go on. Timers are not more precise."""
@@ -60,15 +64,22 @@ class Call(asyncio.Handle):
 class _Queue:
     """The calls of one tenant."""
 
-    __slots__ = ("calls", "credit_s", "seen_s", "used_s")
+    __slots__ = ("calls", "credit_s", "filled_s", "is_active", "seen_s", "used_s")
 
     def __init__(self, now: float) -> None:
         self.calls: deque[Call] = deque()
+        self.is_active = False
+        """Whether it is among those that have calls. The last one may add another one while it runs."""
         self.used_s = 0.0
-        """How long its calls have run. A tenant that was idle begins with little less than what the next one has used."""
+        """How long its calls have run. A tenant that was idle begins with little less than the next one has used."""
         self.credit_s = CREDIT_S
         """How long its calls may run while others are present, at `seen_s`."""
-        self.seen_s = now
+        self.seen_s = self.filled_s = now
+        """When the credit was counted, and when a call was added to the empty queue."""
+
+    def has_backlog(self, now: float) -> bool:
+        """Return whether there have been calls for a long time."""
+        return now - self.filled_s > BACKLOG_S
 
     def refill(self, now: float) -> None:
         """Add the share of the time since the last look."""
@@ -87,10 +98,10 @@ class FairCalls:
         """The queues that have calls."""
         self._used_s = 0.0
         """What the queue that came last had used."""
-        self._latest = self._other = _Queue(-PRESENT_S)
-        """The queue whose calls ran last, and the one before it."""
+        self._latest = _Queue(-PRESENT_S)
+        """The queue without a backlog whose calls ran last."""
         self._latest_s = self._other_s = -PRESENT_S
-        """When they ran."""
+        """When they ran, and when those of another such queue did."""
 
     def __bool__(self) -> bool:
         """Return whether any call is ready."""
@@ -101,16 +112,17 @@ class FairCalls:
         queue = self._queues.get(tenant)
         if queue is None:
             if len(self._queues) >= MAX_QUEUES:
-                self._queues = {name: other for name, other in self._queues.items() if other.calls}
+                self._queues = {name: other for name, other in self._queues.items() if other.is_active}
             queue = self._queues[tenant] = _Queue(self._clock())
-        if not queue.calls:
+        if not queue.is_active:
+            queue.is_active = True
             queue.used_s = max(queue.used_s, self._used_s - SAVED_S)
+            queue.filled_s = self._clock()
             self._active.append(queue)
         queue.calls.append(call)
 
     def run(self) -> bool:
-        """Run calls for about `ROUND_S`. Return False if none may run now, since their tenants have used their shares.
-        """
+        """Run calls for about `ROUND_S`. Return False if none may run now: their tenants have used their shares."""
         now = self._clock()
         until = now + ROUND_S
         while now < until:
@@ -119,29 +131,24 @@ class FairCalls:
                 return False
             self._used_s = queue.used_s
             now = self._run_slice(queue, now)
-            if queue.credit_s < CREDIT_S / 2 and self._is_beside_others(queue, now):
-                break  # the data that has arrived may be for another tenant, who should not wait
+            if self._is_in_the_way(queue, now):
+                break  # data that has arrived may be for those who should not wait
         return True
 
     def _next(self, now: float) -> _Queue | None:
-        """Return the queue of the tenant that has used the least time, of those that have not used their shares."""
-        free = [queue for queue in self._active if self._may_run(queue, now)]
+        """Return the queue of the tenant that has used the least time, of those that may run."""
+        for queue in self._active:
+            queue.refill(now)
+        free = [queue for queue in self._active if queue.credit_s > 0 or not self._is_in_the_way(queue, now)]
         return min(free, key=_used) if free else None
 
-    def _may_run(self, queue: _Queue, now: float) -> bool:
-        queue.refill(now)
-        return queue.credit_s > 0 or not self._is_beside_others(queue, now)
-
-    def _is_beside_others(self, queue: _Queue, now: float) -> bool:
-        """Return whether another tenant is present."""
+    def _is_in_the_way(self, queue: _Queue, now: float) -> bool:
+        """Return whether a queue has a backlog while other tenants without one are present."""
         other_s = self._other_s if queue is self._latest else self._latest_s
-        return now - other_s < PRESENT_S
+        return queue.has_backlog(now) and now - other_s < PRESENT_S
 
     def _run_slice(self, queue: _Queue, began: float) -> float:
         """Run calls of one queue; return the time."""
-        if queue is not self._latest:
-            self._other, self._other_s = self._latest, self._latest_s
-            self._latest = queue
         calls, now = queue.calls, began
         try:
             while calls and now - began < SLICE_S:
@@ -150,10 +157,17 @@ class FairCalls:
         finally:  # also after KeyboardInterrupt and SystemExit, which a handle raises
             queue.used_s += now - began
             queue.credit_s = max(queue.credit_s - (now - began), -CREDIT_S)
-            self._latest_s = now
+            if not queue.has_backlog(now):
+                self._note_present(queue, now)
             if not calls:
+                queue.is_active = False
                 self._active.remove(queue)
         return now
+
+    def _note_present(self, queue: _Queue, now: float) -> None:
+        if queue is not self._latest:
+            self._latest, self._other_s = queue, self._latest_s
+        self._latest_s = now
 
 
 def _used(queue: _Queue) -> float:
