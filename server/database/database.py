@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.base.shared_resources import undelayed
-from ragflow_lg.server.database.migration import migrate
+from ragflow_lg.server.database.schema_version import is_newest
 from ragflow_lg.server.observability.logs import current_notes
 
 _T = TypeVar("_T")
@@ -188,6 +188,16 @@ def database_file(url: str) -> Path | None:
     return Path(address.database or "").absolute() if address.get_backend_name() == "sqlite" else None
 
 
+async def _migrate(engine: AsyncEngine) -> None:
+    async with engine.connect() as connection:
+        if await connection.run_sync(is_newest):
+            return
+    from ragflow_lg.server.database.migration import migrate  # it loads Alembic
+
+    async with engine.begin() as connection:
+        await connection.run_sync(migrate)
+
+
 @asynccontextmanager
 async def open_database(url: str) -> AsyncGenerator[Database]:
     """Open the database at a URL, migrate its tables, and close it at the end.
@@ -206,8 +216,7 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
         raise DatabaseError(f"The database {_redact(address)} cannot be opened: {error}.") from error
     try:
         try:
-            async with engine.begin() as connection:
-                await connection.run_sync(migrate)
+            await _migrate(engine)
         except (OSError, SQLAlchemyError) as error:
             reason = getattr(error, "orig", None) or error
             raise DatabaseError(f"The database {_redact(address)} cannot be used: {reason}.") from error

@@ -1,5 +1,6 @@
+import sys
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import PIPE, Popen, run
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -8,7 +9,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.database import migration
+from ragflow_lg.server.database import migration, schema_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.tables import Row
@@ -34,6 +35,21 @@ def test_migrations_form_a_single_line() -> None:
     steps = list(scripts.walk_revisions())
     assert [len(step.nextrev) for step in steps] == [0] + [1] * (len(steps) - 1)
     assert scripts.get_base() == steps[-1].revision == "0001"
+    assert steps[0].revision == schema_version.NEWEST
+
+
+def test_a_migrated_database_is_opened_without_alembic(database_url: str) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from ragflow_lg.server.database.database import open_database\n"
+        "async def main():\n"
+        "    async with open_database(sys.argv[1]):\n"
+        "        print('alembic' in sys.modules)\n"
+        "asyncio.run(main())"
+    )
+    command = [sys.executable, "-c", program, database_url]
+    printed = [run(command, stdout=PIPE, text=True, cwd=ROOT, check=True, timeout=60).stdout for _ in range(2)]
+    assert printed == ["True\n", "False\n"]
 
 
 async def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
