@@ -1,21 +1,45 @@
-"""Loads what the first turn needs when the server starts: a client whose run is taken over must not wait for it."""
+"""Loads what the first turn needs in a thread, after the server has started: by then, it already answers requests."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from functools import cache
 from importlib import import_module
+from threading import Thread
 
 from ragflow_lg.server.assembly.library import catalog
 
-LAZY_MODULES = ("ragflow_lg.dsl_compiler.lower", "ragflow_lg.agents.plan_and_reflect", "ragflow_lg.agents.react")
+LAZY_MODULES = (
+    "jwt",
+    "ragflow_lg.dsl_compiler.lower",
+    "ragflow_lg.agents.plan_and_reflect",
+    "ragflow_lg.agents.react",
+)
 """Modules that are imported where they are used. Components and tools are further ones."""
 
 
-async def load_turn_code() -> None:
-    """Load all components, the compiler and the model client. This takes one to two seconds of processor time."""
+def start_loading() -> None:
+    """Load the code of turns in the background. The thread does not keep the process from ending."""
+    Thread(target=load_turn_code, name="loading", daemon=True).start()
+
+
+@cache
+def load_turn_code() -> None:
+    """Load all components, the compiler and the model client, or wait until another thread has loaded them.
+
+    This takes one to two seconds of processor time. Turns call it in a thread before they begin, because imports on the
+    event loop would stop everybody's streams.
+    """
     for name in LAZY_MODULES:
         import_module(name)
     for _ in catalog():
         pass
+    asyncio.run(_create_client())
+    gc.freeze()  # as `freeze_objects` does when the server starts; imports leave no garbage
+
+
+async def _create_client() -> None:
     from ragflow_lg.adapters.chat.openai_client import make_chat, open_connections
 
     async with open_connections(timeout_s=1.0) as connections:  # the library loads most of itself with its first client

@@ -56,7 +56,7 @@ def serve(
 
 async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.assembly.app_state import open_app_state
-    from ragflow_lg.server.assembly.warm_up import load_turn_code
+    from ragflow_lg.server.assembly.warm_up import start_loading
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
@@ -64,7 +64,6 @@ async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.observability.logs import open_logs
     from ragflow_lg.server.observability.memory_return import returning_memory
 
-    await load_turn_code()
     section = settings.server
     secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
     with (
@@ -81,6 +80,7 @@ async def _serve(settings: Settings, model: str) -> None:
                 if key:
                     print_line(hand_over(key, FILE))
                 print_line(f"OpenAPI document: {url}/openapi.json")
+                start_loading()
 
             operations = app.state.operations
             async with (

@@ -18,6 +18,7 @@ from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
 from ragflow_lg.server.agents.file_store import tenant_services
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
+from ragflow_lg.server.assembly.warm_up import load_turn_code
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.runs.failover import AbandonedRun, Continuation
+    from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
@@ -102,7 +104,7 @@ class Turns:
             if len(content) > SMALL_BYTES:
                 # Where it can be stopped, because compiling checks it again in a thread.
                 await find_diagnostics(self._app_state.workers_of(version.tenant), settings, content)
-            return await asyncio.to_thread(load_canvas, content, settings)
+            return await asyncio.to_thread(_compile, content, settings)
 
     async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:
         """Return one of an agent's versions, or its draft if no id is given or the version has been deleted.
@@ -364,6 +366,12 @@ class Turns:
             return opening_message((await self.canvas(version)).plan)
         except CompileError:
             return ""  # a draft that cannot run yet
+
+
+def _compile(content: bytes, settings: Settings) -> CompiledCanvas:
+    """Compile a canvas, and load the code that its turns need, if the server has not finished loading it."""
+    load_turn_code()
+    return load_canvas(content, settings)
 
 
 def opening_message(plan: Plan) -> str:

@@ -119,6 +119,11 @@ def test_checking_a_canvas_with_models_loads_only_the_settings() -> None:
     assert loaded & (HEAVY | {"rich", "typer"}) == {"pydantic_settings"}
 
 
+def test_a_server_starts_before_it_loads_the_engine_and_the_model_client() -> None:
+    program = "import ragflow_lg.server.http.app\nimport ragflow_lg.server.assembly.app_state"
+    assert loaded_by(program) & {"alembic", "httpx", "jwt", "langchain_openai", "langsmith", "numpy", "openai"} == set()
+
+
 @pytest.mark.parametrize("package", ["ragflow_lg.checkpoints", "ragflow_lg.server.settings"])
 def test_packages_load_their_names_on_first_use(package: str) -> None:
     assert loaded_by(f"import {package}") & (HEAVY | {"pydantic"}) == set()

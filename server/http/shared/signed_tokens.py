@@ -11,8 +11,6 @@ import hmac
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-import jwt
-
 from ragflow_lg.server.database.key_repository import KeyRepository
 
 if TYPE_CHECKING:
@@ -70,6 +68,8 @@ async def issue_token(app_state: AppState, owner: KeyOwner, purpose: Purpose) ->
         claims["exp"] = now_s + app_state.settings.server.sign_in_s
     if expire_ms := found[0].expire_ms:
         claims["exp"] = min(claims.get("exp", expire_ms // 1000), expire_ms // 1000)
+    import jwt  # it loads the package cryptography, which no other request needs
+
     return jwt.encode(claims, found[1], _ALGORITHM, headers={"kid": owner.id})
 
 
@@ -77,6 +77,8 @@ async def read_token(app_state: AppState, token: str, purpose: Purpose) -> KeyOw
     """Return the owner of a valid token, or None."""
     if app_state.settings.server.ragflow_ui is None or token.count(".") != 2 or len(token) > _MAX_CHARS:
         return None
+    import jwt
+
     try:
         owner_id: Any = jwt.get_unverified_header(token).get("kid")
         found = await _load(app_state, owner_id) if isinstance(owner_id, str) else None

@@ -1,7 +1,7 @@
 from tests.fakes.python_process import python_process
 
 PROGRAM = """
-import asyncio, sys
+import sys
 
 from ragflow_lg.adapters.chat.openai_client import make_chat, open_connections
 from ragflow_lg.server.assembly.library import load_canvas
@@ -10,7 +10,7 @@ from ragflow_lg.server.settings import Settings
 from tests.fakes.canvas import canvas
 from tests.harness.takeover_canvases import CANVASES, VARIABLES
 
-asyncio.run(load_turn_code())
+load_turn_code()
 before = set(sys.modules)
 for components, first in CANVASES.values():
     load_canvas(canvas(components, first, variables=VARIABLES), Settings())

@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
+from ragflow_lg.server.runs import turns
 from ragflow_lg.server.runs.turns import hash_request, question_text
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.wire.wire_events import Envelope
@@ -36,6 +38,17 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         run = await RunRepository(server.app_state.database, "tenant").get(turn.envelope.message_id)
         assert run is not None
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session_id, True)
+
+
+async def test_the_code_of_turns_is_loaded_in_a_thread_before_the_first_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(turns, "load_turn_code", lambda: threads.append(threading.current_thread()))
+    async with start_app(tmp_path, [Reply("Hello")]) as server:
+        await server.ask(await server.agent({**MODEL, "not_compiled_before": True}))
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 ANSWER: TurnRequest = {"query": "", "inputs": {"size": {"value": 3}}}
