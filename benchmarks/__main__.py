@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -182,15 +179,6 @@ def _attach_ms() -> float:
     return statistics.median(times) * 1000
 
 
-def _process_ms(*command: str) -> float:
-    times: list[float] = []
-    for _ in range(7):
-        start = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - start)
-    return min(times) * 1000
-
-
 async def _main() -> None:
     print("canvas against the same graph by hand      ours ms   by hand ms   ratio")
     rows: list[tuple[str, Any, Any]] = [
@@ -220,12 +208,6 @@ async def _main() -> None:
     print(f"{'model delta to JSON event, worst of 200':<40} {delays[-1] * 1000:>9.3f}")
     await print_stores(services_of(), print)
     await print_searches(services_of(), print)
-    example = str(Path(__file__).parent.parent / "examples" / "customer_service_router.json")
-    check = _process_ms(sys.executable, "-m", "ragflow_lg", "check", example)
-    bare = _process_ms(sys.executable, "-c", "import pydantic, typer")
-    print(
-        f"{'check FILE, cold':<40} {check:>9.0f} {bare:>12.0f} {check / bare:>7.2f}   (by hand: import pydantic, typer)"
-    )
 
 
 if __name__ == "__main__":
