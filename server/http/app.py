@@ -132,7 +132,7 @@ class _Application(FastAPI):
         if self.openapi_schema is None:
             from ragflow_lg.server.http.document.openapi_document import complete_document
 
-            self.openapi_schema = complete_document(super().openapi())
+            self.openapi_schema = complete_document(super().openapi(), self.routes)
         return self.openapi_schema
 
 

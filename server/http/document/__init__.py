@@ -1,4 +1,4 @@
-"""The OpenAPI document: tables and models that describe routes that parse their own requests.
+"""The OpenAPI document: FastAPI's, completed with what the routes declare.
 
 Loaded when the document is first requested. May import `server.http.native` and `server.database.tables`.
 """

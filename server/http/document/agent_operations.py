@@ -6,12 +6,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ragflow_lg.server.http.document.descriptions import (
-    Route,
-    describe_header,
-    describe_pages,
-    describe_query,
-)
+from ragflow_lg.server.http.document.descriptions import Route, describe_pages
 from ragflow_lg.server.http.document.request_bodies import (
     AgentChange,
     DatabaseBody,
@@ -41,6 +36,7 @@ from ragflow_lg.server.http.document.response_shapes import (
     VersionItem,
     VersionShown,
 )
+from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 
 COMPAT = describe_header(
     "X-RAGFlow-Compat",

@@ -18,17 +18,12 @@ from ragflow_lg.server.http.document.canvas_shapes import (
     SavedAgent,
     SessionsPage,
 )
-from ragflow_lg.server.http.document.descriptions import Route, describe_query
+from ragflow_lg.server.http.document.descriptions import Route
 from ragflow_lg.server.http.document.request_bodies import NewSession
-from ragflow_lg.server.http.document.response_shapes import (
-    AgentPage,
-    AgentsFilter,
-    AgentShown,
-    Refusal,
-    SessionShown,
-    Traced,
-)
+from ragflow_lg.server.http.document.response_shapes import AgentPage, AgentsFilter, AgentShown, SessionShown, Traced
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
+from ragflow_lg.server.http.shared.answers import Refusal
+from ragflow_lg.server.http.shared.described_routes import describe_query
 
 _SAME = {
     "GET /templates": "GET /api/v1/agents/templates",

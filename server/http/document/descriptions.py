@@ -8,32 +8,11 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from ragflow_lg.server.http.document.chat_shapes import ChatError
-from ragflow_lg.server.http.document.response_shapes import NotHere, Refusal, WebhookRefusal
-
-Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook", "none"]
-"""Response format. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
-``listing``: with ``total``."""
+from ragflow_lg.server.http.document.response_shapes import WebhookRefusal
+from ragflow_lg.server.http.shared.answers import NotHere, Refusal
+from ragflow_lg.server.http.shared.described_routes import Parameter, Surface, describe_query
 
 Key: TypeAlias = Literal["ApiKey", "BetaKey", "AnyKey", "MetricsKey", ""]
-
-
-class Parameter(Struct, frozen=True):
-    """A query parameter or header."""
-
-    name: str
-    place: Literal["query", "header"]
-    schema: Mapping[str, Any]
-    description: str
-
-    def to_openapi(self) -> dict[str, Any]:
-        """Return the parameter as an OpenAPI parameter object."""
-        return {
-            "name": self.name,
-            "in": self.place,
-            "required": False,
-            "description": self.description,
-            "schema": dict(self.schema),
-        }
 
 
 class Route(Struct, frozen=True):
@@ -57,16 +36,6 @@ class Route(Struct, frozen=True):
     status: int = 200
     more: Mapping[int, Any] = {}
     """Types of other responses, by status."""
-
-
-def describe_query(name: str, description: str, kind: str = "string", **schema: Any) -> Parameter:
-    """Describe a query parameter."""
-    return Parameter(name, "query", {"type": kind, **schema}, description)
-
-
-def describe_header(name: str, description: str, **schema: Any) -> Parameter:
-    """Describe a request header."""
-    return Parameter(name, "header", {"type": "string", **schema}, description)
 
 
 def describe_pages() -> tuple[Parameter, ...]:

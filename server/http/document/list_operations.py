@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
-from ragflow_lg.server.http.document.descriptions import Route, describe_pages, describe_query
+from ragflow_lg.server.http.document.descriptions import Route, describe_pages
 from ragflow_lg.server.http.document.list_shapes import (
     CompilationGroupList,
     CompilationTemplateList,
@@ -28,6 +28,7 @@ from ragflow_lg.server.http.document.list_shapes import (
     ProviderModel,
     ProviderShown,
 )
+from ragflow_lg.server.http.shared.described_routes import describe_query
 
 _PAGES = describe_pages()[:2]
 _NOTHING = Route(answer=list[dict[str, Any]])

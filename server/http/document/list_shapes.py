@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.server.http.document.response_shapes import Counted
+from ragflow_lg.server.http.shared.answers import Counted
 
 ContextSize = Annotated[int | None, Field(description="Context size, if the settings have it.")]
 ModelKind = Literal["chat", "vision", "embedding", "rerank"]

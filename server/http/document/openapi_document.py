@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from fastapi.dependencies.models import Dependant
+from msgspec.structs import asdict
 from pydantic import TypeAdapter
+from starlette.routing import BaseRoute
 
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
 from ragflow_lg.server.http.document.canvas_operations import CANVAS_ROUTES
-from ragflow_lg.server.http.document.descriptions import Route, describe_refusals
-from ragflow_lg.server.http.document.front_end_operations import FRONT_END_ROUTES, OLDER_FRONT_END_ROUTES
+from ragflow_lg.server.http.document.descriptions import Key, Route, describe_refusals
 from ragflow_lg.server.http.document.list_operations import LIST_ROUTES, OLDER_LIST_ROUTES
-from ragflow_lg.server.http.document.response_shapes import Refusal
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 from ragflow_lg.server.http.native.native_events import build_event_schema
+from ragflow_lg.server.http.shared.answers import Refusal
+from ragflow_lg.server.http.shared.auth import authenticate, authenticate_any, authenticate_beta
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute
 
 ROUTES: dict[str, Route] = {
     **AGENT_ROUTES,
@@ -22,8 +26,6 @@ ROUTES: dict[str, Route] = {
     **CANVAS_ROUTES,
     **LIST_ROUTES,
     **OLDER_LIST_ROUTES,
-    **FRONT_END_ROUTES,
-    **OLDER_FRONT_END_ROUTES,
 }
 """Descriptions by method and path. A server has those of the front end only if its settings name one."""
 
@@ -55,14 +57,20 @@ _PATH = {
     "instance": "Name of the instance.",
     "mcp_id": "Id of the MCP server in the settings.",
 }
+_AUTHENTICATION: dict[Any, Key] = {
+    authenticate: "ApiKey",
+    authenticate_beta: "BetaKey",
+    authenticate_any: "AnyKey",
+}
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 _REFS = "#/components/schemas/{model}"
 
 
-def complete_document(document: dict[str, Any]) -> dict[str, Any]:
-    """Complete FastAPI's document in place, and return it."""
+def complete_document(document: dict[str, Any], app_routes: Iterable[BaseRoute]) -> dict[str, Any]:
+    """Complete FastAPI's document in place with the descriptions of the routes, and return it."""
     operations = {f"{method} {path}": operation for method, path, operation in iterate_operations(document)}
-    routes = {where: ROUTES[where] for where in operations if where in ROUTES}
+    described = ROUTES | _collect_descriptions(app_routes)
+    routes = {where: described[where] for where in operations if where in described}
     schemas, definitions = _build_schemas(routes.values())
     components = document.setdefault("components", {})
     components.setdefault("schemas", {}).update(definitions)
@@ -83,6 +91,23 @@ def complete_document(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def _collect_descriptions(app_routes: Iterable[BaseRoute]) -> dict[str, Route]:
+    return {
+        f"{method} {route.path_format}": Route(**asdict(route.details), key=_find_key(route.dependant))
+        for route in app_routes
+        if isinstance(route, DescribedRoute)
+        for method in route.methods or ()
+    }
+
+
+def _find_key(dependant: Dependant) -> Key:
+    """Return the kind of key that the dependencies of a route require."""
+    for each in dependant.dependencies:
+        if key := _AUTHENTICATION.get(each.call) or _find_key(each):
+            return key
+    return ""
+
+
 def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the method, path and description of each operation in a document."""
     for path, methods in document["paths"].items():
@@ -92,14 +117,15 @@ def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dic
 
 def _build_schemas(routes: Iterable[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
     """Return the schemas of all request and response types, and the definitions that they refer to."""
-    types: list[Any] = [Refusal]
+    bodies: list[Any] = []
+    answers: list[Any] = [Refusal]
     for route in routes:
-        types += [route.answer, route.body, route.frame, *route.more.values()]
-        types += [shape for _, shape in describe_refusals(route.surface, route.key).values()]
-    types_by_name = {repr(each): each for each in types}
-    adapters: list[tuple[Any, Any, Any]] = [
-        (name, "validation", TypeAdapter(each)) for name, each in types_by_name.items()
-    ]
+        bodies.append(route.body)
+        answers += [route.answer, route.frame, *route.more.values()]
+        answers += [shape for _, shape in describe_refusals(route.surface, route.key).values()]
+    modes = {repr(each): (each, "serialization") for each in answers}
+    modes |= {repr(each): (each, "validation") for each in bodies}
+    adapters: list[tuple[Any, Any, Any]] = [(name, mode, TypeAdapter(each)) for name, (each, mode) in modes.items()]
     type_schemas, rest = TypeAdapter[Any].json_schemas(adapters, ref_template=_REFS)
     return {name: schema for (name, _), schema in type_schemas.items()}, rest.get("$defs", {})
 

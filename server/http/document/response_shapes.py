@@ -9,35 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Ms = Annotated[int, Field(description="Epoch milliseconds.")]
-Date = Annotated[str, Field(description="Date in HTTP's format.", examples=["Sat, 21 Nov 2026 20:41:00 GMT"])]
-
-
-class Refusal(BaseModel):
-    """The reason for a refusal or failure."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"code": 102, "message": "Session not found!"}]})
-
-    code: Annotated[
-        int,
-        Field(
-            description="101: invalid. 102: not found, or in use. 103: not authorized, or busy. 100, 500: failed. "
-            "Others: as the HTTP status.",
-            json_schema_extra={"not": {"const": 0}},
-        ),
-    ]
-    message: Annotated[str, Field(description="Explanation for people.")]
-    data: Annotated[Any, Field(description="Usually omitted; otherwise RAGFlow's value, such as `false`.")] = None
-
-
-class NotHere(BaseModel):
-    """The path does not exist or does not support the method."""
-
-    code: int
-    message: str
-    data: None
-    error: str
-
+from ragflow_lg.server.http.shared.answers import Counted, Date, Ms
 
 PublishedMs = Annotated[int | None, Field(description="Epoch milliseconds of the last published version.")]
 
@@ -70,13 +42,6 @@ class AgentPage(BaseModel):
 
     canvas: list[AgentRow]
     total: int
-
-
-class Counted(BaseModel):
-    """A filter value and the number of matching agents."""
-
-    id: str
-    count: int
 
 
 class AgentsFilter(BaseModel):

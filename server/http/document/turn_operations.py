@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.server.http.document.agent_operations import COMPAT
 from ragflow_lg.server.http.document.chat_shapes import ChatAnswer, ChatChunk, ChatModel, ChatModels
-from ragflow_lg.server.http.document.descriptions import Route, describe_header, describe_query
+from ragflow_lg.server.http.document.descriptions import Route
 from ragflow_lg.server.http.document.request_bodies import (
     AgentCompletionBody,
     CancelBody,
@@ -23,12 +23,13 @@ from ragflow_lg.server.http.document.response_shapes import (
     Greeting,
     Health,
     Readiness,
-    Refusal,
     TurnAnswer,
     TurnFrame,
     WebhookAnswer,
     WebhookEvents,
 )
+from ragflow_lg.server.http.shared.answers import Refusal
+from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 
 _STREAM = (
     'data:{"event":"message","message_id":"9b1f…","created_at":1795293660,"task_id":"5f0c…",'

@@ -12,8 +12,9 @@ from ragflow_lg.server.http.ragflow_ui.account_routes import (
     list_tenants,
 )
 from ragflow_lg.server.http.ragflow_ui.sign_in_routes import list_channels, show_page, sign_in, sign_out
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute
 
-router = APIRouter(prefix="/v1", tags=["RAGFlow's front end: 0.25.0"])
+router = APIRouter(prefix="/v1", tags=["RAGFlow's front end: 0.25.0"], route_class=DescribedRoute)
 
 _SAME = (
     ("GET", "/user/login/channels", list_channels),

@@ -10,14 +10,17 @@ import logging
 import secrets
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from fastapi import APIRouter
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
+from ragflow_lg.server.http.shared.answers import Answer
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
@@ -29,25 +32,63 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: sign-in"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: sign-in"], route_class=DescribedRoute)
 
-CHANNEL = "key"
-"""Name of the only channel, in addresses."""
 _ENCRYPTED_CHARS = 344
 """Length of RAGFlow's encrypted passwords: 2048 bits in Base64."""
 _MISMATCH = 109
 """RAGFlow's code for failed authentication."""
 
 
+class SignInBody(BaseModel):
+    """An e-mail address of the settings with its password, or an API key as the password."""
+
+    email: str = ""
+    password: Annotated[str, Field(examples=["ragflow-…"])]
+
+
+class SignInChannel(Answer):
+    """A way to sign in: the page `/api/v1/auth/login/CHANNEL`."""
+
+    channel: Literal["key"] = "key"
+    display_name: str
+    icon: Literal["sso"] = "sso"
+
+
+class Person(Answer):
+    """The person who is signed in."""
+
+    id: Annotated[str, Field(description="Id of the tenant.")]
+    nickname: str
+    email: Annotated[str, Field(description="Empty if the person signed in with an API key.")]
+    avatar: None = None
+    language: str = ""
+    color_schema: str = "Bright"
+    timezone: str = "UTC"
+    login_channel: Literal["password", "key"]
+    is_superuser: Literal[False] = False
+    is_active: Literal["1"] = "1"
+    is_anonymous: Literal["0"] = "0"
+    is_authenticated: Literal["1"] = "1"
+    status: Literal["1"] = "1"
+
+
+class SignedIn(Person):
+    """The person who has signed in, and the token for further requests."""
+
+    access_token: str
+
+
 @router.get("/auth/login/channels")
-async def list_channels(request: Request) -> Response:
+async def list_channels(request: Request) -> list[SignInChannel]:
     """List the ways to sign in: a page of this server."""
     has_users = bool(get_app_state(request).settings.server.users)
     name = "an API key or a password" if has_users else "an API key"
-    return respond([{"channel": CHANNEL, "display_name": name, "icon": "sso"}])
+    return [SignInChannel(display_name=name)]
 
 
 @router.get("/auth/login/key")
+@describe(surface="none", raw={"text/html": "The page."})
 async def show_page() -> Response:
     """Show the page on which people sign in."""
     nonce = secrets.token_urlsafe(16)
@@ -60,6 +101,7 @@ async def show_page() -> Response:
 
 
 @router.post("/auth/login")
+@describe(answer=SignedIn, body=SignInBody)
 async def sign_in(request: Request) -> Response:
     """Sign in. The response header `Authorization` contains the token for further requests."""
     app_state = get_app_state(request)
@@ -75,15 +117,15 @@ async def sign_in(request: Request) -> Response:
         raise RequestError(_explain_refusal(password), _MISMATCH, data=False, has_data=True)
     audit("sign_in", tenant=owner.tenant, key=owner.id)
     token = await issue_token(app_state, owner, "session")
-    response = respond(describe_person(owner) | {"access_token": token}, message="Welcome back!")
+    response = respond(SignedIn(**vars(describe_person(owner)), access_token=token), message="Welcome back!")
     response.headers.update({"Authorization": token, "Cache-Control": "no-store"})
     return response
 
 
 @router.post("/auth/logout")
-async def sign_out(caller: Authenticated) -> Response:
+async def sign_out(caller: Authenticated) -> Literal[True]:
     """Sign out: the browser forgets its token."""
-    return respond(True)
+    return True
 
 
 def _limit_attempts(request: Request) -> None:
@@ -111,23 +153,10 @@ def _count_attempt(request: Request, whose: str, email: str) -> None:
         raise RateError("Too many attempts to sign in.", wait_s)
 
 
-def describe_person(owner: KeyOwner) -> dict[str, Any]:
+def describe_person(owner: KeyOwner) -> Person:
     """Return RAGFlow's description of a person: a user of the settings, or anyone who has the key."""
-    return {
-        "id": owner.tenant,
-        "nickname": owner.name or owner.tenant,
-        "email": owner.email,
-        "avatar": None,
-        "language": "",
-        "color_schema": "Bright",
-        "timezone": "UTC",
-        "login_channel": "password" if owner.email else CHANNEL,
-        "is_superuser": False,
-        "is_active": "1",
-        "is_anonymous": "0",
-        "is_authenticated": "1",
-        "status": "1",
-    }
+    channel = "password" if owner.email else "key"
+    return Person(id=owner.tenant, nickname=owner.name or owner.tenant, email=owner.email, login_channel=channel)
 
 
 def _explain_refusal(password: str) -> str:

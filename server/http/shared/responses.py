@@ -7,6 +7,7 @@ from email.utils import formatdate
 from typing import Any
 
 import orjson
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import (
@@ -29,9 +30,9 @@ _FAILED = 100
 
 
 def encode_json(value: Any) -> bytes:
-    """Encode a value as JSON in UTF-8. Values that JSON cannot represent become null, lone surrogates ``?``."""
+    """Encode a value as JSON in UTF-8. Values that are neither models nor JSON become null, lone surrogates ``?``."""
     try:
-        return orjson.dumps(value, default=_null, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, default=_to_plain, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # numbers beyond 64 bits, lone surrogates
         return _to_json_text(value).encode("utf-8", "replace")
 
@@ -39,15 +40,15 @@ def encode_json(value: Any) -> bytes:
 def _to_json_text(value: Any) -> str:
     """Encode a value as JSON text that may contain lone surrogates."""
     try:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_null, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_to_plain, separators=(",", ":"))
     except ValueError:  # NaN and infinities: parse the text again with null in their place
-        text = json.dumps(value, ensure_ascii=False, default=_null, separators=(",", ":"))
-        plain: Any = json.loads(text, parse_constant=_null)
+        text = json.dumps(value, ensure_ascii=False, default=_to_plain, separators=(",", ":"))
+        plain: Any = json.loads(text, parse_constant=_to_plain)
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
-def _null(_: Any) -> None:
-    return None
+def _to_plain(value: Any) -> dict[str, Any] | None:
+    return vars(value) if isinstance(value, BaseModel) else None
 
 
 def respond(data: Any = None, *, message: str = "success") -> Response:

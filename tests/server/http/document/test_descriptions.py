@@ -1,23 +1,7 @@
 from ragflow_lg.server.http.document.chat_shapes import ChatError
-from ragflow_lg.server.http.document.descriptions import (
-    describe_header,
-    describe_pages,
-    describe_query,
-    describe_refusals,
-)
-from ragflow_lg.server.http.document.response_shapes import NotHere, Refusal, WebhookRefusal
-
-
-def test_parameters_become_openapi_objects() -> None:
-    assert describe_query("page", "From 1.", "integer", minimum=1).to_openapi() == {
-        "name": "page",
-        "in": "query",
-        "required": False,
-        "description": "From 1.",
-        "schema": {"type": "integer", "minimum": 1},
-    }
-    assert describe_header("X-A", "What.").to_openapi()["in"] == "header"
-    assert [parameter.name for parameter in describe_pages()] == ["page", "page_size", "desc"]
+from ragflow_lg.server.http.document.descriptions import describe_refusals
+from ragflow_lg.server.http.document.response_shapes import WebhookRefusal
+from ragflow_lg.server.http.shared.answers import NotHere, Refusal
 
 
 def test_every_surface_has_its_shape_of_refusals() -> None:

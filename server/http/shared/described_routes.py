@@ -1,0 +1,124 @@
+"""Routes that describe themselves: the type that a handler returns and its `describe` make up the OpenAPI document."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+
+from fastapi.routing import APIRoute
+from msgspec import Struct
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from ragflow_lg.server.http.shared.responses import respond, respond_plain
+
+Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook", "none"]
+"""Response format. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
+``listing``: with ``total``."""
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
+_ATTRIBUTE = "openapi_description"
+
+
+class Parameter(Struct, frozen=True):
+    """A query parameter or header. The handler reads it from the request."""
+
+    name: str
+    place: Literal["query", "header"]
+    schema: Mapping[str, Any]
+    description: str
+
+    def to_openapi(self) -> dict[str, Any]:
+        """Return the parameter as an OpenAPI parameter object."""
+        return {
+            "name": self.name,
+            "in": self.place,
+            "required": False,
+            "description": self.description,
+            "schema": dict(self.schema),
+        }
+
+
+class Description(Struct, frozen=True):
+    """What the document says about a route, beside its path, its key and its docstring."""
+
+    parameters: tuple[Parameter, ...] = ()
+    surface: Surface = "envelope"
+    answer: Any = None
+    """Type of the response or, in an envelope, of ``data``. None if there is no content."""
+    body: Any = None
+    """Type of the request body; None if the route has no body."""
+    body_kind: str = "application/json"
+    is_body_required: bool = True
+    stream: str = ""
+    """A short example stream, or ``""``."""
+    frame: Any = None
+    """Type of ``data`` in stream events."""
+    raw: Mapping[str, str] = {}
+    """Media types of non-JSON responses, each with a description."""
+    status: int = 200
+    more: Mapping[int, Any] = {}
+    """Types of other responses, by status."""
+
+
+def describe_query(name: str, description: str, kind: str = "string", **schema: Any) -> Parameter:
+    """Describe a query parameter."""
+    return Parameter(name, "query", {"type": kind, **schema}, description)
+
+
+def describe_header(name: str, description: str, **schema: Any) -> Parameter:
+    """Describe a request header."""
+    return Parameter(name, "header", {"type": "string", **schema}, description)
+
+
+PAGES = (
+    describe_query("page", "Number of the page, from 1.", "integer", minimum=1, default=1),
+    describe_query("page_size", "Rows per page.", "integer", minimum=1, maximum=100, default=30),
+)
+"""The parameters of paginated lists. Invalid values are treated as missing."""
+
+
+def describe(*parameters: Parameter, **details: Any) -> Callable[[_Handler], _Handler]:
+    """Describe a route by its parameters and the other fields of `Description`."""
+
+    def attach(handler: _Handler) -> _Handler:
+        setattr(handler, _ATTRIBUTE, Description(parameters, **details))
+        return handler
+
+    return attach
+
+
+class DescribedRoute(APIRoute):
+    """A route with a description. What its handler returns is put into an envelope, unless it is a response."""
+
+    surface: ClassVar[Surface] = "envelope"
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        """Initialize."""
+        signature = inspect.signature(endpoint, eval_str=True)
+        description = getattr(endpoint, _ATTRIBUTE, None) or Description(surface=self.surface)
+        if signature.return_annotation is not Response:
+            description = replace(description, answer=signature.return_annotation, surface=self.surface)
+            endpoint = _enclose(endpoint, respond if self.surface == "envelope" else respond_plain, signature)
+            setattr(endpoint, _ATTRIBUTE, description)
+        self.details: Description = description
+        super().__init__(path, endpoint, **options)
+
+
+class PlainRoute(DescribedRoute):
+    """A route whose envelope has no ``message``."""
+
+    surface = "plain"
+
+
+def _enclose(
+    handler: Callable[..., Awaitable[Any]], respond_with: Callable[[Any], Response], signature: inspect.Signature
+) -> Callable[..., Awaitable[Response]]:
+    @wraps(handler)
+    async def handle(*args: Any, **kwargs: Any) -> Response:
+        return respond_with(await handler(*args, **kwargs))
+
+    setattr(handle, "__signature__", signature.replace(return_annotation=Response))  # noqa: B010
+    return handle
