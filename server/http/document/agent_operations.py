@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec.structs import replace
-
 from ragflow_lg.server.http.document.descriptions import Route, describe_pages
 from ragflow_lg.server.http.document.request_bodies import (
     AgentChange,
@@ -17,7 +15,6 @@ from ragflow_lg.server.http.document.request_bodies import (
     RerunBody,
     SessionIds,
     TagsBody,
-    UploadBody,
 )
 from ragflow_lg.server.http.document.response_shapes import (
     AgentPage,
@@ -25,7 +22,6 @@ from ragflow_lg.server.http.document.response_shapes import (
     AgentsFilter,
     AgentShown,
     Deleted,
-    FileShown,
     Prompts,
     SessionNamed,
     SessionShown,
@@ -45,22 +41,6 @@ COMPAT = describe_header(
     enum=["current", "0.25.1", "0.24"],
 )
 True_ = Literal[True]
-
-_NAMED = (
-    describe_query("filename", "Name of the downloaded file."),
-    describe_query("ext", "Extension of the name."),
-    describe_query("mime_type", "Media type instead of the stored one."),
-)
-_BYTES = {
-    "application/octet-stream": "The file.",
-    "text/plain": "The file.",
-    "image/png": "The file; likewise for other images, audio, video and PDF.",
-}
-_DOWNLOAD = Route("none", parameters=_NAMED, key="AnyKey", raw=_BYTES)
-_ATTACHMENT = replace(
-    _DOWNLOAD,
-    parameters=(*_NAMED, describe_query("disposition", "`inline`: return the file for display, as `preview` does.")),
-)
 
 AGENT_ROUTES: dict[str, Route] = {
     "GET /api/v1/agents": Route(
@@ -136,26 +116,6 @@ AGENT_ROUTES: dict[str, Route] = {
     "POST /api/v1/agents/{agent_id}/publish": Route(answer=VersionShown, body=NewVersion, is_body_required=False),
     "GET /api/v1/agents/{agent_id}/versions/{version_id}": Route(answer=VersionShown),
     "DELETE /api/v1/agents/{agent_id}/versions/{version_id}": Route(answer=True_),
-    # files
-    "POST /api/v1/agents/{agent_id}/upload": Route(
-        answer=FileShown | list[FileShown],
-        body=UploadBody,
-        body_kind="multipart/form-data",
-        is_body_required=False,
-        parameters=(
-            describe_query(
-                "url", "Address of a page to store instead of files.", examples=["https://example.org/prices"]
-            ),
-        ),
-        key="AnyKey",
-    ),
-    "GET /api/v1/agents/download": Route(
-        "none", parameters=(describe_query("id", "Id of the file."), *_NAMED), key="AnyKey", raw=_BYTES
-    ),
-    "GET /api/v1/agents/attachments/{file_id}/download": _ATTACHMENT,
-    "GET /api/v1/agents/attachments/{file_id}/preview": _DOWNLOAD,
-    "GET /api/v1/document/download/{file_id}": _ATTACHMENT,
-    "GET /v1/document/download/{file_id}": _ATTACHMENT,
     # debugging
     "POST /api/v1/agents/{agent_id}/reset": Route(answer=dict[str, Any]),
     "GET /api/v1/agents/{agent_id}/components/{component_id}/input-form": Route(answer=dict[str, Any]),

@@ -31,8 +31,6 @@ _SAME = {
     "GET /get/{agent_id}": "GET /api/v1/agents/{agent_id}",
     "GET /getlistversion/{agent_id}": "GET /api/v1/agents/{agent_id}/versions",
     "GET /getversion/{version_id}": "GET /api/v1/agents/{agent_id}/versions/{version_id}",
-    "POST /upload/{agent_id}": "POST /api/v1/agents/{agent_id}/upload",
-    "GET /download": "GET /api/v1/agents/download",
     "PUT /cancel/{task_id}": "POST /api/v1/tasks/{task_id}/cancel",
     "POST /test_db_connect": "POST /api/v1/agents/test_db_connection",
     "POST /rerun": "POST /api/v1/agents/rerun",

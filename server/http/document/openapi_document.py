@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
 from ragflow_lg.server.http.document.canvas_operations import CANVAS_ROUTES
 from ragflow_lg.server.http.document.descriptions import Key, Route, describe_refusals
-from ragflow_lg.server.http.document.list_operations import LIST_ROUTES, OLDER_LIST_ROUTES
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 from ragflow_lg.server.http.native.native_events import build_event_schema
 from ragflow_lg.server.http.shared.answers import Refusal
@@ -24,8 +23,6 @@ ROUTES: dict[str, Route] = {
     **AGENT_ROUTES,
     **TURN_ROUTES,
     **CANVAS_ROUTES,
-    **LIST_ROUTES,
-    **OLDER_LIST_ROUTES,
 }
 """Descriptions by method and path. A server has those of the front end only if its settings name one."""
 
@@ -69,7 +66,7 @@ _REFS = "#/components/schemas/{model}"
 def complete_document(document: dict[str, Any], app_routes: Iterable[BaseRoute]) -> dict[str, Any]:
     """Complete FastAPI's document in place with the descriptions of the routes, and return it."""
     operations = {f"{method} {path}": operation for method, path, operation in iterate_operations(document)}
-    described = ROUTES | _collect_descriptions(app_routes)
+    described = _collect_descriptions(app_routes) | ROUTES
     routes = {where: described[where] for where in operations if where in described}
     schemas, definitions = _build_schemas(routes.values())
     components = document.setdefault("components", {})

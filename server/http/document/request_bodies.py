@@ -238,12 +238,6 @@ class TaskChange(BaseModel):
     action: Literal["stop"]
 
 
-class UploadBody(BaseModel):
-    """Files to store."""
-
-    file: Annotated[list[bytes], Field(min_length=1, max_length=20)]
-
-
 class ChatPart(BaseModel):
     """A text part of a message. Images, audio and files are refused: upload them and list them in `files`."""
 

@@ -169,19 +169,6 @@ class VersionShown(VersionItem):
     dsl: dict[str, Any]
 
 
-class FileShown(BaseModel):
-    """A stored file; it can be used unchanged in a turn's `files`."""
-
-    id: str
-    name: str
-    size: int
-    extension: str
-    mime_type: str
-    created_by: str
-    created_at: Annotated[float, Field(description="Epoch seconds.")]
-    preview_url: None
-
-
 class Traced(BaseModel):
     """Successive entries from one component."""
 

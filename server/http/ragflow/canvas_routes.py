@@ -41,6 +41,7 @@ from ragflow_lg.server.http.shared.auth import (
     get_app_state,
     get_turns,
 )
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_LONG_PAGE_SIZE,
     load_agent,
@@ -52,7 +53,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
-router = APIRouter(prefix="/v1/canvas", tags=["RAGFlow: 0.25.0 and older"])
+router = APIRouter(prefix="/v1/canvas", tags=["RAGFlow: 0.25.0 and older"], route_class=DescribedRoute)
 
 _SAME = (
     ("GET", "/templates", list_templates),

@@ -3,32 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
+from ragflow_lg.server.http.shared.answers import Answer, Counted
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
+from ragflow_lg.server.http.shared.described_routes import PAGES, PlainRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond_plain
-from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata
+from ragflow_lg.services.knowledge import DatasetDirectory, DatasetEntry, Metadata
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"], route_class=PlainRoute)
 
 MAX_SHOWN_CHARS = 100
 """Maximum number of characters of a wrong id or name in a refusal."""
 
 
+class DatasetShown(Answer):
+    """A dataset that Retrieval can search."""
+
+    id: str
+    name: str
+    avatar: str = ""
+    description: str = ""
+    chunk_count: int
+    document_count: Annotated[int, Field(description="0 if the store does not count documents.")]
+    chunk_method: str = "naive"
+    embedding_model: str
+    embedding_model_name: str
+    permission: str = "me"
+    tenant_id: str
+    nickname: str
+    status: str = "1"
+
+
+class OwnerCount(Counted):
+    """An owner and the number of datasets."""
+
+    label: str
+
+
+class DatasetsFilter(Answer):
+    """The values by which datasets can be filtered."""
+
+    filter: dict[Literal["owner"], list[OwnerCount]]
+    total: int
+
+
 @router.get("/datasets")
+@describe(
+    describe_query("id", "The dataset with this id; refused if there is none."),
+    describe_query("ids", "Only these datasets, separated by commas."),
+    describe_query("name", "The dataset with this name; refused if there is none."),
+    describe_query(
+        "ext", "JSON object: only datasets whose name contains its `keywords`.", examples=['{"keywords": "a"}']
+    ),
+    describe_query("type", "`filter`: return the filter values instead of a list."),
+    *PAGES,
+    surface="plain",
+    answer=list[DatasetShown] | DatasetsFilter,
+)
 async def list_datasets(request: Request, caller: Authenticated) -> Response:
     """List the datasets that Retrieval can search, page by page, sorted by name."""
     query, entries = request.query_params, await _find_datasets(request, caller)
     if query.get("type") == "filter":
-        owners = [{"id": caller.tenant, "label": caller.tenant, "count": len(entries)}] if entries else []
-        return respond_plain({"filter": {"owner": owners}, "total": len(entries)})
+        owners = [OwnerCount(id=caller.tenant, label=caller.tenant, count=len(entries))] if entries else []
+        return respond_plain(DatasetsFilter(filter={"owner": owners}, total=len(entries)))
     page, size = read_page(request, caller)
     chosen = _choose(query, read_ids(request, "ids"), entries, caller)
     rows = [_describe_dataset(entry, caller) for entry in chosen[(page - 1) * size : page * size]]
@@ -37,24 +83,31 @@ async def list_datasets(request: Request, caller: Authenticated) -> Response:
 
 
 @router.get("/datasets/metadata/flattened")
-async def get_metadata(request: Request, caller: Authenticated) -> Response:
+@describe(describe_query("dataset_ids", "The datasets, separated by commas."))
+async def get_metadata(request: Request, caller: Authenticated) -> Metadata:
     """Return the metadata of the documents in some datasets: values by key, and ids of documents by value."""
     ids = read_ids(request, "dataset_ids")
     if not ids:
         raise RequestError("Lack of dataset_ids in query parameters")
-    return await respond_with_metadata(request, caller, ids)
+    return await read_metadata(request, caller, ids)
 
 
-async def respond_with_metadata(request: Request, caller: ApiCaller, ids: Sequence[str]) -> Response:
-    """Respond with the metadata of the documents in some datasets.
+async def read_metadata(request: Request, caller: ApiCaller, ids: Sequence[str]) -> Metadata:
+    """Return the metadata of the documents in some datasets.
 
     Raises:
-        RequestError: if there is no such dataset.
+        RequestError: if there is no such dataset, or its metadata cannot be read.
     """
     datasets = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request, caller)}
     if missing := [id_ for id_ in ids if id_ not in datasets]:
         raise RequestError(f"No authorization for dataset {missing[0][:MAX_SHOWN_CHARS]!r}")
-    return respond_plain(await _read_metadata(request, caller, [datasets[id_] for id_ in dict.fromkeys(ids)]))
+    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
+    if knowledge is None or not ids:
+        return {}
+    try:
+        return await knowledge.metadata([datasets[id_] for id_ in dict.fromkeys(ids)])
+    except (ServiceError, SettingsError) as error:
+        raise RequestError(f"The metadata cannot be read: {error}") from error
 
 
 def _choose(
@@ -98,30 +151,15 @@ async def _find_datasets(request: Request, caller: ApiCaller) -> Sequence[Datase
         raise RequestError(f"The datasets cannot be listed: {error}") from error
 
 
-async def _read_metadata(request: Request, caller: ApiCaller, datasets: Sequence[Dataset]) -> Metadata:
-    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
-    if knowledge is None or not datasets:
-        return {}
-    try:
-        return await knowledge.metadata(datasets)
-    except (ServiceError, SettingsError) as error:
-        raise RequestError(f"The metadata cannot be read: {error}") from error
-
-
-def _describe_dataset(entry: DatasetEntry, caller: ApiCaller) -> dict[str, Any]:
+def _describe_dataset(entry: DatasetEntry, caller: ApiCaller) -> DatasetShown:
     dataset = entry.dataset
-    return {
-        "id": dataset.id,
-        "name": dataset.name,
-        "avatar": "",
-        "description": "",
-        "chunk_count": entry.chunks,
-        "document_count": entry.documents,
-        "chunk_method": "naive",
-        "embedding_model": dataset.embedding_model,
-        "embedding_model_name": dataset.embedding_model,
-        "permission": "me",
-        "tenant_id": caller.tenant,
-        "nickname": caller.tenant,
-        "status": "1",
-    }
+    return DatasetShown(
+        id=dataset.id,
+        name=dataset.name,
+        chunk_count=entry.chunks,
+        document_count=entry.documents,
+        embedding_model=dataset.embedding_model,
+        embedding_model_name=dataset.embedding_model,
+        tenant_id=caller.tenant,
+        nickname=caller.tenant,
+    )

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, safe_file_name
 from ragflow_lg.server.database.tables import FileRow
+from ragflow_lg.server.http.shared.answers import Answer
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
 from ragflow_lg.server.http.shared.auth import Authenticated as ApiKey
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, load_agent, read_parts
-from ragflow_lg.server.http.shared.responses import respond, respond_plain
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 
-router = APIRouter(tags=["RAGFlow: files"])
+router = APIRouter(tags=["RAGFlow: files"], route_class=DescribedRoute)
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate_any)]
 
@@ -31,19 +33,54 @@ _VIEWABLE = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", 
 _VIEWABLE_KINDS = ("audio/", "video/")
 _TEXTS = ("text/plain", "text/markdown", "text/csv")
 
+_URL = describe_query("url", "Address of a page to store instead of files.", examples=["https://example.org/prices"])
+_ID = describe_query("id", "Id of the file.")
+_DISPOSITION = describe_query("disposition", "`inline`: return the file for display, as `preview` does.")
+_NAMED = (
+    describe_query("filename", "Name of the downloaded file."),
+    describe_query("ext", "Extension of the name."),
+    describe_query("mime_type", "Media type instead of the stored one."),
+)
+_BYTES = {
+    "application/octet-stream": "The file.",
+    "text/plain": "The file.",
+    "image/png": "The file; likewise for other images, audio, video and PDF.",
+}
+
+
+class FileShown(Answer):
+    """A stored file; it can be used unchanged in a turn's `files`."""
+
+    id: str
+    name: str
+    size: int
+    extension: str
+    mime_type: str
+    created_by: str
+    created_at: Annotated[float, Field(description="Epoch seconds.")]
+    preview_url: None = None
+
+
+class UploadBody(BaseModel):
+    """Files to store."""
+
+    file: Annotated[list[bytes], Field(min_length=1, max_length=MAX_UPLOADS)]
+
 
 @router.post("/api/v1/agents/{agent_id}/upload")
-async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(_URL, body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
+async def upload(agent_id: str, request: Request, caller: Authenticated) -> FileShown | list[FileShown]:
     """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
     agent, url = await load_agent(request, caller, agent_id), request.query_params.get("url", "")
     if url and caller.is_page:
         raise RequestError("Embedded pages cannot import addresses; upload the file.", 101)
     uploads = [await _fetch_page(request, caller, url)] if url else await _read_uploads(request)
-    return respond(await _store_files(request, caller, uploads, agent.id))
+    return await _store_files(request, caller, uploads, agent.id)
 
 
 @router.post("/api/v1/documents/upload")
-async def upload_without_agent(request: Request, caller: ApiKey) -> Response:
+@describe(_URL, surface="plain", body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
+async def upload_without_agent(request: Request, caller: ApiKey) -> FileShown | list[FileShown]:
     """Store files for a turn of any agent. With ``url``, store the page at that address instead."""
     url = request.query_params.get("url", "")
     if url and is_multipart(request):
@@ -51,10 +88,11 @@ async def upload_without_agent(request: Request, caller: ApiKey) -> Response:
     if not url and not is_multipart(request):
         raise RequestError("Missing input: provide multipart file(s) or url", 101, has_data=True)
     uploads = [await _fetch_page(request, caller, url)] if url else await _read_uploads(request)
-    return respond_plain(await _store_files(request, caller, uploads))
+    return await _store_files(request, caller, uploads)
 
 
 @router.get("/api/v1/agents/download")
+@describe(_ID, *_NAMED, surface="none", raw=_BYTES)
 async def download_upload(request: Request, caller: Authenticated) -> Response:
     """Download an upload."""
     return await _download(request, caller, request.query_params.get("id", ""))
@@ -63,6 +101,7 @@ async def download_upload(request: Request, caller: Authenticated) -> Response:
 @router.get("/api/v1/agents/attachments/{file_id}/download")
 @router.get("/api/v1/document/download/{file_id}")
 @router.get("/v1/document/download/{file_id}")
+@describe(*_NAMED, _DISPOSITION, surface="none", raw=_BYTES)
 async def download(file_id: str, request: Request, caller: Authenticated) -> Response:
     """Download a file as an attachment, or with ``disposition=inline`` for display."""
     is_preview = request.query_params.get("disposition", "").lower() == "inline"
@@ -70,6 +109,7 @@ async def download(file_id: str, request: Request, caller: Authenticated) -> Res
 
 
 @router.get("/api/v1/agents/attachments/{file_id}/preview")
+@describe(*_NAMED, surface="none", raw=_BYTES)
 async def preview(file_id: str, request: Request, caller: Authenticated) -> Response:
     """Return a file for display in a browser, if its type is safe to display."""
     return await _download(request, caller, file_id, is_preview=True)
@@ -102,11 +142,13 @@ async def _read_uploads(request: Request) -> list[Upload]:
     return files
 
 
-async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Upload], agent_id: str = "") -> Any:
+async def _store_files(
+    request: Request, caller: ApiCaller, uploads: Sequence[Upload], agent_id: str = ""
+) -> FileShown | list[FileShown]:
     """Store files, and describe them: one as an object, several as a list."""
     app_state = get_app_state(request)
     store = file_store(app_state, caller.tenant)
-    stored: list[dict[str, Any]] = []
+    stored: list[FileShown] = []
     for file in uploads:
         now = app_state.now_ms()
         page_key = caller.owner.id if caller.is_page else ""
@@ -148,18 +190,16 @@ def _is_web_address(url: str) -> bool:
         return False
 
 
-def _describe_file(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
-    extension = file.name.rpartition(".")[2].lower() if "." in file.name else ""
-    return {
-        "id": file.id,
-        "name": file.name,
-        "size": file.size_bytes,
-        "extension": extension,
-        "mime_type": file.mime_type,
-        "created_by": caller.tenant,
-        "created_at": file.create_ms / 1000,
-        "preview_url": None,
-    }
+def _describe_file(file: FileRow, caller: ApiCaller) -> FileShown:
+    return FileShown(
+        id=file.id,
+        name=file.name,
+        size=file.size_bytes,
+        extension=file.name.rpartition(".")[2].lower() if "." in file.name else "",
+        mime_type=file.mime_type,
+        created_by=caller.tenant,
+        created_at=file.create_ms / 1000,
+    )
 
 
 def _add_extension(name: str, extension: str) -> str:

@@ -45,7 +45,8 @@ class Description(Struct, frozen=True):
     """What the document says about a route, beside its path, its key and its docstring."""
 
     parameters: tuple[Parameter, ...] = ()
-    surface: Surface = "envelope"
+    surface: Surface | None = None
+    """Default: that of the class of the route."""
     answer: Any = None
     """Type of the response or, in an envelope, of ``data``. None if there is no content."""
     body: Any = None
@@ -98,12 +99,12 @@ class DescribedRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Initialize."""
         signature = inspect.signature(endpoint, eval_str=True)
-        description = getattr(endpoint, _ATTRIBUTE, None) or Description(surface=self.surface)
+        details: Description = getattr(endpoint, _ATTRIBUTE, None) or Description()
+        self.details = details = replace(details, surface=details.surface or self.surface)
         if signature.return_annotation is not Response:
-            description = replace(description, answer=signature.return_annotation, surface=self.surface)
-            endpoint = _enclose(endpoint, respond if self.surface == "envelope" else respond_plain, signature)
-            setattr(endpoint, _ATTRIBUTE, description)
-        self.details: Description = description
+            self.details = replace(details, answer=signature.return_annotation)
+            endpoint = _enclose(endpoint, respond_plain if details.surface == "plain" else respond, signature)
+            setattr(endpoint, _ATTRIBUTE, self.details)
         super().__init__(path, endpoint, **options)
 
 
