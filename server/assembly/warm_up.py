@@ -12,11 +12,14 @@ from ragflow_lg.server.assembly.library import catalog
 
 LAZY_MODULES = (
     "jwt",
-    "ragflow_lg.dsl_compiler.lower",
+    "langchain_core.messages.block_translators.langchain_v0",
+    "langchain_core.tracers.context",
+    "langchain_core.tracers.stdout",
     "ragflow_lg.agents.plan_and_reflect",
     "ragflow_lg.agents.react",
+    "ragflow_lg.dsl_compiler.lower",
 )
-"""Modules that are imported where they are used. Components and tools are further ones."""
+"""Modules that this project and LangChain import where they use them. Components and tools are further ones."""
 
 
 def start_loading() -> None:
