@@ -15,6 +15,7 @@ from ragflow_lg.server.http.document.canvas_operations import CANVAS_ROUTES
 from ragflow_lg.server.http.document.descriptions import Key, Route, describe_refusals
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 from ragflow_lg.server.http.native.native_events import build_event_schema
+from ragflow_lg.server.http.native.problem_details import ProblemAnswer
 from ragflow_lg.server.http.shared.answers import Refusal
 from ragflow_lg.server.http.shared.auth import authenticate, authenticate_any, authenticate_beta
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute
@@ -115,7 +116,7 @@ def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dic
 def _build_schemas(routes: Iterable[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
     """Return the schemas of all request and response types, and the definitions that they refer to."""
     bodies: list[Any] = []
-    answers: list[Any] = [Refusal]
+    answers: list[Any] = [ProblemAnswer, Refusal]
     for route in routes:
         bodies.append(route.body)
         answers += [route.answer, route.frame, *route.more.values()]

@@ -202,9 +202,13 @@ def is_native_path(path: str) -> bool:
 
 
 def describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return a route's error responses for the OpenAPI document: those for the given and the common statuses."""
+    """Return a route's error responses for the OpenAPI document: those for the given and the common statuses.
+
+    They refer to the schema, which `complete_document` adds. From the model, FastAPI would build a validator for each.
+    """
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ProblemAnswer.__name__}"}}}
     return {
-        status: {"model": ProblemAnswer, "description": STATUS_DESCRIPTIONS[status]}
+        status: {"description": STATUS_DESCRIPTIONS[status], "content": content}
         for status in sorted({*statuses, *_COMMON_STATUSES})
     }
 
