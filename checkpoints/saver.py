@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -23,6 +23,7 @@ from langgraph.checkpoint.base import (
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.checkpoints.checkpoint_texts import PLAIN_METADATA, has_metadata, pack_checkpoint, unpack_checkpoint
+from ragflow_lg.checkpoints.gathered_writes import GatheredWrites, TaskWrites
 from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL, advance_ids_past
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING, Blobs, OpenTransaction, Precondition
@@ -42,6 +43,9 @@ from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.services.sessions import RECENT_ENTRIES
 
 _MAX_CURRENT = 4096
+
+_Texts: TypeAlias = "list[tuple[str, str | None]]"
+"""The encoded values of channels."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +76,7 @@ class CanvasSaver(PruningSaver):
         self._errors = SaverErrors(errors)
         self.values = ThreadValues(blobs, self._errors, transaction)
         self.parts = SessionParts(inner, self.values)
+        self._gathered = GatheredWrites()
         self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
         """The checkpoint that this process has last stored or read, by thread and namespace."""
 
@@ -96,20 +101,25 @@ class CanvasSaver(PruningSaver):
         run = config.get("metadata", {}).get("run_id")
         complete = {**({"run_id": run} if run else {}), **cast("Mapping[str, Any]", metadata)}
 
-        def pack(blobs: WrittenBlobs) -> tuple[Any, Any]:
-            return pack_checkpoint(checkpoint, complete, thread, self.values, blobs)
+        with self._gathered.taken(checkpoint_key(config)) as results:
 
-        async def put(packed: tuple[Any, Any]) -> RunnableConfig:
-            return await self.inner.aput(config, *packed, new_versions)
+            def pack(blobs: WrittenBlobs) -> tuple[list[_Texts], tuple[Any, Any]]:
+                texts = [self._pack_writes(result.writes, thread, blobs) for result in results]
+                return texts, pack_checkpoint(checkpoint, complete, thread, self.values, blobs)
 
-        stored = await self.values.write(config, pack, put)
+            async def put(packed: tuple[list[_Texts], tuple[Any, Any]]) -> RunnableConfig:
+                for result, texts in zip(results, packed[0], strict=True):
+                    await self.inner.aput_writes(result.config, texts, result.task_id, result.task_path)
+                return await self.inner.aput(config, *packed[1], new_versions)
+
+            stored = await self.values.write(config, pack, put)
         self._remember_checkpoint(stored)
         return stored
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store a task's writes.
+        """Store a task's writes, if possible together with the next checkpoint.
 
         If the store has lost the checkpoint, only a pause fails: all other writes are part of the next checkpoint.
 
@@ -117,18 +127,18 @@ class CanvasSaver(PruningSaver):
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
-        thread = thread_of(config)
+        thread, key = thread_of(config), checkpoint_key(config)
+        # A pause has no next checkpoint, and a caller other than LangGraph (without a path) does not store one.
+        is_result = bool(task_path) and not any(channel.startswith("__") for channel, _ in writes)
+        if is_result and await self._gathered.wait(key, TaskWrites(config, writes, task_id, task_path)):
+            return
 
-        def pack(blobs: WrittenBlobs) -> list[tuple[str, str | None]]:
-            return [
-                (channel, None if value is None else self.values.encode(channel, value, thread, blobs))
-                for channel, value in writes
-            ]
+        def pack(blobs: WrittenBlobs) -> _Texts:
+            return self._pack_writes(writes, thread, blobs)
 
-        async def put(packed: list[tuple[str, str | None]]) -> None:
+        async def put(packed: _Texts) -> None:
             await self.inner.aput_writes(config, packed, task_id, task_path)
 
-        key = checkpoint_key(config)
         is_known = self._current.get(key[:2]) == key.checkpoint
         try:
             await self.values.write(config, pack, put, key if is_known else None)
@@ -137,6 +147,12 @@ class CanvasSaver(PruningSaver):
             if is_pause or CHECKPOINT_MISSING not in str(error.__cause__):
                 raise
             logger.warning("The session store has lost the latest steps of a run. Its next step is stored completely.")
+
+    def _pack_writes(self, writes: Sequence[tuple[str, Any]], thread: str, blobs: WrittenBlobs) -> _Texts:
+        return [
+            (channel, None if value is None else self.values.encode(channel, value, thread, blobs))
+            for channel, value in writes
+        ]
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the given checkpoint, or the newest one, with its pending writes.
