@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -42,7 +42,7 @@ from ragflow_lg.checkpoints.stored_fields import is_key
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.services.sessions import RECENT_ENTRIES
 
-_MAX_CURRENT = 4096
+_MAX_SEEN = 4096
 
 _Texts: TypeAlias = "list[tuple[str, str | None]]"
 """The encoded values of channels."""
@@ -52,6 +52,13 @@ logger = logging.getLogger(__name__)
 
 def _no_transaction(precondition: Precondition | None) -> AbstractAsyncContextManager[None]:
     return nullcontext()
+
+
+class _Seen(NamedTuple):
+    """The ids of the checkpoints that this process has last seen, and of the newest of all."""
+
+    last: str
+    newest: str
 
 
 class CanvasSaver(PruningSaver):
@@ -77,8 +84,8 @@ class CanvasSaver(PruningSaver):
         self.values = ThreadValues(blobs, self._errors, transaction)
         self.parts = SessionParts(inner, self.values)
         self._gathered = GatheredWrites()
-        self._current: OrderedDict[tuple[str, str], str] = OrderedDict()
-        """The checkpoint that this process has last stored or read, by thread and namespace."""
+        self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
+        """The checkpoints that this process has stored or read, by thread and namespace."""
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return the next version of a channel, in the inner saver's format."""
@@ -139,7 +146,7 @@ class CanvasSaver(PruningSaver):
         async def put(packed: _Texts) -> None:
             await self.inner.aput_writes(config, packed, task_id, task_path)
 
-        is_known = self._current.get(key[:2]) == key.checkpoint
+        is_known = key[:2] in self._seen and self._seen[key[:2]].last == key.checkpoint
         try:
             await self.values.write(config, pack, put, key if is_known else None)
         except CheckpointError as error:
@@ -169,11 +176,15 @@ class CanvasSaver(PruningSaver):
         return unpacked
 
     async def newest_id(self, config: RunnableConfig) -> str:
-        """Return the id of a thread's newest checkpoint without reading its values, or ``""`` if it has no checkpoint.
+        """Return the id of a thread's newest checkpoint for the holder of its lease, or ``""`` if there is none.
+
+        Only the holder has stored checkpoints since it acquired the lease, so what it has seen need not be read again.
 
         Raises:
             CheckpointError: if the store fails.
         """
+        if seen := self._seen.get(checkpoint_key(config)[:2]):
+            return seen.newest
         packed = await self._get_packed(config)
         return packed.checkpoint["id"] if packed is not None else ""
 
@@ -294,12 +305,12 @@ class CanvasSaver(PruningSaver):
 
     def _remember_checkpoint(self, config: RunnableConfig) -> None:
         thread, namespace, checkpoint = checkpoint_key(config)
-        self._current[thread, namespace] = checkpoint
-        self._current.move_to_end((thread, namespace))
-        if len(self._current) > _MAX_CURRENT:
-            self._current.popitem(last=False)
+        before = self._seen.pop((thread, namespace), None)
+        self._seen[thread, namespace] = _Seen(checkpoint, max(checkpoint, before.newest if before else ""))
+        if len(self._seen) > _MAX_SEEN:
+            self._seen.popitem(last=False)
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)
-        for key in [key for key in self._current if key[0] == thread]:
-            del self._current[key]
+        for key in [key for key in self._seen if key[0] == thread]:
+            del self._seen[key]

@@ -24,7 +24,7 @@ class Store(Struct, frozen=True):
     traces: Traces
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
-        """Return the id of a thread's newest checkpoint, or ``""`` if it has none.
+        """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.
 
         Raises:
             CheckpointError: if the store fails.

@@ -209,7 +209,7 @@ class SessionStore(Protocol):
         ...
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
-        """Return the id of a thread's newest checkpoint, or ``""`` if it has none.
+        """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.
 
         Raises:
             CheckpointError: if the store fails.
