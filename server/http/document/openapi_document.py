@@ -6,26 +6,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastapi.dependencies.models import Dependant
-from msgspec.structs import asdict
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 from starlette.routing import BaseRoute
 
-from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
-from ragflow_lg.server.http.document.canvas_operations import CANVAS_ROUTES
-from ragflow_lg.server.http.document.descriptions import Key, Route, describe_refusals
-from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
+from ragflow_lg.server.http.document.operational_routes import OPERATIONAL_ROUTES
+from ragflow_lg.server.http.document.refusals import describe_refusals
 from ragflow_lg.server.http.native.native_events import build_event_schema
 from ragflow_lg.server.http.native.problem_details import ProblemAnswer
-from ragflow_lg.server.http.shared.answers import Refusal
 from ragflow_lg.server.http.shared.auth import authenticate, authenticate_any, authenticate_beta
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute
-
-ROUTES: dict[str, Route] = {
-    **AGENT_ROUTES,
-    **TURN_ROUTES,
-    **CANVAS_ROUTES,
-}
-"""Descriptions by method and path. A server has those of the front end only if its settings name one."""
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, Description, Key
+from ragflow_lg.server.http.shared.route_models import Refusal
 
 ABOUT = """\
 Agents built from RAGFlow canvases. Routes under `/native/v1` are the native API and use HTTP statuses.
@@ -60,6 +51,8 @@ _AUTHENTICATION: dict[Any, Key] = {
     authenticate_beta: "BetaKey",
     authenticate_any: "AnyKey",
 }
+_WITHOUT_BODY = ("GET", "DELETE", "HEAD")
+"""Methods of webhooks whose calls usually have no body."""
 _RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 _REFS = "#/components/schemas/{model}"
 
@@ -67,7 +60,7 @@ _REFS = "#/components/schemas/{model}"
 def complete_document(document: dict[str, Any], app_routes: Iterable[BaseRoute]) -> dict[str, Any]:
     """Complete FastAPI's document in place with the descriptions of the routes, and return it."""
     operations = {f"{method} {path}": operation for method, path, operation in iterate_operations(document)}
-    described = _collect_descriptions(app_routes) | ROUTES
+    described = OPERATIONAL_ROUTES | _collect_descriptions(app_routes)
     routes = {where: described[where] for where in operations if where in described}
     schemas, definitions = _build_schemas(routes.values())
     components = document.setdefault("components", {})
@@ -81,7 +74,7 @@ def complete_document(document: dict[str, Any], app_routes: Iterable[BaseRoute])
             if parameter["in"] == "path":
                 parameter.setdefault("description", _PATH[parameter["name"]])
         if route := routes.get(where):
-            _describe(operation, route, schemas)
+            _describe(operation, route, schemas, where.partition(" ")[0])
         if busy := operation["responses"].get("429"):
             busy["headers"] = _RETRY
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -89,9 +82,9 @@ def complete_document(document: dict[str, Any], app_routes: Iterable[BaseRoute])
     return document
 
 
-def _collect_descriptions(app_routes: Iterable[BaseRoute]) -> dict[str, Route]:
+def _collect_descriptions(app_routes: Iterable[BaseRoute]) -> dict[str, Description]:
     return {
-        f"{method} {route.path_format}": Route(**asdict(route.details), key=_find_key(route.dependant))
+        f"{method} {route.path_format}": replace(route.details, key=_find_key(route.dependant))
         for route in app_routes
         if isinstance(route, DescribedRoute)
         for method in route.methods or ()
@@ -113,14 +106,14 @@ def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dic
             yield method.upper(), path, operation
 
 
-def _build_schemas(routes: Iterable[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
+def _build_schemas(routes: Iterable[Description]) -> tuple[dict[Any, Any], dict[str, Any]]:
     """Return the schemas of all request and response types, and the definitions that they refer to."""
     bodies: list[Any] = []
     answers: list[Any] = [ProblemAnswer, Refusal]
     for route in routes:
         bodies.append(route.body)
         answers += [route.answer, route.frame, *route.more.values()]
-        answers += [shape for _, shape in describe_refusals(route.surface, route.key).values()]
+        answers += [shape for _, shape in describe_refusals(route).values()]
     modes = {repr(each): (each, "serialization") for each in answers}
     modes |= {repr(each): (each, "validation") for each in bodies}
     adapters: list[tuple[Any, Any, Any]] = [(name, mode, TypeAdapter(each)) for name, (each, mode) in modes.items()]
@@ -128,17 +121,17 @@ def _build_schemas(routes: Iterable[Route]) -> tuple[dict[Any, Any], dict[str, A
     return {name: schema for (name, _), schema in type_schemas.items()}, rest.get("$defs", {})
 
 
-def _describe(operation: dict[str, Any], route: Route, schemas: dict[Any, Any]) -> None:
+def _describe(operation: dict[str, Any], route: Description, schemas: dict[Any, Any], method: str) -> None:
     if parameters := [parameter.to_openapi() for parameter in route.parameters]:
         operation["parameters"] = [*operation.get("parameters", ()), *parameters]
-    if route.body is not None:
+    if route.body is not None and not (route.surface == "webhook" and method in _WITHOUT_BODY):
         content = {route.body_kind: {"schema": schemas[repr(route.body)]}}
         operation["requestBody"] = {"required": route.is_body_required, "content": content}
     if route.key:
         names = ["ApiKey", "BetaKey"] if route.key == "AnyKey" else [route.key]
         operation["security"] = [{name: []} for name in names]
     responses: dict[str, Any] = {str(route.status): _describe_success(route, schemas)}
-    for status, (text, shape) in describe_refusals(route.surface, route.key).items():
+    for status, (text, shape) in describe_refusals(route).items():
         responses[str(status)] = _build_response(text, schemas[repr(shape)])
     for status, shape in route.more.items():
         if status != route.status:
@@ -148,7 +141,7 @@ def _describe(operation: dict[str, Any], route: Route, schemas: dict[Any, Any]) 
     operation["responses"] = responses
 
 
-def _describe_success(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _describe_success(route: Description, schemas: dict[Any, Any]) -> dict[str, Any]:
     """Describe the response with status 200, which most of RAGFlow's refusals also use."""
     refusal, shape = schemas[repr(Refusal)], schemas[repr(route.answer)]
     content: dict[str, Any] = {}
@@ -172,7 +165,7 @@ def _describe_success(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     return {"description": description, "content": content}
 
 
-def _build_envelope(route: Route, data: dict[str, Any]) -> dict[str, Any]:
+def _build_envelope(route: Description, data: dict[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = {"code": {"const": 0}}
     required = ["code"]
     if route.surface != "plain":

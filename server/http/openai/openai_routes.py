@@ -16,8 +16,22 @@ from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
+from ragflow_lg.server.http.openai.chat_models import (
+    CHAT_STREAM,
+    ChatAnswer,
+    ChatBody,
+    ChatChunk,
+    ChatModel,
+    ChatModels,
+)
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected, read_disconnect_policy
+from ragflow_lg.server.http.shared.described_routes import OpenaiRoute, describe
+from ragflow_lg.server.http.shared.event_stream import (
+    DISCONNECT,
+    EventStream,
+    await_while_connected,
+    read_disconnect_policy,
+)
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
     build_turn_request,
@@ -38,7 +52,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.wire.wire_events import WireEvent
 
-router = APIRouter(tags=["OpenAI-compatible"])
+router = APIRouter(tags=["OpenAI-compatible"], route_class=OpenaiRoute)
 
 
 MAX_MODELS = 1000
@@ -76,6 +90,7 @@ def respond_openai_error(error: RequestError) -> Response:
 
 
 @router.get("/v1/models")
+@describe(answer=ChatModels)
 async def list_models(request: Request, caller: Authenticated) -> Response:
     """List the agents as models."""
     agents, rows = AgentRepository(get_app_state(request).database, caller.tenant), list[Any]()
@@ -88,18 +103,21 @@ async def list_models(request: Request, caller: Authenticated) -> Response:
 
 
 @router.get("/v1/models/{agent_id}")
+@describe(answer=ChatModel)
 async def get_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Return an agent as a model."""
     return _json(_build_model(await _load_agent_of_model(request, caller, agent_id)))
 
 
 @router.get("/api/v1/agents_openai/{agent_id}/models")
+@describe(answer=ChatModels)
 async def list_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """List the only model at an agent's own endpoint."""
     return _json({"object": "list", "data": [_build_model(await load_agent(request, caller, agent_id))]})
 
 
 @router.post("/v1/chat/completions")
+@describe(DISCONNECT, body=ChatBody, answer=ChatAnswer, stream=CHAT_STREAM, frame=ChatChunk)
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent whose id or title is given as the model."""
     body = await read_turn_body(request)
@@ -110,6 +128,7 @@ async def complete(request: Request, caller: Authenticated) -> Response:
 
 
 @router.post("/api/v1/agents_openai/{agent_id}/chat/completions")
+@describe(DISCONNECT, body=ChatBody, answer=ChatAnswer, stream=CHAT_STREAM, frame=ChatChunk)
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent in the path; the model in the body is ignored."""
     agent = await load_agent(request, caller, agent_id)

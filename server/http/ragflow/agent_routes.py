@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.models.prompt_texts import PROMPTS
@@ -18,7 +17,21 @@ from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
+from ragflow_lg.server.http.ragflow import agent_models
+from ragflow_lg.server.http.ragflow.agent_models import (
+    AgentChange,
+    AgentPage,
+    AgentsFilter,
+    AgentShown,
+    NewAgent,
+    Prompts,
+    TagCounted,
+    TagsBody,
+    TemplateShown,
+    UpdateTime,
+)
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
     PAGE_SIZE,
     load_agent,
@@ -28,12 +41,12 @@ from ragflow_lg.server.http.shared.request_parsing import (
     require_fields,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import format_times, respond
+from ragflow_lg.server.http.shared.responses import format_times
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
-template_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"], route_class=DescribedRoute)
+template_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"], route_class=DescribedRoute)
 
 MAX_TAG_CHARS = 64
 MAX_TAGS_CHARS = 512
@@ -45,18 +58,37 @@ MAX_TAGS = 32
 _MAX_CHARS = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns with a limited number of characters."""
 
+FILTERS = (
+    describe_query("id", "Only the agent with this id."),
+    describe_query("title", "Only agents with this title."),
+    describe_query("keywords", "Only agents whose title or tags contain this text."),
+    describe_query("canvas_category", "Only these categories, separated by commas."),
+    describe_query("canvas_type", "Only agents of this type."),
+    describe_query("tags", "Only agents with one of these tags, separated by commas."),
+    describe_query("owner_ids", "Only agents of these tenants, separated by commas; only your own tenant is allowed."),
+    describe_query("type", "`filter`: return the filter values instead of a list."),
+    describe_query(
+        "orderby", "Column to sort by.", enum=["create_time", "update_time", "title"], default="create_time"
+    ),
+    *PAGES,
+    DESC,
+    COMPAT,
+)
+
 
 @router.get("/agents/tags")
-async def list_tags(request: Request, caller: Authenticated) -> Response:
+@describe(describe_query("canvas_category", "Only agents of this category."))
+async def list_tags(request: Request, caller: Authenticated) -> list[TagCounted]:
     """List all tags with their agent counts, most used first."""
     category = to_text(request.query_params.get("canvas_category"))
     counts = await AgentTags(get_app_state(request).database, caller.tenant).counts(category)
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return respond([{"tag": tag, "count": count} for tag, count in items])
+    return [TagCounted(tag=tag, count=count) for tag, count in items]
 
 
 @router.put("/agents/{agent_id}/tags")
-async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(body=TagsBody)
+async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Replace the tags of an agent."""
     body = await read_body(request)
     if body:  # a misspelt field must not remove all tags
@@ -64,7 +96,7 @@ async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Re
     await load_agent(request, caller, agent_id)
     tags = _read_tags(body.get("tags"))
     await AgentTags(get_app_state(request).database, caller.tenant).set(agent_id, ",".join(tags))
-    return respond(True)
+    return True
 
 
 def _read_tags(value: Any) -> list[str]:
@@ -90,27 +122,28 @@ def _read_tags(value: Any) -> list[str]:
 
 
 @template_router.get("/agents/templates")
-async def list_templates(request: Request, caller: Authenticated) -> Response:
+@describe(answer=list[TemplateShown])
+async def list_templates(request: Request, caller: Authenticated) -> Any:
     """List the agent templates."""
-    return respond(await asyncio.to_thread(load_templates, get_app_state(request).settings.server.templates))
+    return await asyncio.to_thread(load_templates, get_app_state(request).settings.server.templates)
 
 
 @template_router.get("/agents/prompts")
-async def get_prompts(request: Request, caller: Authenticated) -> Response:
+async def get_prompts(request: Request, caller: Authenticated) -> Prompts:
     """Return the deployment's agent prompts, which a canvas can replace."""
     replaced = get_app_state(request).settings.prompts
-    names = ("task_analysis", "plan_generation", "reflection", "citation_guidelines")
-    return respond({name: replaced.get(name) or PROMPTS[name].text for name in names})
+    return Prompts(**{name: replaced.get(name) or PROMPTS[name].text for name in Prompts.model_fields})
 
 
 @router.get("/agents")
-async def list_agents(request: Request, caller: Authenticated) -> Response:
+@describe(*FILTERS, answer=AgentPage | AgentsFilter | list[agent_models.AgentRow])
+async def list_agents(request: Request, caller: Authenticated) -> Any:
     """List agents, page by page."""
-    return await respond_with_agents(request, caller)
+    return await find_agents(request, caller)
 
 
-async def respond_with_agents(request: Request, caller: ApiCaller, default_size: int = PAGE_SIZE) -> Response:
-    """Respond with a page of agents, or with the values by which they can be filtered.
+async def find_agents(request: Request, caller: ApiCaller, default_size: int = PAGE_SIZE) -> Any:
+    """Return a page of agents, or the values by which they can be filtered.
 
     Raises:
         RequestError: if the request is invalid.
@@ -134,22 +167,23 @@ async def respond_with_agents(request: Request, caller: ApiCaller, default_size:
         raise RequestError("Only authorized owner_ids can be queried.", 103, data=False, has_data=True)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     if query.get("type") == "filter":
-        return respond(_build_filter(caller, await agents.categories()))
+        return _build_filter(caller, await agents.categories())
     rows, total = await agents.find(agent_query)
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
     times = await agents.release_times([row.id for row in rows])
     if caller.is_old:
         if not rows and (agent_query.id or agent_query.title) and agent_query.page == 1:
             raise RequestError("The agent doesn't exist.", status=404)
-        return respond([{**_build_item(row, times), **build_agent(row, versions.get(row.version_id))} for row in rows])
-    return respond({"canvas": [_build_item(row, times) for row in rows], "total": total})
+        return [{**_build_item(row, times), **build_agent(row, versions.get(row.version_id))} for row in rows]
+    return {"canvas": [_build_item(row, times) for row in rows], "total": total}
 
 
 @router.post("/agents")
-async def create_agent(request: Request, caller: Authenticated) -> Response:
+@describe(COMPAT, body=NewAgent, answer=AgentShown | Literal[True])
+async def create_agent(request: Request, caller: Authenticated) -> Any:
     """Create an agent from a canvas."""
     agent, version = await store_agent(request, caller, await read_body(request, "canvas"))
-    return respond(True if caller.is_old else await _build_shown_agent(request, caller, agent, version))
+    return True if caller.is_old else await _build_shown_agent(request, caller, agent, version)
 
 
 async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any]) -> tuple[AgentRow, VersionRow]:
@@ -179,7 +213,8 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
 
 
 @router.get("/agents/{agent_id}")
-async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(COMPAT, answer=AgentShown)
+async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Any:
     """Return an agent with its draft."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     agent = await agents.get(agent_id)
@@ -187,15 +222,16 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> R
     if agent is None or version is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
-    return respond(await _build_shown_agent(request, caller, agent, version))
+    return await _build_shown_agent(request, caller, agent, version)
 
 
 @router.put("/agents/{agent_id}")
 @router.patch("/agents/{agent_id}")
-async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(COMPAT, body=AgentChange)
+async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> UpdateTime | Literal[True]:
     """Change the given fields of an agent. A different canvas becomes the draft, as a new version."""
     now = await change_agent(request, caller, agent_id, await read_body(request, "canvas"))
-    return respond(True if caller.is_old else {"update_time": now})
+    return True if caller.is_old else UpdateTime(update_time=now)
 
 
 async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body: dict[str, Any]) -> int:
@@ -227,7 +263,7 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
 
 
 @router.delete("/agents/{agent_id}")
-async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Delete an agent and its versions, sessions and files."""
     app_state = get_app_state(request)
     await load_agent(request, caller, agent_id, is_owned=True)
@@ -239,7 +275,7 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     await WebhookTests(app_state.database, caller.tenant, agent_id).delete_all()
     await agents.delete(agent_id)
     audit("agent.deleted", agent=agent_id)
-    return respond(True)
+    return True
 
 
 def _drop_nulls(body: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Most of them are other names for current routes. Answers have the shapes that th
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter, Depends
@@ -16,32 +16,49 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.http.ragflow.agent_models import AgentPage, AgentsFilter, AgentShown
+from ragflow_lg.server.http.ragflow.agent_routes import FILTERS as AGENT_FILTERS
 from ragflow_lg.server.http.ragflow.agent_routes import (
     build_agent,
     change_agent,
     delete_agent,
+    find_agents,
     get_agent,
     get_prompts,
     list_templates,
-    respond_with_agents,
     store_agent,
 )
+from ragflow_lg.server.http.ragflow.canvas_models import (
+    AgentIds,
+    AgentNamed,
+    AgentSaved,
+    AgentSettings,
+    AgentTurn,
+    ComponentRun,
+    EditorTurn,
+    SavedAgent,
+    SessionsPage,
+)
+from ragflow_lg.server.http.ragflow.completion_routes import PARAMETERS as TURN_PARAMETERS
 from ragflow_lg.server.http.ragflow.completion_routes import cancel_task, complete_with
-from ragflow_lg.server.http.ragflow.debug_routes import debug_component, get_input_form, reset_agent, respond_with_trace
+from ragflow_lg.server.http.ragflow.debug_routes import Traced, debug_component, find_trace, get_input_form, reset_agent
 from ragflow_lg.server.http.ragflow.editor_routes import rerun_pipeline, test_database
 from ragflow_lg.server.http.ragflow.embedded_routes import Page
 from ragflow_lg.server.http.ragflow.file_routes import download_upload, upload
+from ragflow_lg.server.http.ragflow.session_models import NewSession, SessionShown, VersionShown
+from ragflow_lg.server.http.ragflow.session_routes import FILTERS as SESSION_FILTERS
 from ragflow_lg.server.http.ragflow.session_routes import build_row, delete_session, find_sessions, get_session
+from ragflow_lg.server.http.ragflow.turn_models import COMPLETION
 from ragflow_lg.server.http.ragflow.version_routes import build_version, list_versions
 from ragflow_lg.server.http.shared.auth import (
     LONG_PAGES,
     ApiCaller,
-    authenticate,
+    Authenticated,
     authenticate_any,
     get_app_state,
     get_turns,
 )
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_LONG_PAGE_SIZE,
     load_agent,
@@ -50,7 +67,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     require_fields,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import respond
+from ragflow_lg.server.http.shared.route_models import Refusal
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
 router = APIRouter(prefix="/v1/canvas", tags=["RAGFlow: 0.25.0 and older"], route_class=DescribedRoute)
@@ -70,11 +87,13 @@ _SAME = (
 )
 """Other names for current routes."""
 
+_ID = describe_query("id", "Id of the agent.")
+_TURN: dict[str, Any] = COMPLETION | {"surface": "none", "answer": Refusal, "more": {}}
 _SETTINGS = ("title", "description", "permission", "avatar")
 
 
-async def _authenticate(request: Request) -> ApiCaller:
-    return replace(await authenticate(request), compat=LONG_PAGES)
+async def _authenticate(caller: Authenticated) -> ApiCaller:
+    return replace(caller, compat=LONG_PAGES)
 
 
 Caller = Annotated[ApiCaller, Depends(_authenticate)]
@@ -85,13 +104,15 @@ for method, path, handler in _SAME:
 
 @router.get("/list")
 @router.get("/listteam")
-async def list_agents(request: Request, caller: Caller) -> Response:
+@describe(*AGENT_FILTERS, answer=AgentPage | AgentsFilter)
+async def list_agents(request: Request, caller: Caller) -> Any:
     """List agents: all of them, unless the request has a page size."""
-    return await respond_with_agents(request, caller, MAX_LONG_PAGE_SIZE)
+    return await find_agents(request, caller, MAX_LONG_PAGE_SIZE)
 
 
 @router.post("/set")
-async def save_agent(request: Request, caller: Caller) -> Response:
+@describe(body=SavedAgent, answer=AgentSaved)
+async def save_agent(request: Request, caller: Caller) -> Any:
     """Create an agent, or change the agent ``id``. Return the fields of the request, with the id."""
     body = await read_body(request, "canvas")
     require_fields(body, "dsl", "title")
@@ -104,21 +125,23 @@ async def save_agent(request: Request, caller: Caller) -> Response:
         agent, _ = await store_agent(request, caller, body)
         agent_id = agent.id
     canvas = orjson.loads(body["dsl"]) if isinstance(body["dsl"], str) else body["dsl"]
-    return respond({**body, "id": agent_id, "dsl": canvas, "release": parse_flag(body.get("release"))})
+    return {**body, "id": agent_id, "dsl": canvas, "release": parse_flag(body.get("release"))}
 
 
 @router.post("/setting")
-async def change_settings(request: Request, caller: Caller) -> Response:
+@describe(body=AgentSettings)
+async def change_settings(request: Request, caller: Caller) -> Literal[1]:
     """Change the title, description, permission and picture of the agent ``id``."""
     body = await read_body(request, "canvas")
     require_fields(body, "id", "title", "permission")
     fields = {name: body[name] for name in _SETTINGS if body.get(name)}
     await change_agent(request, caller, to_text(body["id"]), {**fields, "title": body["title"]})
-    return respond(1)
+    return 1
 
 
 @router.post("/rm")
-async def delete_agents(request: Request, caller: Caller) -> Response:
+@describe(body=AgentIds)
+async def delete_agents(request: Request, caller: Caller) -> Literal[True]:
     """Delete the agents ``canvas_ids``, each with its versions, sessions and files."""
     body = await read_body(request)
     require_fields(body, "canvas_ids")
@@ -126,25 +149,28 @@ async def delete_agents(request: Request, caller: Caller) -> Response:
         raise RequestError("`canvas_ids` must be a list of ids.", 101)
     for agent_id in cast("list[Any]", body["canvas_ids"]):
         await delete_agent(to_text(agent_id), request, caller)
-    return respond(True)
+    return True
 
 
 @router.get("/getsse/{agent_id}")
-async def get_agent_of_page(agent_id: str, request: Request, caller: Page) -> Response:
+@describe(answer=AgentShown)
+async def get_agent_of_page(agent_id: str, request: Request, caller: Page) -> Any:
     """Return an agent to an embedded page, without its canvas: visitors to the page can read its key."""
-    return respond(build_agent(await load_agent(request, caller, agent_id), None))
+    return build_agent(await load_agent(request, caller, agent_id), None)
 
 
 @router.get("/getversion/{version_id}")
-async def get_version(version_id: str, request: Request, caller: Caller) -> Response:
+@describe(answer=VersionShown)
+async def get_version(version_id: str, request: Request, caller: Caller) -> Any:
     """Return a version with its canvas."""
     versions = await AgentRepository(get_app_state(request).database, caller.tenant).versions([version_id])
     if version_id not in versions:
         raise RequestError("Version not found.", status=404)
-    return respond(build_version(versions[version_id]))
+    return build_version(versions[version_id])
 
 
 @router.post("/completion")
+@describe(*TURN_PARAMETERS, body=AgentTurn, **_TURN)
 async def complete(request: Request, caller: Caller) -> Response:
     """Run a turn with the agent ``id``, streamed. Without a session, it continues the user's last one until a reset."""
     body = await _read_turn(request)
@@ -154,34 +180,38 @@ async def complete(request: Request, caller: Caller) -> Response:
 
 
 @router.post("/{agent_id}/completion")
+@describe(*TURN_PARAMETERS, body=EditorTurn, **_TURN)
 async def complete_of_agent(agent_id: str, request: Request, caller: Caller) -> Response:
     """Run a turn in a session, streamed, for the page on which users try an agent."""
     return await complete_with(request, caller, agent_id, await _read_turn(request), source="agent")
 
 
 @router.post("/reset")
-async def reset(request: Request, caller: Caller) -> Response:
+@describe(body=AgentNamed)
+async def reset(request: Request, caller: Caller) -> dict[str, Any]:
     """Reset the draft of the agent ``id``, and delete the session that ``completion`` continues."""
     body = await read_body(request)
     require_fields(body, "id")
     app_state, agent_id = get_app_state(request), to_text(body["id"])
-    response = await reset_agent(agent_id, request, caller)
+    canvas = await reset_agent(agent_id, request, caller)
     sessions = SessionRepository(app_state.database, caller.tenant)
     for session in await sessions.of_conversation(agent_id, caller.tenant, _name_conversation(agent_id)):
         await cancel_and_delete(app_state.store, session.id)
         await sessions.delete(agent_id, session.id)
-    return response
+    return canvas
 
 
 @router.get("/input_form")
-async def get_form(request: Request, caller: Caller) -> Response:
+@describe(_ID, describe_query("component_id", "Id of the component."))
+async def get_form(request: Request, caller: Caller) -> dict[str, Any]:
     """Return the input form of the component ``component_id`` in the draft of the agent ``id``."""
     query = request.query_params
     return await get_input_form(query.get("id", ""), query.get("component_id", ""), request, caller)
 
 
 @router.post("/debug")
-async def debug(request: Request, caller: Caller) -> Response:
+@describe(body=ComponentRun)
+async def debug(request: Request, caller: Caller) -> dict[str, Any]:
     """Run the component ``component_id`` from the draft of the agent ``id``."""
     body = await read_body(request, "turn")
     require_fields(body, "id", "component_id", "params")
@@ -189,21 +219,28 @@ async def debug(request: Request, caller: Caller) -> Response:
 
 
 @router.get("/trace")
-async def get_trace(request: Request, caller: Annotated[ApiCaller, Depends(authenticate_any)]) -> Response:
+@describe(
+    describe_query("canvas_id", "Id of the agent."),
+    describe_query("message_id", "Id of the run: the `message_id` of its frames."),
+    answer=list[Traced] | dict[str, Any],
+)
+async def get_trace(request: Request, caller: Annotated[ApiCaller, Depends(authenticate_any)]) -> Any:
     """Return the tool calls of the run ``message_id``."""
     query = request.query_params
-    return await respond_with_trace(request, caller, query.get("canvas_id", ""), query.get("message_id", ""))
+    return await find_trace(request, caller, query.get("canvas_id", ""), query.get("message_id", ""))
 
 
 @router.get("/{agent_id}/sessions")
-async def list_sessions(agent_id: str, request: Request, caller: Caller) -> Response:
+@describe(*SESSION_FILTERS, answer=SessionsPage)
+async def list_sessions(agent_id: str, request: Request, caller: Caller) -> Any:
     """List the sessions of an agent, page by page."""
     rows, total = await find_sessions(request, caller, await load_agent(request, caller, agent_id))
-    return respond({"total": total, "sessions": rows})
+    return {"total": total, "sessions": rows}
 
 
 @router.put("/{agent_id}/sessions")
-async def create_session(agent_id: str, request: Request, caller: Caller) -> Response:
+@describe(body=NewSession, is_body_required=False, answer=SessionShown)
+async def create_session(agent_id: str, request: Request, caller: Caller) -> Any:
     """Create a session without messages."""
     body = await read_body(request)
     agent, turns = await load_agent(request, caller, agent_id), get_turns(request)
@@ -216,7 +253,7 @@ async def create_session(agent_id: str, request: Request, caller: Caller) -> Res
         name=to_text(body.get("name")),
         source="agent",
     )
-    return respond(build_row(session, messages, version.title, orjson.loads(version.dsl)))
+    return build_row(session, messages, version.title, orjson.loads(version.dsl))
 
 
 async def _read_turn(request: Request) -> dict[str, Any]:

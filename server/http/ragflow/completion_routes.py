@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -22,8 +22,13 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     build_error_frame,
     describe_failure,
 )
+from ragflow_lg.server.http.ragflow.turn_models import COMPLETION, AgentCompletionBody, CompletionBody, TaskChange
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import (
+    DISCONNECT,
+    EVENT_IDS,
+    RESUME,
     EventStream,
     StreamPosition,
     await_while_connected,
@@ -40,7 +45,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     require_fields,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
+from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
@@ -50,14 +55,16 @@ if TYPE_CHECKING:
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"], route_class=DescribedRoute)
 
+PARAMETERS = (EVENT_IDS, DISCONNECT, *RESUME, COMPAT)
 _ACTION_CHARS = 40
 _OTHER_AGENT = "Session does not belong to the requested agent."
 
 
 @router.post("/agents/chat/completions")
 @router.post("/agents/chat/completion")
+@describe(*PARAMETERS, body=CompletionBody, **COMPLETION)
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent ``agent_id``."""
     body = await read_turn_body(request)
@@ -68,32 +75,30 @@ async def complete(request: Request, caller: Authenticated) -> Response:
 
 
 @router.post("/agents/{agent_id}/completions")
+@describe(*PARAMETERS, body=AgentCompletionBody, **COMPLETION)
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn. Clients of RAGFlow 0.25.0 and older use this path."""
     return await complete_with(request, caller, agent_id, await read_turn_body(request), is_old_path=True)
 
 
 @router.post("/tasks/{task_id}/cancel")
-async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Response:
+async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel a session's turn. Unknown sessions and other tenants' sessions are ignored."""
-    return await _cancel_task(request, caller, task_id)
+    if await SessionRepository(get_app_state(request).database, caller.tenant).get(task_id) is not None:
+        await get_turns(request).cancel(task_id)
+    return True
 
 
 @router.patch("/tasks/{task_id}")
-async def change_task(task_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(body=TaskChange)
+async def change_task(task_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel a session's turn; ``stop`` is the only action."""
     body = await read_turn_body(request)
     require_fields(body, "action")
     if body["action"] != "stop":
         action = str(body["action"])[:_ACTION_CHARS]
         raise RequestError(f"Invalid action '{action}'. Only 'stop' is supported.", 101, has_data=True)
-    return await _cancel_task(request, caller, task_id)
-
-
-async def _cancel_task(request: Request, caller: ApiCaller, task_id: str) -> Response:
-    if await SessionRepository(get_app_state(request).database, caller.tenant).get(task_id) is not None:
-        await get_turns(request).cancel(task_id)
-    return respond(True)
+    return await cancel_task(task_id, request, caller)
 
 
 async def complete_with(

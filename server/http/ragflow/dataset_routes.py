@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
-from ragflow_lg.server.http.shared.answers import Answer, Counted
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import PAGES, PlainRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond_plain
+from ragflow_lg.server.http.shared.route_models import Answer, Counted
 from ragflow_lg.services.knowledge import DatasetDirectory, DatasetEntry, Metadata
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"], route_class=PlainRoute)

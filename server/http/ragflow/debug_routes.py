@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Any, cast
 
 import orjson
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.engine.single_visit import input_form, visit_alone
@@ -16,27 +15,40 @@ from ragflow_lg.server.agents.file_store import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import VersionRow
+from ragflow_lg.server.http.openai.chat_models import FieldValue
 from ragflow_lg.server.http.shared.auth import (
     ApiCaller,
     Authenticated,
-    authenticate,
     get_app_state,
     get_turns,
 )
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
 from ragflow_lg.server.http.shared.request_parsing import load_agent, read_turn_body, require_fields, to_text
-from ragflow_lg.server.http.shared.responses import encode_json, respond
+from ragflow_lg.server.http.shared.responses import encode_json
+from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
 
-if TYPE_CHECKING:
-    pass
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"], route_class=DescribedRoute)
+trace_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"], route_class=DescribedRoute)
 
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
-trace_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"])
+class DebugBody(LazyModel):
+    """Values for a component's input form, by name."""
+
+    model_config = with_examples({"params": {"sys.query": {"value": "Where is my parcel?"}}})
+
+    params: dict[str, FieldValue] | None
+
+
+class Traced(LazyModel):
+    """Successive entries from one component."""
+
+    component_id: str
+    trace: list[dict[str, Any]]
 
 
 @router.post("/agents/{agent_id}/reset")
-async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Remove everything that turns left in the draft, and return the canvas."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     draft = await get_turns(request).version(agent)
@@ -55,20 +67,21 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
             update_ms=now,
         )
         await AgentRepository(app_state.database, caller.tenant).change(agent_id, {"update_ms": now}, version)
-    return respond(canvas)
+    return canvas
 
 
 @router.get("/agents/{agent_id}/components/{component_id}/input-form")
-async def get_input_form(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
+async def get_input_form(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Return the input form of a component in the draft."""
     agent = await load_agent(request, caller, agent_id)
     turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
-    return respond(input_form(canvas.plan, component_id))
+    return input_form(canvas.plan, component_id)
 
 
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
-async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(body=DebugBody)
+async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Run a single component from the draft in a run slot, and return its outputs."""
     body = await read_turn_body(request)
     agent = await load_agent(request, caller, agent_id)
@@ -79,7 +92,7 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     release_slot = await turns.acquire_slot(caller.tenant)
     try:
         await turns.quotas.begin_turn(caller.tenant)
-        return respond(await await_while_connected(request, visit_alone(canvas.plan, component_id, values, services)))
+        return await await_while_connected(request, visit_alone(canvas.plan, component_id, values, services))
     finally:
         release_slot()
 
@@ -105,15 +118,14 @@ def _read_value(name: str, field: Any) -> Any:
 
 
 @trace_router.get("/agents/{agent_id}/logs/{message_id}")
-async def get_trace(
-    agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate)]
-) -> Response:
+@describe(answer=list[Traced] | dict[str, Any])
+async def get_trace(agent_id: str, message_id: str, request: Request, caller: Authenticated) -> Any:
     """Return a run's tool calls, even while it is running; ``{}`` if there are no calls."""
-    return await respond_with_trace(request, caller, agent_id, message_id)
+    return await find_trace(request, caller, agent_id, message_id)
 
 
-async def respond_with_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
-    """Respond with the tool calls of one of an agent's runs. Visitors to an embedded page receive none.
+async def find_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Any:
+    """Return the tool calls of one of an agent's runs. Visitors to an embedded page receive none.
 
     Raises:
         RequestError: if the caller has no such agent.
@@ -122,5 +134,5 @@ async def respond_with_trace(request: Request, caller: ApiCaller, agent_id: str,
     await load_agent(request, caller, agent_id)
     run = await RunRepository(app_state.database, caller.tenant).get(to_text(message_id))
     if run is None or run.agent_id != agent_id or caller.is_page:
-        return respond({})
-    return respond(await app_state.store.traces.get(run.id) or {})
+        return {}
+    return await app_state.store.traces.get(run.id) or {}

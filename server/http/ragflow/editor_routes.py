@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.adapters.database_probe import DatabaseAddress, probe_database
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
-from ragflow_lg.server.http.shared.responses import respond
+from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"], route_class=DescribedRoute)
 
 _FAILED = 100
 _DATABASE_FIELDS = ("db_type", "database", "username", "host", "port", "password")
 
 
+class DatabaseBody(LazyModel):
+    """A database whose connection is tested."""
+
+    model_config = with_examples(
+        {
+            "db_type": "postgres",
+            "database": "shop",
+            "username": "reader",
+            "host": "db.example.org",
+            "port": 5432,
+            "password": "secret",
+        }
+    )
+
+    db_type: Annotated[str, Field(description="`mysql`, `mariadb`, `oceanbase` or `postgres`.")]
+    database: str
+    username: str
+    host: str
+    port: int | str
+    password: str
+
+
+class RerunBody(LazyModel):
+    """A pipeline to rerun; always refused."""
+
+    model_config = with_examples({"id": "5f0c9a64d4e211f0", "dsl": {}, "component_id": "Parser:0"})
+
+    id: str
+    dsl: dict[str, Any]
+    component_id: str
+
+
 @router.post("/agents/test_db_connection")
-async def test_database(request: Request, caller: Authenticated) -> Response:
+@describe(body=DatabaseBody)
+async def test_database(request: Request, caller: Authenticated) -> str:
     """Test the connection to a database."""
     fields = await read_body(request)
     require_fields(fields, *_DATABASE_FIELDS)
@@ -39,11 +73,12 @@ async def test_database(request: Request, caller: Authenticated) -> Response:
         await probe_database(address, AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow))
     except ServiceError as error:
         raise RequestError(str(error), _FAILED, status=200) from error
-    return respond("Database Connection Successful!")
+    return "Database Connection Successful!"
 
 
 @router.post("/agents/rerun")
-async def rerun_pipeline(request: Request, caller: Authenticated) -> Response:
+@describe(body=RerunBody)
+async def rerun_pipeline(request: Request, caller: Authenticated) -> Literal[True]:
     """Refuse to rerun an ingestion pipeline: ragflow-lg runs agents only."""
     require_fields(await read_body(request, "canvas"), "id", "dsl", "component_id")
     raise RequestError("Document not found. ragflow-lg runs agents; run ingestion pipelines with RAGFlow.", status=404)

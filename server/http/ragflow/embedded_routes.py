@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,25 +16,42 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import collect, load_run, open_session, stream_frames
 from ragflow_lg.server.http.ragflow.ragflow_frames import AnswerCollector, FrameBuilder, describe_failure
+from ragflow_lg.server.http.ragflow.turn_models import RUN, EmbeddedBody, TurnAnswer
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import (
+    DISCONNECT,
+    EVENT_IDS,
+    RESUME,
     EventStream,
     await_while_connected,
     read_disconnect_policy,
     read_position,
 )
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_turn_body
-from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
+from ragflow_lg.server.http.shared.responses import to_request_error
+from ragflow_lg.server.http.shared.route_models import Answer
 from ragflow_lg.server.observability.audit import audit
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)
 
 Page = Annotated[ApiCaller, Depends(authenticate_beta)]
 
 _T = TypeVar("_T")
 
 
+class EmbeddedAgent(Answer):
+    """The agent details that an embedded page shows."""
+
+    title: str
+    avatar: str | None
+    inputs: Annotated[dict[str, Any], Field(description="Fields of Begin's form.")]
+    prologue: Annotated[str, Field(description="Opening words.")]
+    mode: str
+
+
 @router.post("/agentbots/{agent_id}/completions")
+@describe(EVENT_IDS, DISCONNECT, *RESUME, body=EmbeddedBody, **(RUN | {"answer": TurnAnswer}))
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
     """Run a turn with an embedded agent, streamed by default, in a session with source `agent`."""
     body = await read_turn_body(request)
@@ -42,28 +60,28 @@ async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Re
 
 
 @router.get("/agentbots/{agent_id}/inputs")
-async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
+@describe(surface="plain")
+async def get_inputs(agent_id: str, request: Request, caller: Page) -> EmbeddedAgent:
     """Return the agent details that a page shows: title, form and greeting."""
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
     version = await find_version(get_app_state(request).database, agent, "")
     plan = (await _hide_reason(turns.canvas(version))).plan
     params = plan.nodes[plan.entry].params
-    data = {
-        "title": agent.title,
-        "avatar": agent.avatar,
-        "inputs": params.inputs,
-        "prologue": getattr(params, "prologue", None) or "",
-        "mode": getattr(params, "mode", ""),
-    }
-    return respond_plain(data)
+    return EmbeddedAgent(
+        title=agent.title,
+        avatar=agent.avatar,
+        inputs=params.inputs,
+        prologue=getattr(params, "prologue", None) or "",
+        mode=getattr(params, "mode", ""),
+    )
 
 
 @router.get("/agentbots/{agent_id}/logs/{message_id}")
-async def get_trace(agent_id: str, message_id: str, request: Request, caller: Page) -> Response:
+async def get_trace(agent_id: str, message_id: str, request: Request, caller: Page) -> dict[str, Any]:
     """Return no tool calls: their arguments and results are for the agent's owner."""
     await _load_agent(request, caller, agent_id)
-    return respond({})
+    return {}
 
 
 async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:

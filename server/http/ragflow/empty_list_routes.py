@@ -9,10 +9,10 @@ from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.answers import Answer
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, authenticate_any
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids
+from ragflow_lg.server.http.shared.route_models import Answer
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: empty lists"], route_class=DescribedRoute)
 

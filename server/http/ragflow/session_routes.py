@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter
@@ -16,7 +16,9 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
+from ragflow_lg.server.http.ragflow.session_models import Deleted, NewSession, SessionIds, SessionNamed, SessionShown
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_LONG_PAGE_SIZE,
     MAX_PAGE_SIZE,
@@ -27,17 +29,32 @@ from ragflow_lg.server.http.shared.request_parsing import (
     read_page,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import format_times, respond, respond_page, respond_plain
+from ragflow_lg.server.http.shared.responses import format_times, respond_page
 from ragflow_lg.server.observability.audit import audit
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"], route_class=DescribedRoute)
 
 MAX_CANVAS_CHARS = 4 * 1024 * 1024
 """Maximum total length of the canvases in one response, in characters; larger responses omit the canvases."""
 
+FILTERS = (
+    describe_query("id", "Only the session with this id."),
+    describe_query("user_id", "Only sessions of this user."),
+    describe_query("exp_user_id", "Only sessions with this `exp_user_id`: all on one page, with ids and names only."),
+    describe_query("keywords", "Only sessions whose messages contain this text."),
+    describe_query("from_date", "Only sessions from this time on, in ISO 8601; UTC without a zone."),
+    describe_query("to_date", "Only sessions up to this time."),
+    describe_query("dsl", "Whether to include the canvas of each session.", "boolean", default=True),
+    describe_query("orderby", "Column to sort by.", enum=["create_time", "update_time"], default="update_time"),
+    *PAGES,
+    DESC,
+    COMPAT,
+)
+
 
 @router.post("/agents/{agent_id}/sessions")
-async def create_session(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(COMPAT, surface="plain", body=NewSession, is_body_required=False, answer=SessionShown)
+async def create_session(agent_id: str, request: Request, caller: Authenticated) -> Any:
     """Create a session."""
     fields = {**request.query_params, **await read_body(request)}
     agent = await _load_agent(request, caller, agent_id)
@@ -54,10 +71,11 @@ async def create_session(agent_id: str, request: Request, caller: Authenticated)
         has_prologue=True,
     )
     row = build_row(session, messages, version.title, orjson.loads(version.dsl))
-    return respond_plain(_adapt_row(_build_item(row), caller))
+    return _adapt_row(_build_item(row), caller)
 
 
 @router.get("/agents/{agent_id}/sessions")
+@describe(*FILTERS, surface="listing", answer=list[SessionShown] | list[SessionNamed])
 async def list_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """List sessions, page by page."""
     agent = await _load_agent(request, caller, agent_id)
@@ -110,7 +128,8 @@ async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) ->
 
 
 @router.get("/agents/{agent_id}/sessions/{session_id}")
-async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(answer=SessionShown)
+async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Any:
     """Return a session with its messages."""
     agent = await _load_agent(request, caller, agent_id)
     session = await load_session(request, agent, session_id)
@@ -119,20 +138,27 @@ async def get_session(agent_id: str, session_id: str, request: Request, caller: 
     canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     title = (await agents.version_titles([session.version_id])).get(session.version_id, "")
-    return respond(build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas))
+    return build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas)
 
 
 @router.delete("/agents/{agent_id}/sessions/{session_id}")
-async def delete_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
+async def delete_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Literal[1]:
     """Delete a session. Return the number of deleted sessions."""
     session = await load_session(request, await _load_agent(request, caller, agent_id), session_id)
     if problem := await _delete_one(request, caller, agent_id, session.id):
         raise RequestError(problem)
-    return respond(1)
+    return 1
 
 
 @router.delete("/agents/{agent_id}/sessions")
-async def delete_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(
+    describe_query("ids", "Same as in the body.", "array", items={"type": "string"}),
+    describe_query("delete_all", "Same as in the body.", "boolean"),
+    surface="plain",
+    body=SessionIds,
+    is_body_required=False,
+)
+async def delete_sessions(agent_id: str, request: Request, caller: Authenticated) -> Deleted | None:
     """Delete sessions by id, or all sessions with ``delete_all``."""
     await _load_agent(request, caller, agent_id)
     body = await read_body(request)
@@ -147,8 +173,8 @@ async def delete_sessions(agent_id: str, request: Request, caller: Authenticated
     if failed and len(failed) == len(unique_ids):
         raise RequestError("; ".join([*failed, *errors]))
     if failed or errors:
-        return respond_plain({"success_count": len(unique_ids) - len(failed), "errors": [*failed, *errors]})
-    return respond_plain()
+        return Deleted(success_count=len(unique_ids) - len(failed), errors=[*failed, *errors])
+    return None
 
 
 async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:

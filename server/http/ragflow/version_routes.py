@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter
@@ -14,8 +14,11 @@ from ragflow_lg.server.agents.agent_versions import delete_version, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
 from ragflow_lg.server.http.ragflow.completion_routes import respond_with_turn
+from ragflow_lg.server.http.ragflow.session_models import NewVersion, VersionItem, VersionShown
+from ragflow_lg.server.http.ragflow.turn_models import RUN, CancelBody, PlayBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_stream import read_disconnect_policy
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe
+from ragflow_lg.server.http.shared.event_stream import EVENT_IDS, read_disconnect_policy
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
     load_agent,
@@ -25,30 +28,33 @@ from ragflow_lg.server.http.shared.request_parsing import (
     read_turn_body,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import format_times, respond
+from ragflow_lg.server.http.shared.responses import format_times
 from ragflow_lg.server.runs.run_control import RunControl
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"], route_class=DescribedRoute)
 
 
 @router.get("/agents/{agent_id}/versions")
-async def list_versions(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(answer=list[VersionItem])
+async def list_versions(agent_id: str, request: Request, caller: Authenticated) -> Any:
     """List versions, most recently changed first."""
     agent = await load_agent(request, caller, agent_id)
     rows = await AgentRepository(get_app_state(request).database, caller.tenant).all_versions(agent.id)
-    return respond([_build_item(row) for row in rows])
+    return [_build_item(row) for row in rows]
 
 
 @router.get("/agents/{agent_id}/versions/{version_id}")
-async def get_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(answer=VersionShown)
+async def get_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Any:
     """Return a version with its canvas."""
     agent = await load_agent(request, caller, agent_id)
-    return respond(build_version(await find_version(get_app_state(request).database, agent, version_id)))
+    return build_version(await find_version(get_app_state(request).database, agent, version_id))
 
 
 @router.post("/agents/{agent_id}/versions")
 @router.post("/agents/{agent_id}/publish")
-async def publish_version(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(body=NewVersion, is_body_required=False, answer=VersionShown)
+async def publish_version(agent_id: str, request: Request, caller: Authenticated) -> Any:
     """Publish the draft as a new version. With ``dsl``, that canvas replaces the draft first."""
     agent, body = await load_agent(request, caller, agent_id), await read_body(request, "canvas")
     await get_turns(request).quotas.require(caller.tenant, "versions")
@@ -59,18 +65,19 @@ async def publish_version(agent_id: str, request: Request, caller: Authenticated
         description=to_text(body.get("description")),
         dsl=body.get("dsl"),
     )
-    return respond(build_version(version))
+    return build_version(version)
 
 
 @router.delete("/agents/{agent_id}/versions/{version_id}")
-async def remove_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
+async def remove_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Delete a version. The draft and versions in use by sessions cannot be deleted."""
     agent, app_state = await load_agent(request, caller, agent_id), get_app_state(request)
     await delete_version(app_state, agent, await find_version(app_state.database, agent, version_id))
-    return respond(True)
+    return True
 
 
 @router.post("/agents/{agent_id}/run")
+@describe(EVENT_IDS, COMPAT, body=PlayBody, is_body_required=False, **RUN)
 async def run_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn with ``version``, or continue from ``resume_from``. Waits for the end unless streamed."""
     fields = await _read_fields(request)
@@ -80,20 +87,22 @@ async def run_agent(agent_id: str, request: Request, caller: Authenticated) -> R
 
 
 @router.post("/agents/{agent_id}/stream")
+@describe(EVENT_IDS, COMPAT, body=PlayBody, is_body_required=False, **RUN)
 async def stream_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn as ``run`` does, streamed."""
     return await _run_turn(request, caller, agent_id, await _read_fields(request), is_streamed=True)
 
 
 @router.post("/agents/{agent_id}/cancel")
-async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@describe(body=CancelBody)
+async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel the turn in the session ``session_id``; ``task_id`` is an alternative name for it."""
     agent, fields = await load_agent(request, caller, agent_id), await _read_fields(request)
     session_id = to_text(fields.get("session_id")) or to_text(fields.get("task_id"))
     if not session_id:
         raise RequestError("`session_id` is required.", 101)
     await get_turns(request).cancel((await load_session(request, agent, session_id)).id)
-    return respond(True)
+    return True
 
 
 async def _read_fields(request: Request) -> dict[str, Any]:

@@ -18,6 +18,7 @@ Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook"
 """Response format. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
 ``listing``: with ``total``."""
 
+Key: TypeAlias = Literal["ApiKey", "BetaKey", "AnyKey", "MetricsKey", ""]
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 _ATTRIBUTE = "openapi_description"
 
@@ -48,7 +49,7 @@ class Description(Struct, frozen=True):
     surface: Surface | None = None
     """Default: that of the class of the route."""
     answer: Any = None
-    """Type of the response or, in an envelope, of ``data``. None if there is no content."""
+    """Type of the response or, in an envelope, of ``data``. Default: what the handler returns."""
     body: Any = None
     """Type of the request body; None if the route has no body."""
     body_kind: str = "application/json"
@@ -62,6 +63,8 @@ class Description(Struct, frozen=True):
     status: int = 200
     more: Mapping[int, Any] = {}
     """Types of other responses, by status."""
+    key: Key = ""
+    """Kind of key that the route requires; known from its dependencies."""
 
 
 def describe_query(name: str, description: str, kind: str = "string", **schema: Any) -> Parameter:
@@ -79,6 +82,13 @@ PAGES = (
     describe_query("page_size", "Rows per page.", "integer", minimum=1, maximum=100, default=30),
 )
 """The parameters of paginated lists. Invalid values are treated as missing."""
+DESC = describe_query("desc", "Whether to sort in descending order.", "boolean", default=True)
+COMPAT = describe_header(
+    "X-RAGFlow-Compat",
+    "RAGFlow version that the client is written for: `current`, `0.25.1` for 0.25.1 to 0.25.6 (long pages), or `0.24` "
+    "for 0.25.0 and older (other response shapes, long pages). Default: the setting of the key.",
+    enum=["current", "0.25.1", "0.24"],
+)
 
 
 def describe(*parameters: Parameter, **details: Any) -> Callable[[_Handler], _Handler]:
@@ -100,10 +110,11 @@ class DescribedRoute(APIRoute):
         """Initialize."""
         signature = inspect.signature(endpoint, eval_str=True)
         details: Description = getattr(endpoint, _ATTRIBUTE, None) or Description()
-        self.details = details = replace(details, surface=details.surface or self.surface)
+        self.details = replace(details, surface=details.surface or self.surface)
         if signature.return_annotation is not Response:
-            self.details = replace(details, answer=signature.return_annotation)
-            endpoint = _enclose(endpoint, respond_plain if details.surface == "plain" else respond, signature)
+            if details.answer is None:
+                self.details = replace(self.details, answer=signature.return_annotation)
+            endpoint = _enclose(endpoint, respond_plain if self.details.surface == "plain" else respond, signature)
             setattr(endpoint, _ATTRIBUTE, self.details)
         super().__init__(path, endpoint, **options)
 
@@ -112,6 +123,12 @@ class PlainRoute(DescribedRoute):
     """A route whose envelope has no ``message``."""
 
     surface = "plain"
+
+
+class OpenaiRoute(DescribedRoute):
+    """A route with OpenAI's format."""
+
+    surface = "openai"
 
 
 def _enclose(

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from ragflow_lg.base.errors import RequestError, SettingsError
+from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag
 from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.server.streaming.run_task import end_task
@@ -31,6 +32,22 @@ IDS_HEADER = "x-ragflow-event-ids"
 DISCONNECT_HEADER = "x-ragflow-on-disconnect"
 
 T = TypeVar("T")
+
+DISCONNECT = describe_header(
+    "X-RAGFlow-On-Disconnect",
+    "What happens to the run when its client disconnects: `cancel`, `continue` or `grace:SECONDS`. Default: the "
+    "server's settings.",
+    pattern="^(cancel|continue|grace:[0-9]+)$",
+    examples=["cancel", "grace:30"],
+)
+EVENT_IDS = describe_header(
+    "X-RAGFlow-Event-Ids", "Whether to add ids to the frames of a stream.", enum=["true", "false"]
+)
+RESUME = (
+    describe_header("Last-Event-ID", "Last event received, `RUN:NUMBER`: the stream resumes after it."),
+    describe_query("run_id", "Run to resume, together with `from`."),
+    describe_query("from", "Number of the first event to send, from 1.", pattern="^[0-9]{1,15}$"),
+)
 
 
 class EventStream(StreamingResponse):

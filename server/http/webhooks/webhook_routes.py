@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import orjson
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,8 +17,10 @@ from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, Requ
 from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import load_agent, to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond
+from ragflow_lg.server.http.shared.route_models import LazyModel
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,
     WebhookConfiguration,
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: webhooks"])
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: webhooks"], route_class=DescribedRoute)
 
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
 MAX_EVENTS = 500
@@ -52,6 +55,41 @@ _NO_BODY = frozenset({204, 205, 304})
 _FAILED = "The run failed."
 
 
+class WebhookAnswer(LazyModel):
+    """The answer from a webhook's turn."""
+
+    message: str
+    success: bool
+    code: int
+
+
+class WebhookRefusal(LazyModel):
+    """The reason why a webhook call was refused or failed."""
+
+    code: int
+    message: str
+    success: bool = False
+
+
+class WebhookEvents(LazyModel):
+    """Webhook test events after a given time."""
+
+    webhook_id: str | None
+    events: list[dict[str, Any]]
+    next_since_ts: Annotated[float, Field(description="Value of `since_ts` for the next request.")]
+    finished: bool
+
+
+_CALL = describe(
+    surface="webhook",
+    answer=WebhookAnswer,
+    body=dict[str, Any],
+    is_body_required=False,
+    raw={"text/plain": "Text configured in the canvas, for immediate responses.", "application/json": ""},
+)
+
+
+@_CALL
 async def call_webhook(agent_id: str, request: Request) -> Response:
     """Run an agent with a call's payload, if the canvas's configuration allows the caller."""
     try:
@@ -63,6 +101,7 @@ async def call_webhook(agent_id: str, request: Request) -> Response:
         return _respond_error(request, error, is_test=False)
 
 
+@_CALL
 async def try_webhook(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run the webhook as its owner; the log shows the run's events."""
     agent = await load_agent(request, caller, agent_id, is_owned=True)
@@ -87,6 +126,15 @@ for method in METHODS:
 
 @router.get("/agents/{agent_id}/webhook/logs")
 @router.get("/webhook_trace/{agent_id}")
+@describe(
+    describe_query(
+        "since_ts",
+        "`next_since_ts` of the last response. Default: return the current time, to start polling.",
+        "number",
+    ),
+    describe_query("webhook_id", "Id of the test, from an earlier response."),
+    answer=WebhookEvents,
+)
 async def list_events(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Return a test's events after a given time. Without a time, return only the current time, to start polling."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)

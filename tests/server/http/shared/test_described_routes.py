@@ -4,7 +4,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
-from ragflow_lg.server.http.shared.answers import Answer
 from ragflow_lg.server.http.shared.described_routes import (
     PAGES,
     DescribedRoute,
@@ -14,6 +13,7 @@ from ragflow_lg.server.http.shared.described_routes import (
     describe_header,
     describe_query,
 )
+from ragflow_lg.server.http.shared.route_models import Answer
 
 
 class Named(Answer):

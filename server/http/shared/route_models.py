@@ -10,10 +10,30 @@ Ms = Annotated[int, Field(description="Epoch milliseconds.")]
 Date = Annotated[str, Field(description="Date in HTTP's format.", examples=["Sat, 21 Nov 2026 20:41:00 GMT"])]
 
 
-class Answer(BaseModel):
+class LazyModel(BaseModel):
+    """A model that is built when it is first used. Many models only serve the OpenAPI document."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Answer(LazyModel):
     """The data of a response that consists of exactly these fields."""
 
-    model_config = ConfigDict(defer_build=True, json_schema_serialization_defaults_required=True)
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+
+class Dated(LazyModel):
+    """The times of a row."""
+
+    create_time: Ms
+    create_date: Date
+    update_time: Ms
+    update_date: Date
+
+
+def with_examples(*examples: dict[str, Any]) -> ConfigDict:
+    """Return the configuration of a model with examples."""
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
 class Counted(Answer):
@@ -23,7 +43,7 @@ class Counted(Answer):
     count: int
 
 
-class Refusal(BaseModel):
+class Refusal(LazyModel):
     """The reason for a refusal or failure."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"code": 102, "message": "Session not found!"}]})
@@ -40,7 +60,7 @@ class Refusal(BaseModel):
     data: Annotated[Any, Field(description="Usually omitted; otherwise RAGFlow's value, such as `false`.")] = None
 
 
-class NotHere(BaseModel):
+class NotHere(LazyModel):
     """The path does not exist or does not support the method."""
 
     code: int

@@ -3,7 +3,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.document.chat_shapes import ChatError
+from ragflow_lg.server.http.openai.chat_models import ChatError
 from ragflow_lg.server.http.openai.openai_routes import respond_openai_error
 
 

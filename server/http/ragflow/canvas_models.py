@@ -1,14 +1,18 @@
-"""Bodies and responses of RAGFlow's routes of 0.25.0 and older for its web pages, for the document only."""
+"""Bodies and responses of RAGFlow's routes of 0.25.0 and older for its web pages."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
-from ragflow_lg.server.http.document.request_bodies import DebugBody, NewAgent, Release, Stream, TurnBody
-from ragflow_lg.server.http.document.response_shapes import SessionNamed, SessionShown
+from ragflow_lg.server.http.openai.chat_models import Release, Stream
+from ragflow_lg.server.http.ragflow.agent_models import NewAgent
+from ragflow_lg.server.http.ragflow.debug_routes import DebugBody
+from ragflow_lg.server.http.ragflow.session_models import SessionNamed, SessionShown
+from ragflow_lg.server.http.ragflow.turn_models import TurnBody
+from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
 
 AgentId = Annotated[str, Field(description="Id of the agent.")]
 
@@ -19,7 +23,7 @@ class SavedAgent(NewAgent):
     id: AgentId = ""
 
 
-class AgentSaved(BaseModel):
+class AgentSaved(LazyModel):
     """The fields of the request; the canvas is an object, and ``id`` is that of the agent."""
 
     id: str
@@ -28,12 +32,10 @@ class AgentSaved(BaseModel):
     release: bool
 
 
-class AgentSettings(BaseModel):
+class AgentSettings(LazyModel):
     """Changes to an agent other than its canvas."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"id": "0c7f4a1e2b5d11f0", "title": "Parcels", "permission": "me"}]}
-    )
+    model_config = with_examples({"id": "0c7f4a1e2b5d11f0", "title": "Parcels", "permission": "me"})
 
     id: AgentId
     title: Annotated[str, Field(min_length=1, max_length=TITLE_CHARS)]
@@ -42,13 +44,13 @@ class AgentSettings(BaseModel):
     avatar: Annotated[str, Field(description="Picture as a `data:` URI.")] = ""
 
 
-class AgentNamed(BaseModel):
+class AgentNamed(LazyModel):
     """An agent."""
 
     id: AgentId
 
 
-class AgentIds(BaseModel):
+class AgentIds(LazyModel):
     """Agents to delete."""
 
     canvas_ids: list[str]
@@ -57,10 +59,8 @@ class AgentIds(BaseModel):
 class ComponentRun(DebugBody):
     """A component to run alone."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"id": "0c7f4a1e2b5d11f0", "component_id": "LLM:0", "params": {"sys.query": {"value": "Hi"}}}]
-        }
+    model_config = with_examples(
+        {"id": "0c7f4a1e2b5d11f0", "component_id": "LLM:0", "params": {"sys.query": {"value": "Hi"}}}
     )
 
     id: AgentId
@@ -70,7 +70,7 @@ class ComponentRun(DebugBody):
 class EditorTurn(TurnBody):
     """A turn; it is always streamed."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Where is my parcel?"}]})
+    model_config = with_examples({"query": "Where is my parcel?"})
 
     stream: Stream = True
     release: Release = False
@@ -79,14 +79,12 @@ class EditorTurn(TurnBody):
 class AgentTurn(EditorTurn):
     """A turn with the agent ``id``; it is always streamed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"id": "0c7f4a1e2b5d11f0", "query": "Where is my parcel?"}]}
-    )
+    model_config = with_examples({"id": "0c7f4a1e2b5d11f0", "query": "Where is my parcel?"})
 
     id: AgentId
 
 
-class SessionsPage(BaseModel):
+class SessionsPage(LazyModel):
     """A page of sessions."""
 
     total: int
