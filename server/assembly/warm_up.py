@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from threading import Thread
+from threading import Event, Thread
 
 from ragflow_lg.server.assembly.library import catalog
 
@@ -15,6 +17,9 @@ LAZY_MODULES = (
     "langchain_core.messages.block_translators.langchain_v0",
     "langchain_core.tracers.context",
     "langchain_core.tracers.stdout",
+    "langgraph.graph",
+    "openai",
+    "ragflow_lg.adapters.chat.openai_client",
     "ragflow_lg.agents.plan_and_reflect",
     "ragflow_lg.agents.react",
     "ragflow_lg.dsl_compiler.lower",
@@ -22,9 +27,25 @@ LAZY_MODULES = (
 """Modules that this project and LangChain import where they use them. Components and tools are further ones."""
 
 
-def start_loading() -> None:
-    """Load the code of turns in the background. The thread does not keep the process from ending."""
-    Thread(target=load_turn_code, name="loading", daemon=True).start()
+@contextmanager
+def loading_turn_code() -> Generator[Callable[[], None]]:
+    """Yield a function that starts loading the code of turns in a thread. After the block, it loads no more modules.
+
+    The process does not end before the thread: it could crash in a compiled module that is just being loaded.
+    """
+    stop = Event()
+    try:
+        yield Thread(target=_load_until, args=(stop,), name="loading").start
+    finally:
+        stop.set()
+
+
+def _load_until(stop: Event) -> None:
+    for name in LAZY_MODULES:
+        if stop.is_set():
+            return
+        import_module(name)
+    load_turn_code()
 
 
 @cache

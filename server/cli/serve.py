@@ -56,7 +56,7 @@ def serve(
 
 async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.assembly.app_state import open_app_state
-    from ragflow_lg.server.assembly.warm_up import start_loading
+    from ragflow_lg.server.assembly.warm_up import loading_turn_code
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
@@ -70,6 +70,7 @@ async def _serve(settings: Settings, model: str) -> None:
         open_logs(section, (*settings.secrets, *secrets)),
         open_audit(section.audit),
         open_socket(section.host, section.port) as listener,
+        loading_turn_code() as start_loading,
     ):
         async with open_app_state(settings, model=model) as app_state:
             app = make_app(app_state)
