@@ -130,12 +130,12 @@ def _describe(operation: dict[str, Any], route: Description, schemas: dict[Any, 
     if route.key:
         names = ["ApiKey", "BetaKey"] if route.key == "AnyKey" else [route.key]
         operation["security"] = [{name: []} for name in names]
-    responses: dict[str, Any] = {str(route.status): _describe_success(route, schemas)}
-    for status, (text, shape) in describe_refusals(route).items():
-        responses[str(status)] = _build_response(text, schemas[repr(shape)])
-    for status, shape in route.more.items():
-        if status != route.status:
-            responses[str(status)] = _build_response("The operation failed.", schemas[repr(shape)])
+    responses: dict[str, Any] = {"200": _describe_success(route, schemas)}
+    refusals = describe_refusals(route)
+    refusals |= {status: ("The operation failed.", shape) for status, shape in route.more.items() if status != 200}
+    for status, (text, shape) in refusals.items():
+        content = {"application/json": {"schema": schemas[repr(shape)]}}
+        responses[str(status)] = {"description": text, "content": content}
     if route.surface == "webhook":
         responses["default"] = {"description": "Status and text as configured in the canvas."}
     operation["responses"] = responses
@@ -143,26 +143,24 @@ def _describe(operation: dict[str, Any], route: Description, schemas: dict[Any, 
 
 def _describe_success(route: Description, schemas: dict[Any, Any]) -> dict[str, Any]:
     """Describe the response with status 200, which most of RAGFlow's refusals also use."""
-    refusal, shape = schemas[repr(Refusal)], schemas[repr(route.answer)]
-    content: dict[str, Any] = {}
-    if route.surface in ("envelope", "plain", "listing"):
-        forms = [_build_envelope(route, shape), refusal]
-        forms += [schemas[repr(other)] for status, other in route.more.items() if status == route.status]
-        content["application/json"] = {"schema": {"anyOf": forms}}
-    elif route.answer is not None and route.surface != "webhook":
-        content["application/json"] = {"schema": shape}
-    for kind, text in route.raw.items():
-        content[kind] = {"schema": {"type": "string", "description": text}}
-    if route.surface == "none" and route.key == "AnyKey":
-        content["application/json"] = {"schema": {"description": "A refusal, or a file of type JSON."}}
-    if route.surface == "webhook":
-        content["application/json"] = {"schema": {"anyOf": [shape, {"description": "JSON configured in the canvas."}]}}
+    forms: list[Any] = [] if route.answer is None else [schemas[repr(route.answer)]]
+    can_refuse = route.surface in ("envelope", "plain", "listing")
+    if can_refuse:
+        forms = [_build_envelope(route, forms[0]), schemas[repr(Refusal)]]
+        forms += [schemas[repr(shape)] for status, shape in route.more.items() if status == 200]
+    elif route.surface == "webhook":
+        forms.append({"description": "JSON configured in the canvas."})
+    elif not forms and route.key == "AnyKey":
+        can_refuse, forms = True, [{"description": "A refusal, or a file of type JSON."}]
+    content: dict[str, Any] = {
+        kind: {"schema": {"type": "string", "description": text}} for kind, text in route.raw.items()
+    }
+    if forms:
+        content["application/json"] = {"schema": {"anyOf": forms} if len(forms) > 1 else forms[0]}
     if route.stream:
         schema = build_event_schema(schemas[repr(route.frame)], end="[DONE]")
         content["text/event-stream"] = {"schema": schema, "examples": {"stream": {"value": route.stream}}}
-    can_refuse = route.surface in ("envelope", "plain", "listing") or route.key == "AnyKey"
-    description = "Success, or a refusal with its `code`." if can_refuse else "Success."
-    return {"description": description, "content": content}
+    return {"description": "Success, or a refusal with its `code`." if can_refuse else "Success.", "content": content}
 
 
 def _build_envelope(route: Description, data: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +174,3 @@ def _build_envelope(route: Description, data: dict[str, Any]) -> dict[str, Any]:
         properties["total"] = {"type": "integer", "description": "Number of rows on all pages."}
         required.append("total")
     return {"type": "object", "properties": properties, "required": required}
-
-
-def _build_response(text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": text, "content": {"application/json": {"schema": schema}}}

@@ -13,7 +13,6 @@ _STATUS_DESCRIPTIONS = {
     400: "The request is malformed or invalid.",
     401: "Missing or invalid API key.",
     404: "Not found. Resources of other tenants look the same.",
-    405: "The path does not support this method.",
     408: "The body did not arrive in time.",
     409: "The session is busy, or its canvas has changed.",
     413: "The body is too large.",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
+from ragflow_lg.server.http.shared.route_models import Answer, LazyModel, with_examples
 
 
 class FieldValue(LazyModel):
@@ -152,20 +152,20 @@ class ChatChunk(LazyModel):
     choices: list[ChatStep]
 
 
-class ChatModel(LazyModel):
+class ChatModel(Answer):
     """An agent as a model."""
 
     id: str
-    object: Literal["model"]
+    object: Literal["model"] = "model"
     created: int
     owned_by: str
     name: str
 
 
-class ChatModels(LazyModel):
+class ChatModels(Answer):
     """All agents as models."""
 
-    object: Literal["list"]
+    object: Literal["list"] = "list"
     data: list[ChatModel]
 
 

@@ -41,7 +41,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     read_turn_body,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import encode_json
+from ragflow_lg.server.http.shared.responses import encode_json, respond_bare
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 from ragflow_lg.wire.answer_text import AnswerText
@@ -90,30 +90,27 @@ def respond_openai_error(error: RequestError) -> Response:
 
 
 @router.get("/v1/models")
-@describe(answer=ChatModels)
-async def list_models(request: Request, caller: Authenticated) -> Response:
+async def list_models(request: Request, caller: Authenticated) -> ChatModels:
     """List the agents as models."""
-    agents, rows = AgentRepository(get_app_state(request).database, caller.tenant), list[Any]()
+    agents, rows = AgentRepository(get_app_state(request).database, caller.tenant), list[ChatModel]()
     for page in range(1, MAX_MODELS // MAX_PAGE_SIZE + 1):
         page_rows, total = await agents.find(AgentQuery(page=page, page_size=MAX_PAGE_SIZE))
         rows += [_build_model(agent) for agent in page_rows]
         if len(rows) >= total:
             break
-    return _json({"object": "list", "data": rows})
+    return ChatModels(data=rows)
 
 
 @router.get("/v1/models/{agent_id}")
-@describe(answer=ChatModel)
-async def get_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
+async def get_model(agent_id: str, request: Request, caller: Authenticated) -> ChatModel:
     """Return an agent as a model."""
-    return _json(_build_model(await _load_agent_of_model(request, caller, agent_id)))
+    return _build_model(await _load_agent_of_model(request, caller, agent_id))
 
 
 @router.get("/api/v1/agents_openai/{agent_id}/models")
-@describe(answer=ChatModels)
-async def list_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
+async def list_model(agent_id: str, request: Request, caller: Authenticated) -> ChatModels:
     """List the only model at an agent's own endpoint."""
-    return _json({"object": "list", "data": [_build_model(await load_agent(request, caller, agent_id))]})
+    return ChatModels(data=[_build_model(await load_agent(request, caller, agent_id))])
 
 
 @router.post("/v1/chat/completions")
@@ -276,7 +273,7 @@ async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], bu
         message["reference"] = reference
     if form is not None:
         message["waiting_for_user"] = form.data()
-    return _json(builder.build_completion(message, text, "waiting_for_user" if form is not None else "stop"))
+    return respond_bare(builder.build_completion(message, text, "waiting_for_user" if form is not None else "stop"))
 
 
 async def _stream_chunks(
@@ -381,15 +378,5 @@ def _get_reference(event: MessageEnd) -> dict[str, Any]:
     return cast("dict[str, Any]", reference) if isinstance(reference, dict) else {}
 
 
-def _build_model(agent: AgentRow) -> dict[str, Any]:
-    return {
-        "id": agent.id,
-        "object": "model",
-        "created": agent.create_ms // 1000,
-        "owned_by": agent.tenant,
-        "name": agent.title,
-    }
-
-
-def _json(body: dict[str, Any]) -> Response:
-    return Response(encode_json(body), media_type="application/json")
+def _build_model(agent: AgentRow) -> ChatModel:
+    return ChatModel(id=agent.id, created=agent.create_ms // 1000, owned_by=agent.tenant, name=agent.title)

@@ -1,4 +1,4 @@
-"""Bodies and responses of RAGFlow's routes for agents. Some responses omit fields that have a default."""
+"""Bodies, parameters and responses of RAGFlow's routes for agents. Some responses omit fields that have a default."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, describe_query
 from ragflow_lg.server.http.shared.route_models import Answer, Counted, Dated, LazyModel, Ms, with_examples
 
 _SAMPLE_CANVAS: dict[str, Any] = {
@@ -19,6 +20,23 @@ _SAMPLE_CANVAS: dict[str, Any] = {
     }
 }
 """The smallest canvas that answers."""
+
+AGENT_FILTERS = (
+    describe_query("id", "Only the agent with this id."),
+    describe_query("title", "Only agents with this title."),
+    describe_query("keywords", "Only agents whose title or tags contain this text."),
+    describe_query("canvas_category", "Only these categories, separated by commas."),
+    describe_query("canvas_type", "Only agents of this type."),
+    describe_query("tags", "Only agents with one of these tags, separated by commas."),
+    describe_query("owner_ids", "Only agents of these tenants, separated by commas; only your own tenant is allowed."),
+    describe_query("type", "`filter`: return the filter values instead of a list."),
+    describe_query(
+        "orderby", "Column to sort by.", enum=["create_time", "update_time", "title"], default="create_time"
+    ),
+    *PAGES,
+    DESC,
+    COMPAT,
+)
 
 Canvas = dict[str, Any]
 

@@ -19,6 +19,7 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.ragflow import agent_models
 from ragflow_lg.server.http.ragflow.agent_models import (
+    AGENT_FILTERS,
     AgentChange,
     AgentPage,
     AgentsFilter,
@@ -31,7 +32,7 @@ from ragflow_lg.server.http.ragflow.agent_models import (
     UpdateTime,
 )
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, DescribedRoute, describe, describe_query
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
     PAGE_SIZE,
     load_agent,
@@ -57,23 +58,6 @@ MAX_TAGS = 32
 
 _MAX_CHARS = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns with a limited number of characters."""
-
-FILTERS = (
-    describe_query("id", "Only the agent with this id."),
-    describe_query("title", "Only agents with this title."),
-    describe_query("keywords", "Only agents whose title or tags contain this text."),
-    describe_query("canvas_category", "Only these categories, separated by commas."),
-    describe_query("canvas_type", "Only agents of this type."),
-    describe_query("tags", "Only agents with one of these tags, separated by commas."),
-    describe_query("owner_ids", "Only agents of these tenants, separated by commas; only your own tenant is allowed."),
-    describe_query("type", "`filter`: return the filter values instead of a list."),
-    describe_query(
-        "orderby", "Column to sort by.", enum=["create_time", "update_time", "title"], default="create_time"
-    ),
-    *PAGES,
-    DESC,
-    COMPAT,
-)
 
 
 @router.get("/agents/tags")
@@ -136,7 +120,7 @@ async def get_prompts(request: Request, caller: Authenticated) -> Prompts:
 
 
 @router.get("/agents")
-@describe(*FILTERS, answer=AgentPage | AgentsFilter | list[agent_models.AgentRow])
+@describe(*AGENT_FILTERS, answer=AgentPage | AgentsFilter | list[agent_models.AgentRow])
 async def list_agents(request: Request, caller: Authenticated) -> Any:
     """List agents, page by page."""
     return await find_agents(request, caller)
@@ -321,38 +305,28 @@ def _build_filter(caller: ApiCaller, categories: dict[str, int]) -> dict[str, An
 
 
 def _build_item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:
+    fields = {"tenant_id": agent.tenant, "tags": agent.tags, "release_time": release_times.get(agent.id)}
+    return {**_build_common(agent), **fields, "type": "agent"}
+
+
+def build_agent(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
+    """Build RAGFlow's row of an agent; without a version, its canvas is empty."""
+    canvas: Any = orjson.loads(version.dsl) if version else {}
+    times = format_times(agent.create_ms, agent.update_ms)
+    return {**_build_common(agent), "dsl": canvas, "user_id": agent.tenant, **times}
+
+
+def _build_common(agent: AgentRow) -> dict[str, Any]:
     return {
         "id": agent.id,
         "avatar": agent.avatar,
         "title": agent.title,
         "description": agent.description,
         "permission": agent.permission,
-        "tenant_id": agent.tenant,
         "nickname": agent.tenant,
         "tenant_avatar": None,
         "create_time": agent.create_ms,
         "update_time": agent.update_ms,
         "canvas_type": agent.canvas_type,
         "canvas_category": agent.canvas_category,
-        "tags": agent.tags,
-        "release_time": release_times.get(agent.id),
-        "type": "agent",
-    }
-
-
-def build_agent(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
-    """Build RAGFlow's row of an agent; without a version, its canvas is empty."""
-    return {
-        "id": agent.id,
-        "avatar": agent.avatar,
-        "title": agent.title,
-        "dsl": orjson.loads(version.dsl) if version else {},
-        "description": agent.description,
-        "permission": agent.permission,
-        "user_id": agent.tenant,
-        "canvas_type": agent.canvas_type,
-        "canvas_category": agent.canvas_category,
-        "nickname": agent.tenant,
-        "tenant_avatar": None,
-        **format_times(agent.create_ms, agent.update_ms),
     }

@@ -16,18 +16,17 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.http.ragflow.agent_models import AgentPage, AgentsFilter, AgentShown
-from ragflow_lg.server.http.ragflow.agent_routes import FILTERS as AGENT_FILTERS
-from ragflow_lg.server.http.ragflow.agent_routes import (
-    build_agent,
-    change_agent,
-    delete_agent,
-    find_agents,
-    get_agent,
-    get_prompts,
-    list_templates,
-    store_agent,
+from ragflow_lg.server.http.ragflow import (
+    agent_routes,
+    completion_routes,
+    debug_routes,
+    editor_routes,
+    embedded_routes,
+    file_routes,
+    session_routes,
+    version_routes,
 )
+from ragflow_lg.server.http.ragflow.agent_models import AGENT_FILTERS, AgentPage, AgentsFilter, AgentShown
 from ragflow_lg.server.http.ragflow.canvas_models import (
     AgentIds,
     AgentNamed,
@@ -39,17 +38,8 @@ from ragflow_lg.server.http.ragflow.canvas_models import (
     SavedAgent,
     SessionsPage,
 )
-from ragflow_lg.server.http.ragflow.completion_routes import PARAMETERS as TURN_PARAMETERS
-from ragflow_lg.server.http.ragflow.completion_routes import cancel_task, complete_with
-from ragflow_lg.server.http.ragflow.debug_routes import Traced, debug_component, find_trace, get_input_form, reset_agent
-from ragflow_lg.server.http.ragflow.editor_routes import rerun_pipeline, test_database
-from ragflow_lg.server.http.ragflow.embedded_routes import Page
-from ragflow_lg.server.http.ragflow.file_routes import download_upload, upload
-from ragflow_lg.server.http.ragflow.session_models import NewSession, SessionShown, VersionShown
-from ragflow_lg.server.http.ragflow.session_routes import FILTERS as SESSION_FILTERS
-from ragflow_lg.server.http.ragflow.session_routes import build_row, delete_session, find_sessions, get_session
+from ragflow_lg.server.http.ragflow.session_models import SESSION_FILTERS, NewSession, SessionShown, VersionShown
 from ragflow_lg.server.http.ragflow.turn_models import COMPLETION
-from ragflow_lg.server.http.ragflow.version_routes import build_version, list_versions
 from ragflow_lg.server.http.shared.auth import (
     LONG_PAGES,
     ApiCaller,
@@ -73,17 +63,17 @@ from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 router = APIRouter(prefix="/v1/canvas", tags=["RAGFlow: 0.25.0 and older"], route_class=DescribedRoute)
 
 _SAME = (
-    ("GET", "/templates", list_templates),
-    ("GET", "/prompts", get_prompts),
-    ("GET", "/get/{agent_id}", get_agent),
-    ("GET", "/getlistversion/{agent_id}", list_versions),
-    ("POST", "/upload/{agent_id}", upload),
-    ("GET", "/download", download_upload),
-    ("PUT", "/cancel/{task_id}", cancel_task),
-    ("POST", "/test_db_connect", test_database),
-    ("POST", "/rerun", rerun_pipeline),
-    ("GET", "/{agent_id}/sessions/{session_id}", get_session),
-    ("DELETE", "/{agent_id}/sessions/{session_id}", delete_session),
+    ("GET", "/templates", agent_routes.list_templates),
+    ("GET", "/prompts", agent_routes.get_prompts),
+    ("GET", "/get/{agent_id}", agent_routes.get_agent),
+    ("GET", "/getlistversion/{agent_id}", version_routes.list_versions),
+    ("POST", "/upload/{agent_id}", file_routes.upload),
+    ("GET", "/download", file_routes.download_upload),
+    ("PUT", "/cancel/{task_id}", completion_routes.cancel_task),
+    ("POST", "/test_db_connect", editor_routes.test_database),
+    ("POST", "/rerun", editor_routes.rerun_pipeline),
+    ("GET", "/{agent_id}/sessions/{session_id}", session_routes.get_session),
+    ("DELETE", "/{agent_id}/sessions/{session_id}", session_routes.delete_session),
 )
 """Other names for current routes."""
 
@@ -107,7 +97,7 @@ for method, path, handler in _SAME:
 @describe(*AGENT_FILTERS, answer=AgentPage | AgentsFilter)
 async def list_agents(request: Request, caller: Caller) -> Any:
     """List agents: all of them, unless the request has a page size."""
-    return await find_agents(request, caller, MAX_LONG_PAGE_SIZE)
+    return await agent_routes.find_agents(request, caller, MAX_LONG_PAGE_SIZE)
 
 
 @router.post("/set")
@@ -120,9 +110,9 @@ async def save_agent(request: Request, caller: Caller) -> Any:
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
     agent_id = to_text(body.get("id"))
     if agent_id:
-        await change_agent(request, caller, agent_id, body)
+        await agent_routes.change_agent(request, caller, agent_id, body)
     else:
-        agent, _ = await store_agent(request, caller, body)
+        agent, _ = await agent_routes.store_agent(request, caller, body)
         agent_id = agent.id
     canvas = orjson.loads(body["dsl"]) if isinstance(body["dsl"], str) else body["dsl"]
     return {**body, "id": agent_id, "dsl": canvas, "release": parse_flag(body.get("release"))}
@@ -135,7 +125,7 @@ async def change_settings(request: Request, caller: Caller) -> Literal[1]:
     body = await read_body(request, "canvas")
     require_fields(body, "id", "title", "permission")
     fields = {name: body[name] for name in _SETTINGS if body.get(name)}
-    await change_agent(request, caller, to_text(body["id"]), {**fields, "title": body["title"]})
+    await agent_routes.change_agent(request, caller, to_text(body["id"]), {**fields, "title": body["title"]})
     return 1
 
 
@@ -148,15 +138,15 @@ async def delete_agents(request: Request, caller: Caller) -> Literal[True]:
     if not isinstance(body["canvas_ids"], list):
         raise RequestError("`canvas_ids` must be a list of ids.", 101)
     for agent_id in cast("list[Any]", body["canvas_ids"]):
-        await delete_agent(to_text(agent_id), request, caller)
+        await agent_routes.delete_agent(to_text(agent_id), request, caller)
     return True
 
 
 @router.get("/getsse/{agent_id}")
 @describe(answer=AgentShown)
-async def get_agent_of_page(agent_id: str, request: Request, caller: Page) -> Any:
+async def get_agent_of_page(agent_id: str, request: Request, caller: embedded_routes.Page) -> Any:
     """Return an agent to an embedded page, without its canvas: visitors to the page can read its key."""
-    return build_agent(await load_agent(request, caller, agent_id), None)
+    return agent_routes.build_agent(await load_agent(request, caller, agent_id), None)
 
 
 @router.get("/getversion/{version_id}")
@@ -166,24 +156,26 @@ async def get_version(version_id: str, request: Request, caller: Caller) -> Any:
     versions = await AgentRepository(get_app_state(request).database, caller.tenant).versions([version_id])
     if version_id not in versions:
         raise RequestError("Version not found.", status=404)
-    return build_version(versions[version_id])
+    return version_routes.build_version(versions[version_id])
 
 
 @router.post("/completion")
-@describe(*TURN_PARAMETERS, body=AgentTurn, **_TURN)
+@describe(*completion_routes.PARAMETERS, body=AgentTurn, **_TURN)
 async def complete(request: Request, caller: Caller) -> Response:
     """Run a turn with the agent ``id``, streamed. Without a session, it continues the user's last one until a reset."""
     body = await _read_turn(request)
     require_fields(body, "id")
     agent_id = to_text(body["id"])
-    return await complete_with(request, caller, agent_id, body, conversation=_name_conversation(agent_id), end=b"")
+    return await completion_routes.complete_with(
+        request, caller, agent_id, body, conversation=_name_conversation(agent_id), end=b""
+    )
 
 
 @router.post("/{agent_id}/completion")
-@describe(*TURN_PARAMETERS, body=EditorTurn, **_TURN)
+@describe(*completion_routes.PARAMETERS, body=EditorTurn, **_TURN)
 async def complete_of_agent(agent_id: str, request: Request, caller: Caller) -> Response:
     """Run a turn in a session, streamed, for the page on which users try an agent."""
-    return await complete_with(request, caller, agent_id, await _read_turn(request), source="agent")
+    return await completion_routes.complete_with(request, caller, agent_id, await _read_turn(request), source="agent")
 
 
 @router.post("/reset")
@@ -193,7 +185,7 @@ async def reset(request: Request, caller: Caller) -> dict[str, Any]:
     body = await read_body(request)
     require_fields(body, "id")
     app_state, agent_id = get_app_state(request), to_text(body["id"])
-    canvas = await reset_agent(agent_id, request, caller)
+    canvas = await debug_routes.reset_agent(agent_id, request, caller)
     sessions = SessionRepository(app_state.database, caller.tenant)
     for session in await sessions.of_conversation(agent_id, caller.tenant, _name_conversation(agent_id)):
         await cancel_and_delete(app_state.store, session.id)
@@ -206,7 +198,7 @@ async def reset(request: Request, caller: Caller) -> dict[str, Any]:
 async def get_form(request: Request, caller: Caller) -> dict[str, Any]:
     """Return the input form of the component ``component_id`` in the draft of the agent ``id``."""
     query = request.query_params
-    return await get_input_form(query.get("id", ""), query.get("component_id", ""), request, caller)
+    return await debug_routes.get_input_form(query.get("id", ""), query.get("component_id", ""), request, caller)
 
 
 @router.post("/debug")
@@ -215,26 +207,26 @@ async def debug(request: Request, caller: Caller) -> dict[str, Any]:
     """Run the component ``component_id`` from the draft of the agent ``id``."""
     body = await read_body(request, "turn")
     require_fields(body, "id", "component_id", "params")
-    return await debug_component(to_text(body["id"]), to_text(body["component_id"]), request, caller)
+    return await debug_routes.debug_component(to_text(body["id"]), to_text(body["component_id"]), request, caller)
 
 
 @router.get("/trace")
 @describe(
     describe_query("canvas_id", "Id of the agent."),
     describe_query("message_id", "Id of the run: the `message_id` of its frames."),
-    answer=list[Traced] | dict[str, Any],
+    answer=list[debug_routes.Traced] | dict[str, Any],
 )
 async def get_trace(request: Request, caller: Annotated[ApiCaller, Depends(authenticate_any)]) -> Any:
     """Return the tool calls of the run ``message_id``."""
     query = request.query_params
-    return await find_trace(request, caller, query.get("canvas_id", ""), query.get("message_id", ""))
+    return await debug_routes.find_trace(request, caller, query.get("canvas_id", ""), query.get("message_id", ""))
 
 
 @router.get("/{agent_id}/sessions")
 @describe(*SESSION_FILTERS, answer=SessionsPage)
 async def list_sessions(agent_id: str, request: Request, caller: Caller) -> Any:
     """List the sessions of an agent, page by page."""
-    rows, total = await find_sessions(request, caller, await load_agent(request, caller, agent_id))
+    rows, total = await session_routes.find_sessions(request, caller, await load_agent(request, caller, agent_id))
     return {"total": total, "sessions": rows}
 
 
@@ -253,7 +245,7 @@ async def create_session(agent_id: str, request: Request, caller: Caller) -> Any
         name=to_text(body.get("name")),
         source="agent",
     )
-    return build_row(session, messages, version.title, orjson.loads(version.dsl))
+    return session_routes.build_row(session, messages, version.title, orjson.loads(version.dsl))
 
 
 async def _read_turn(request: Request) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Bodies and responses of RAGFlow's routes for sessions and versions.
+"""Bodies, parameters and responses of RAGFlow's routes for sessions and versions.
 
 Some responses omit fields that have a default.
 """
@@ -11,7 +11,22 @@ from pydantic import Field
 
 from ragflow_lg.server.http.openai.chat_models import Release
 from ragflow_lg.server.http.ragflow.agent_models import Canvas
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, describe_query
 from ragflow_lg.server.http.shared.route_models import Answer, Dated, LazyModel, with_examples
+
+SESSION_FILTERS = (
+    describe_query("id", "Only the session with this id."),
+    describe_query("user_id", "Only sessions of this user."),
+    describe_query("exp_user_id", "Only sessions with this `exp_user_id`: all on one page, with ids and names only."),
+    describe_query("keywords", "Only sessions whose messages contain this text."),
+    describe_query("from_date", "Only sessions from this time on, in ISO 8601; UTC without a zone."),
+    describe_query("to_date", "Only sessions up to this time."),
+    describe_query("dsl", "Whether to include the canvas of each session.", "boolean", default=True),
+    describe_query("orderby", "Column to sort by.", enum=["create_time", "update_time"], default="update_time"),
+    *PAGES,
+    DESC,
+    COMPAT,
+)
 
 
 class NewSession(LazyModel):

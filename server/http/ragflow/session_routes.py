@@ -16,9 +16,16 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
-from ragflow_lg.server.http.ragflow.session_models import Deleted, NewSession, SessionIds, SessionNamed, SessionShown
+from ragflow_lg.server.http.ragflow.session_models import (
+    SESSION_FILTERS,
+    Deleted,
+    NewSession,
+    SessionIds,
+    SessionNamed,
+    SessionShown,
+)
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, DescribedRoute, describe, describe_query
+from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_LONG_PAGE_SIZE,
     MAX_PAGE_SIZE,
@@ -36,20 +43,6 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"], route_class=Des
 
 MAX_CANVAS_CHARS = 4 * 1024 * 1024
 """Maximum total length of the canvases in one response, in characters; larger responses omit the canvases."""
-
-FILTERS = (
-    describe_query("id", "Only the session with this id."),
-    describe_query("user_id", "Only sessions of this user."),
-    describe_query("exp_user_id", "Only sessions with this `exp_user_id`: all on one page, with ids and names only."),
-    describe_query("keywords", "Only sessions whose messages contain this text."),
-    describe_query("from_date", "Only sessions from this time on, in ISO 8601; UTC without a zone."),
-    describe_query("to_date", "Only sessions up to this time."),
-    describe_query("dsl", "Whether to include the canvas of each session.", "boolean", default=True),
-    describe_query("orderby", "Column to sort by.", enum=["create_time", "update_time"], default="update_time"),
-    *PAGES,
-    DESC,
-    COMPAT,
-)
 
 
 @router.post("/agents/{agent_id}/sessions")
@@ -75,7 +68,7 @@ async def create_session(agent_id: str, request: Request, caller: Authenticated)
 
 
 @router.get("/agents/{agent_id}/sessions")
-@describe(*FILTERS, surface="listing", answer=list[SessionShown] | list[SessionNamed])
+@describe(*SESSION_FILTERS, surface="listing", answer=list[SessionShown] | list[SessionNamed])
 async def list_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """List sessions, page by page."""
     agent = await _load_agent(request, caller, agent_id)

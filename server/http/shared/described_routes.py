@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from ragflow_lg.server.http.shared.responses import respond, respond_plain
+from ragflow_lg.server.http.shared.responses import respond, respond_bare, respond_plain
 
 Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook", "none"]
 """Response format. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
@@ -21,6 +21,7 @@ Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook"
 Key: TypeAlias = Literal["ApiKey", "BetaKey", "AnyKey", "MetricsKey", ""]
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 _ATTRIBUTE = "openapi_description"
+_RESPOND = {"envelope": respond, "plain": respond_plain, "openai": respond_bare}
 
 
 class Parameter(Struct, frozen=True):
@@ -60,7 +61,6 @@ class Description(Struct, frozen=True):
     """Type of ``data`` in stream events."""
     raw: Mapping[str, str] = {}
     """Media types of non-JSON responses, each with a description."""
-    status: int = 200
     more: Mapping[int, Any] = {}
     """Types of other responses, by status."""
     key: Key = ""
@@ -114,7 +114,7 @@ class DescribedRoute(APIRoute):
         if signature.return_annotation is not Response:
             if details.answer is None:
                 self.details = replace(self.details, answer=signature.return_annotation)
-            endpoint = _enclose(endpoint, respond_plain if self.details.surface == "plain" else respond, signature)
+            endpoint = _enclose(endpoint, _RESPOND[self.details.surface or self.surface], signature)
             setattr(endpoint, _ATTRIBUTE, self.details)
         super().__init__(path, endpoint, **options)
 

@@ -61,6 +61,11 @@ def respond_plain(data: Any = None) -> Response:
     return _json({"code": 0} if data is None else {"code": 0, "data": data})
 
 
+def respond_bare(data: Any) -> Response:
+    """Respond without an envelope."""
+    return _json(data)
+
+
 def respond_page(rows: list[Any], total: int) -> Response:
     """Respond with one page of rows and the total number of rows across all pages."""
     return _json({"code": 0, "message": "success", "data": rows, "total": total})
@@ -101,5 +106,5 @@ def format_times(create_ms: int, update_ms: int) -> dict[str, Any]:
     }
 
 
-def _json(body: dict[str, Any], status: int = 200) -> Response:
+def _json(body: Any, status: int = 200) -> Response:
     return Response(encode_json(body), status, media_type=JSON)

@@ -85,7 +85,7 @@ _CALL = describe(
     answer=WebhookAnswer,
     body=dict[str, Any],
     is_body_required=False,
-    raw={"text/plain": "Text configured in the canvas, for immediate responses.", "application/json": ""},
+    raw={"text/plain": "Text configured in the canvas, for immediate responses."},
 )
 
 
