@@ -65,7 +65,7 @@ from ragflow_lg.server.http.ragflow_ui import (
 )
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
 from ragflow_lg.server.http.shared.body_limits import read_limits
-from ragflow_lg.server.http.shared.responses import encode_json, respond_error, to_request_error
+from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.metrics import RunMetrics
@@ -227,7 +227,7 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
         return respond_openai_error(RequestError(f"No route for {request.method} {path}.", status, status=status))
     phrase = {404: "Not Found", 405: "Method Not Allowed"}.get(status, "Error")
     body = {"code": status, "message": f"{phrase}: {path}", "data": None, "error": phrase}
-    return Response(encode_json(body), status, media_type="application/json")
+    return respond_json(body, status)
 
 
 async def _handle_validation_error(request: Request, error: Exception) -> Response:

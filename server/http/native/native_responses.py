@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.database.stored_reference import read_chunks
-from ragflow_lg.server.http.shared.responses import encode_json
+from ragflow_lg.server.http.shared.responses import respond_json
 
 if TYPE_CHECKING:
     from ragflow_lg.base.ids import NodeId
@@ -191,7 +191,7 @@ class CheckAnswer(BaseModel):
 
 def respond_model(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Respond with a model. Values that JSON cannot represent are replaced."""
-    return Response(encode_json(answer.model_dump()), status, headers, media_type="application/json")
+    return respond_json(answer, status, headers)
 
 
 def build_pause_answer(pause: Pause) -> PauseAnswer:

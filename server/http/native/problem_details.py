@@ -27,7 +27,7 @@ from ragflow_lg.base.errors import (
     StreamGapError,
     StreamPositionError,
 )
-from ragflow_lg.server.http.shared.responses import encode_json
+from ragflow_lg.server.http.shared.responses import respond_json
 
 if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
@@ -216,8 +216,7 @@ def describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def respond_problem(problem: Problem) -> Response:
     """Respond with a problem."""
     headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
-    body = encode_json({"error": problem.model_dump()})
-    return Response(body, problem.status, headers, media_type="application/json")
+    return respond_json({"error": problem}, problem.status, headers)
 
 
 def to_problem(error: RagflowLgError) -> Problem:

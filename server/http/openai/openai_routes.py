@@ -41,7 +41,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     read_turn_body,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import encode_json, respond_bare
+from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 from ragflow_lg.wire.answer_text import AnswerText
@@ -86,7 +86,7 @@ def respond_openai_error(error: RequestError) -> Response:
     )
     code = kind if kind == _QUOTA else error.reason or None
     body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return Response(encode_json(body), error.status, media_type="application/json", headers=_NO_RETRY)
+    return respond_json(body, error.status, _NO_RETRY)
 
 
 @router.get("/v1/models")
@@ -273,7 +273,7 @@ async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], bu
         message["reference"] = reference
     if form is not None:
         message["waiting_for_user"] = form.data()
-    return respond_bare(builder.build_completion(message, text, "waiting_for_user" if form is not None else "stop"))
+    return respond_json(builder.build_completion(message, text, "waiting_for_user" if form is not None else "stop"))
 
 
 async def _stream_chunks(

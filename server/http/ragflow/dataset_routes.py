@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import PAGES, PlainRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page, to_text
-from ragflow_lg.server.http.shared.responses import encode_json, respond_plain
+from ragflow_lg.server.http.shared.responses import respond_json, respond_plain
 from ragflow_lg.server.http.shared.route_models import Answer, Counted
 from ragflow_lg.services.knowledge import DatasetDirectory, DatasetEntry, Metadata
 
@@ -78,8 +78,7 @@ async def list_datasets(request: Request, caller: Authenticated) -> Response:
     page, size = read_page(request, caller)
     chosen = _choose(query, read_ids(request, "ids"), entries, caller)
     rows = [_describe_dataset(entry, caller) for entry in chosen[(page - 1) * size : page * size]]
-    body = {"code": 0, "data": rows, "total_datasets": len(chosen)}
-    return Response(encode_json(body), media_type="application/json")
+    return respond_json({"code": 0, "data": rows, "total_datasets": len(chosen)})
 
 
 @router.get("/datasets/metadata/flattened")

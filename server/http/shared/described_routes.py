@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from ragflow_lg.server.http.shared.responses import respond, respond_bare, respond_plain
+from ragflow_lg.server.http.shared.responses import respond, respond_json, respond_plain
 
 Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook", "none"]
 """Response format. ``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: without ``message``;
@@ -21,7 +21,7 @@ Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook"
 Key: TypeAlias = Literal["ApiKey", "BetaKey", "AnyKey", "MetricsKey", ""]
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 _ATTRIBUTE = "openapi_description"
-_RESPOND = {"envelope": respond, "plain": respond_plain, "openai": respond_bare}
+_RESPOND = {"envelope": respond, "plain": respond_plain, "openai": respond_json}
 
 
 class Parameter(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from email.utils import formatdate
 from typing import Any
 
@@ -51,24 +52,24 @@ def _to_plain(value: Any) -> dict[str, Any] | None:
     return vars(value) if isinstance(value, BaseModel) else None
 
 
+def respond_json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Respond with JSON as it is, without an envelope."""
+    return Response(encode_json(body), status, headers, media_type=JSON)
+
+
 def respond(data: Any = None, *, message: str = "success") -> Response:
     """Respond with ``code``, ``message`` and ``data``."""
-    return _json({"code": 0, "message": message, "data": data})
+    return respond_json({"code": 0, "message": message, "data": data})
 
 
 def respond_plain(data: Any = None) -> Response:
     """Respond with ``code``, and with ``data`` unless it is None."""
-    return _json({"code": 0} if data is None else {"code": 0, "data": data})
-
-
-def respond_bare(data: Any) -> Response:
-    """Respond without an envelope."""
-    return _json(data)
+    return respond_json({"code": 0} if data is None else {"code": 0, "data": data})
 
 
 def respond_page(rows: list[Any], total: int) -> Response:
     """Respond with one page of rows and the total number of rows across all pages."""
-    return _json({"code": 0, "message": "success", "data": rows, "total": total})
+    return respond_json({"code": 0, "message": "success", "data": rows, "total": total})
 
 
 def respond_error(error: RequestError) -> Response:
@@ -76,7 +77,7 @@ def respond_error(error: RequestError) -> Response:
     body: dict[str, Any] = {"code": error.number, "message": str(error)}
     if error.has_data:
         body["data"] = error.data
-    return _json(body, error.status if error.status in _SHOWN_STATUSES or error.number == _FAILED else 200)
+    return respond_json(body, error.status if error.status in _SHOWN_STATUSES or error.number == _FAILED else 200)
 
 
 def to_request_error(error: RagflowLgError) -> RequestError:
@@ -104,7 +105,3 @@ def format_times(create_ms: int, update_ms: int) -> dict[str, Any]:
         "update_time": update_ms,
         "update_date": formatdate(update_ms / 1000, usegmt=True),
     }
-
-
-def _json(body: Any, status: int = 200) -> Response:
-    return Response(encode_json(body), status, media_type=JSON)

@@ -19,8 +19,8 @@ from ragflow_lg.server.database.webhook_repository import WebhookRepository, Web
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import load_agent, to_text
-from ragflow_lg.server.http.shared.responses import encode_json, respond
-from ragflow_lg.server.http.shared.route_models import LazyModel
+from ragflow_lg.server.http.shared.responses import respond_json
+from ragflow_lg.server.http.shared.route_models import Answer, LazyModel
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,
     WebhookConfiguration,
@@ -71,13 +71,13 @@ class WebhookRefusal(LazyModel):
     success: bool = False
 
 
-class WebhookEvents(LazyModel):
+class WebhookEvents(Answer):
     """Webhook test events after a given time."""
 
-    webhook_id: str | None
-    events: list[dict[str, Any]]
+    webhook_id: str | None = None
+    events: list[dict[str, Any]] = Field(default=[])
     next_since_ts: Annotated[float, Field(description="Value of `since_ts` for the next request.")]
-    finished: bool
+    finished: bool = False
 
 
 _CALL = describe(
@@ -133,30 +133,30 @@ for method in METHODS:
         "number",
     ),
     describe_query("webhook_id", "Id of the test, from an earlier response."),
-    answer=WebhookEvents,
 )
-async def list_events(agent_id: str, request: Request, caller: Authenticated) -> Response:
+async def list_events(agent_id: str, request: Request, caller: Authenticated) -> WebhookEvents:
     """Return a test's events after a given time. Without a time, return only the current time, to start polling."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     tests = WebhookTests(app_state.database, agent.tenant, agent.id)
     query = request.query_params
     if not query.get("since_ts"):
-        return respond(_build_page(None, [], round(app_state.services.clock.now(), 6), is_finished=False))
+        return WebhookEvents(next_since_ts=round(app_state.services.clock.now(), 6))
     since_us = _parse_time_us(query["since_ts"])
     since_s = since_us / 1_000_000
     test_id = to_text(query.get("webhook_id"))
     if not test_id:
         next_test = await tests.next(since_us)
         if next_test is None:
-            return respond(_build_page(None, [], since_s, is_finished=False))
-        return respond(_build_page(next_test.id, [], next_test.start_us / 1_000_000, is_finished=False))
+            return WebhookEvents(next_since_ts=since_s)
+        return WebhookEvents(webhook_id=next_test.id, next_since_ts=next_test.start_us / 1_000_000)
     test = await tests.get(test_id)
     if test is None:
-        return respond(_build_page(test_id, [], since_s, is_finished=True))
+        return WebhookEvents(webhook_id=test_id, next_since_ts=since_s, finished=True)
     events = await tests.events(test.id, since_us, MAX_EVENTS)
     logged = [orjson.loads(row.event) for row in events]
     is_finished = bool(logged) and logged[-1].get("event") == "finished"
-    return respond(_build_page(test_id, logged, _get_last_time(events, since_s), is_finished=is_finished))
+    next_s = _get_last_time(events, since_s)
+    return WebhookEvents(webhook_id=test_id, events=logged, next_since_ts=next_s, finished=is_finished)
 
 
 async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder | None) -> Response:
@@ -206,9 +206,9 @@ def _respond_template(configuration: WebhookConfiguration) -> Response:
     if status in _NO_BODY:
         return Response(status_code=status)
     if not template.strip():
-        return Response(b"null", status, media_type="application/json")
+        return respond_json(None, status)
     try:
-        return Response(encode_json(orjson.loads(template)), status, media_type="application/json")
+        return respond_json(orjson.loads(template), status)
     except orjson.JSONDecodeError:
         return Response(template.encode("utf-8", "replace"), status, media_type="text/plain")
 
@@ -218,10 +218,10 @@ def _respond_outcome(outcome: TurnOutcome, turn: Turn, *, is_test: bool) -> Resp
         if not is_test:
             logger.warning("webhook run %s failed: %s", turn.envelope.message_id, outcome.error)
         message = outcome.error if is_test else f"{_FAILED} Its session is {turn.envelope.session_id}."
-        return _json({"code": 400, "message": message, "success": False}, 400)
+        return respond_json({"code": 400, "message": message, "success": False}, 400)
     if outcome.status in _NO_BODY:
         return Response(status_code=outcome.status)
-    return _json({"message": outcome.text, "success": True, "code": outcome.status}, outcome.status)
+    return respond_json({"message": outcome.text, "success": True, "code": outcome.status}, outcome.status)
 
 
 def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) -> Response:
@@ -237,24 +237,16 @@ def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) ->
         logger.info("%s %s refused: %s", request.method, request.url.path, error)
         audit("webhook.refused", agent=str(request.path_params.get("agent_id", "")), reason=message)
     status = 413 if isinstance(error, RequestError) and error.status == 413 else 400
-    return _json({"code": status, "message": message}, status)
+    return respond_json({"code": status, "message": message}, status)
 
 
 def _respond_busy(request: Request, error: BusyError) -> Response:
     """Respond with the time to wait. The HTTP status is 429, because callers rely on it."""
     cast("Operations", request.app.state.operations).metrics.count_refusal("busy")
     audit("request.refused", reason="busy", path=request.url.path)
-    response = _json({"code": 429, "message": str(error)}, 429)
+    response = respond_json({"code": 429, "message": str(error)}, 429)
     response.headers["Retry-After"] = str(math.ceil(error.retry_s))
     return response
-
-
-def _json(body: dict[str, Any], status: int) -> Response:
-    return Response(encode_json(body), status, media_type="application/json")
-
-
-def _build_page(test_id: str | None, events: list[Any], since_s: float, *, is_finished: bool) -> dict[str, Any]:
-    return {"webhook_id": test_id, "events": events, "next_since_ts": since_s, "finished": is_finished}
 
 
 def _get_last_time(events: list[WebhookEventRow], default: float) -> float:
