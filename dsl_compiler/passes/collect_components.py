@@ -150,6 +150,7 @@ def _read_component(
     if params is not None and not isinstance(params, Mapping):
         _report_malformed(reporter, params_pointer, f"The params of {id_!r} are {_kind(params)}, not an object.")
         return None
+    _check_downstream(id_, outer.get("downstream"), extend_pointer(pointer, ["downstream"]), reporter)
     downstream, extra = _read_downstream(outer.get("downstream"))
     data = as_map(graph_node.get("data"))
     return RawComponent(
@@ -162,6 +163,27 @@ def _read_component(
         params_pointer,
         as_text(data.get("name")),
     )
+
+
+def _check_downstream(id_: str, value: Any, pointer: str, reporter: Reporter) -> None:
+    """Report targets in a form that RAGFlow cannot follow. A single id as text is still read as that id."""
+    if value is None or isinstance(value, Mapping):
+        return
+    hint = 'Write a list of ids: "downstream": ["ID"].'
+    if isinstance(value, str):
+        message = f'"downstream" of {id_!r} is a string, not a list; RAGFlow would read each letter as an id.'
+        if value:
+            reporter.report("document-shape", "warning", pointer, message, hint='Put it into a list: ["…"].')
+        return
+    if not isinstance(value, list):
+        message = f'"downstream" of {id_!r} is {_kind(value)}, not a list of ids.'
+        reporter.report("document-shape", "error", pointer, message, hint=hint)
+        return
+    for index, entry in enumerate(as_list(value)):
+        if not isinstance(entry, str):
+            message = f'An entry in "downstream" of {id_!r} is {_kind(entry)}, not an id; it is ignored.'
+            reporter.report("document-shape", "warning", f"{pointer}/{index}", message, hint="Remove it.")
+            return
 
 
 def _read_downstream(value: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -189,7 +211,14 @@ def _has_usable_id(component: RawComponent, reporter: Reporter) -> bool:
 
 
 def _kind(value: Any) -> str:
-    names = {"str": "a string", "list": "a list", "bool": "true or false", "int": "a number", "float": "a number"}
+    names = {
+        "str": "a string",
+        "list": "a list",
+        "dict": "an object",
+        "bool": "true or false",
+        "int": "a number",
+        "float": "a number",
+    }
     return names.get(type(value).__name__, "null")
 
 

@@ -29,6 +29,29 @@ def test_downstream_may_have_several_shapes(downstream: Any) -> None:
     assert plan_of(document).nodes[NodeId("a")].downstream == ("b",)
 
 
+@pytest.mark.parametrize(
+    ("downstream", "severity", "pointer", "message"),
+    [
+        ("b", "warning", "", "is a string, not a list"),
+        (["b", None, 3], "warning", "/1", "is null, not an id; it is ignored"),
+        (["b", dict[str, Any]()], "warning", "/1", "is an object, not an id"),
+        (3, "error", "", "is a number, not a list of ids"),
+        (True, "error", "", "is true or false, not a list of ids"),
+    ],
+)
+def test_downstream_of_a_wrong_type_is_reported(downstream: Any, severity: str, pointer: str, message: str) -> None:
+    document = canvas({"a": {**text(), "downstream": downstream}, "b": text()})
+    (diagnostic,) = diagnostics_of(document, "document-shape")
+    assert (diagnostic.severity, diagnostic.pointer) == (severity, f"/components/a/downstream{pointer}")
+    assert message in diagnostic.message
+    assert diagnostic.hint
+
+
+@pytest.mark.parametrize("downstream", [None, "", [], ["b"]])
+def test_usual_shapes_of_downstream_are_not_reported(downstream: Any) -> None:
+    assert not diagnostics_of(canvas({"a": {**text(), "downstream": downstream}, "b": text()}), "document-shape")
+
+
 def test_titles_come_from_the_graph() -> None:
     graph = {"nodes": [{"id": "a", "data": {"name": "Titled"}}, "junk", {"id": 3}]}
     assert plan_of(canvas({"a": text()}, graph=graph)).nodes[NodeId("a")].title == "Titled"
