@@ -155,9 +155,9 @@ def _build_plan(draft: Draft) -> Plan:
 
 
 def add_positions(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
-    """Add lines and columns, and sort the diagnostics by them."""
+    """Add lines and columns to the diagnostics that lack them, and sort all by them."""
     if not text or any(d.code == "json-invalid" and not d.pointer for d in diagnostics):
         return diagnostics
     positions = locate(text, [d.pointer for d in diagnostics])
-    positioned = [d._replace(line=positions[d.pointer].line, column=positions[d.pointer].column) for d in diagnostics]
+    positioned = [d if d.line else d._replace(**positions[d.pointer]._asdict()) for d in diagnostics]
     return tuple(sorted(positioned, key=lambda d: (d.line, d.column)))

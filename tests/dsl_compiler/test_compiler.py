@@ -37,6 +37,15 @@ def test_diagnostics_come_in_the_order_of_the_file() -> None:
     assert len(positions) >= 3
 
 
+def test_a_repeated_key_is_reported_where_it_stands() -> None:
+    source = (
+        '{"components": {"begin": {"obj": {"component_name": "Begin"}},\n  "a": {"obj": {"component_name": "Message",'
+    )
+    source += '\n    "component_name": "Message"}}, "a": {"obj": {"component_name": "Message"}}}}'
+    diagnostics = [d for d in check_canvas(source, CATALOG)[1] if d.code == "json-duplicate-key"]
+    assert [(d.line, d.column) for d in diagnostics] == [(3, 5), (3, 36)]
+
+
 def test_compiling_raises_all_diagnostics() -> None:
     with pytest.raises(CompileError) as caught:
         compile_canvas(canvas({"b": node("Warp"), "a": node("Message", {})}, ["b", "a"]), CATALOG)
