@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 _MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
+
+_SECTIONS = ("query", "headers", "body")
+"""The parts of a webhook's request that become outputs."""
 
 
 def _normalize_mode(value: Any) -> Any:
@@ -47,8 +50,9 @@ class Outputs(ComponentOutputs):
     """One output per submitted field."""
 
 
-def _any_output(params: Params) -> None:
-    """Accept any output: a caller may send fields that the form does not declare."""
+def _names(params: Params) -> Iterable[str]:
+    """Return the form's fields and a webhook's sections. A caller may send other fields, but `check` reports them."""
+    return (*params.inputs, *(_SECTIONS if params.mode == "Webhook" else ()))
 
 
 @component(
@@ -56,7 +60,7 @@ def _any_output(params: Params) -> None:
     kind="entry",
     params=Params,
     outputs=Outputs,
-    output_names=_any_output,
+    output_names=_names,
     timeout_s=None,
     description="Start of every turn. Its form fields become outputs.",
     source="agent/component/begin.py",
@@ -66,7 +70,7 @@ async def begin(ctx: RunContext, params: Params) -> Outputs:
     if params.mode == "Webhook" and (payload := ctx.request.get("payload")):
         if "input" in payload:
             ctx.inputs["request"] = payload["input"]
-        return Outputs(**{name: payload[name] for name in ("query", "headers", "body") if name in payload})
+        return Outputs(**{name: payload[name] for name in _SECTIONS if name in payload})
     ctx.report_inputs(dict.fromkeys(params.inputs))
     outputs: dict[str, JsonValue] = {}
     for name, field in _fields(ctx, params).items():

@@ -1,5 +1,6 @@
 import random
 import time
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_a_reference_to_something_that_does_not_exist_is_a_warning(script: str, 
     assert diagnostic.pointer == "/components/b/obj/params/script"
 
 
-@pytest.mark.parametrize("script", ["{a@result}", "{a@_ERROR}", "{env.count}", "{sys.query}", "{begin@anything}"])
+@pytest.mark.parametrize("script", ["{a@result}", "{a@_ERROR}", "{env.count}", "{sys.query}"])
 def test_a_reference_to_something_that_exists_is_accepted(script: str) -> None:
     document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
     assert not [
@@ -32,6 +33,25 @@ def test_a_reference_to_something_that_exists_is_accepted(script: str) -> None:
         for code in ("unknown-node", "unknown-output", "unknown-global")
         for d in diagnostics_of(document, f"reference-{code}")
     ]
+
+
+@pytest.mark.parametrize(
+    ("params", "hint"),
+    [({}, "Its outputs: none."), ({"inputs": {"size": {"type": "line"}}}, "Did you mean size?")],
+)
+def test_a_reference_to_a_field_that_begin_lacks_is_a_warning(params: dict[str, Any], hint: str) -> None:
+    document = canvas({"begin": node("Begin", params, ["a"]), "a": text([], "{begin@sizee}")})
+    (diagnostic,) = diagnostics_of(document, "reference-unknown-output")
+    assert (diagnostic.severity, diagnostic.node, diagnostic.hint) == ("warning", "a", hint)
+
+
+@pytest.mark.parametrize(
+    ("params", "script"),
+    [({"inputs": {"size": {"type": "line"}}}, "{begin@size}"), ({"mode": "Webhook"}, "{begin@body}")],
+)
+def test_a_reference_to_a_field_of_begin_is_accepted(params: dict[str, Any], script: str) -> None:
+    document = canvas({"begin": node("Begin", params, ["a"]), "a": text([], script)})
+    assert not diagnostics_of(document, "reference-unknown-output")
 
 
 def test_similar_names_are_suggested() -> None:
