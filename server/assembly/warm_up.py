@@ -27,6 +27,14 @@ LAZY_MODULES = (
 """Modules that this project and LangChain import where they use them. Components and tools are further ones."""
 
 
+_is_loading = Event()
+
+
+def is_loading() -> bool:
+    """Return whether the server has not yet loaded the code of turns."""
+    return _is_loading.is_set()
+
+
 @contextmanager
 def loading_turn_code() -> Generator[Callable[[], None]]:
     """Yield a function that starts loading the code of turns in a thread. After the block, it loads no more modules.
@@ -34,10 +42,12 @@ def loading_turn_code() -> Generator[Callable[[], None]]:
     The process does not end before the thread: it could crash in a compiled module that is just being loaded.
     """
     stop = Event()
+    _is_loading.set()
     try:
         yield Thread(target=_load_until, args=(stop,), name="loading").start
     finally:
         stop.set()
+        _is_loading.clear()
 
 
 def _load_until(stop: Event) -> None:
@@ -46,6 +56,7 @@ def _load_until(stop: Event) -> None:
             return
         import_module(name)
     load_turn_code()
+    _is_loading.clear()
 
 
 @cache

@@ -93,4 +93,7 @@ async def start_replica(settings: Path, key: str) -> Replica:
     if not key:
         key = read_first_key(await process.stdout.readline())
     headers = {"Authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=url, timeout=60) as probe:
+        while (await probe.get("/ready")).status_code != 200:
+            await asyncio.sleep(0.02)
     return Replica(process, httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60), key)

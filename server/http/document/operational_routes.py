@@ -26,7 +26,7 @@ class Health(LazyModel):
 class Readiness(LazyModel):
     """Whether the server can handle requests."""
 
-    status: Literal["ready", "stopping", "failing"]
+    status: Literal["ready", "starting", "stopping", "failing"]
     parts: dict[str, Literal["ok", "failed", "timed out", "late"]]
 
 

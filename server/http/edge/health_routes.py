@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.base.errors import ConflictError, RagflowLgError, RequestError
+from ragflow_lg.server.assembly.warm_up import is_loading
 from ragflow_lg.server.http.shared.auth import get_app_state
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.observability.metrics import CONTENT_TYPE
@@ -61,9 +62,11 @@ async def health() -> Response:
 
 @router.get("/ready")
 async def ready(request: Request) -> Response:
-    """Check every part of the server. The status is 503 if a part fails or the server is shutting down."""
+    """Check every part of the server. The status is 503 if a part fails or the server is starting or shutting down."""
     if get_app_state(request).run_manager.is_draining:
         return _json({"status": "stopping", "parts": {}}, 503)
+    if is_loading():  # it would keep the clients waiting whose runs it takes over
+        return _json({"status": "starting", "parts": {}}, 503)
     parts = await cast("Readiness", request.app.state.readiness).check()
     status = "ready" if set(parts.values()) == {"ok"} else "failing"
     return _json({"status": status, "parts": parts}, 200 if status == "ready" else 503)

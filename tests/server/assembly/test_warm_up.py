@@ -58,6 +58,7 @@ def test_a_server_that_stops_loads_no_more_modules_but_finishes_the_one_it_is_lo
     with warm_up.loading_turn_code() as start_loading:
         start_loading()
         assert is_loading.wait(10)
+        assert warm_up.is_loading()
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "loading")
     assert not thread.daemon  # a process waits for its threads before it ends, except for daemons
     may_finish.set()
