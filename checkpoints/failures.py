@@ -17,6 +17,8 @@ _ADDRESS = re.compile(
 )
 _WRONG_KIND = ("WRONGTYPE", "wrong Redis type")
 """Parts of Redis's errors for a key whose value has another type."""
+_DAMAGED_FILE = ("malformed", "file is not a database")
+"""Parts of SQLite's errors for a file that was truncated or overwritten."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,4 +55,7 @@ def plain_reason(error: Exception) -> str:
         return "it cannot be reached."
     if isinstance(error, OSError) and error.strerror:
         return error.strerror  # without the path
-    return _ADDRESS.sub("…", str(error))
+    reason = _ADDRESS.sub("…", str(error))
+    if any(part in reason for part in _DAMAGED_FILE):
+        return f"its file is damaged ({reason}). `ragflow-lg doctor` shows how to save what can be read."
+    return reason

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shlex
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ragflow_lg.base.errors import CheckpointError
 
@@ -114,7 +115,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         path = _create_file(path)
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
-        raise CheckpointError(f"The session store {str(path)!r} cannot be opened: {error}.") from error
+        raise unusable_file(path, error) from error
     # One damaged text would otherwise fail every statement that finds its row, such as a listing of all sessions.
     connection.text_factory = _decode
     return connection
@@ -132,7 +133,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bo
         connection.executescript(TABLES)
         _add_missing_column(connection)
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise CheckpointError(describe_failure(path, error)) from error
+        raise unusable_file(path, error) from error
 
 
 def _add_missing_column(connection: sqlite3.Connection) -> None:
@@ -146,17 +147,39 @@ def _add_missing_column(connection: sqlite3.Connection) -> None:
             raise
 
 
-def describe_failure(path: Path, error: Exception) -> str:
-    """Return why a file cannot be used as a session store."""
-    text = str(error)
+class Failure(NamedTuple):
+    """Why a file cannot be used as a session store."""
+
+    what: str
+    advice: str
+
+
+def describe_failure(path: Path, error: BaseException) -> Failure:
+    """Return why a file cannot be used as a session store, and what to do."""
+    text, store = str(error), f"The session store {str(path)!r}"
     if isinstance(error, UnicodeDecodeError) or "malformed" in text:
-        return f"The session store {str(path)!r} is damaged: {text}."
+        return Failure(f"{store} is damaged: {text}.", recovery_advice(path))
     if "unable to open" in text or "readonly" in text or "disk I/O" in text:
-        reason = "Its folder and the file must be writable."
-        return f"The session store {str(path)!r} cannot be opened for writing: {text}. {reason}"
-    if "locked" in text or "full" in text:
-        return f"The session store {str(path)!r} cannot be opened: {text}."
-    return f"{str(path)!r} is not a session store: {text}."
+        return Failure(f"{store} cannot be opened for writing: {text}.", "Its folder and the file must be writable.")
+    if "full" in text:
+        return Failure(f"{store} cannot be opened: {text}.", "Free some disk space.")
+    if "locked" in text:
+        return Failure(f"{store} cannot be opened: {text}.", "Try again when the other process has finished.")
+    if isinstance(error, OSError):
+        return Failure(f"{store} cannot be opened: {text}.", "Choose another path.")
+    advice = "Choose another path, or move the file away; if it was a session store, restore a backup."
+    return Failure(f"{str(path)!r} is not a session store: {text}.", advice)
+
+
+def recovery_advice(path: Path) -> str:
+    """Return how to save what can be read from a damaged file."""
+    name = shlex.quote(str(path))
+    return f"Restore a backup, or copy it and save what can be read: sqlite3 {name} .recover | sqlite3 NEW.db"
+
+
+def unusable_file(path: Path, error: Exception) -> CheckpointError:
+    """Return the error for a file that cannot be used as a session store."""
+    return CheckpointError(" ".join(describe_failure(path, error)))
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import stat
 from collections.abc import AsyncIterator
@@ -12,7 +11,7 @@ from typing import Any
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.check_result import CheckResult
-from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+from ragflow_lg.checkpoints.sqlite.sqlite_file import describe_failure, open_sqlite, recovery_advice
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
 
 MIN_FREE_MIB = 100
@@ -20,20 +19,18 @@ MIN_FREE_MIB = 100
 
 async def probe_sqlite(path: Path) -> AsyncIterator[CheckResult]:
     """Check a file's format, integrity, permissions and free disk space. The file must exist."""
-    rescue = f"Copy it, then save what can be read: sqlite3 {shlex.quote(str(path))} .recover | sqlite3 NEW.db"
     try:
         async with open_sqlite(path) as file:
             await sqlite_saver(file)
             rows = await file.rows("PRAGMA integrity_check(1)")
     except CheckpointError as error:
-        text = str(error)
-        yield CheckResult(False, text, rescue if "malformed" in text else "Choose another path, or move the file away.")
+        yield CheckResult(False, *describe_failure(path, error.__cause__ or error))
         return
     yield CheckResult(True, f"{path} is a session store")
     row: Any = rows[0] if rows else None
     is_sound = row is not None and row[0] == "ok"
     text = "the file is sound" if is_sound else f"the file is damaged: {' '.join(str(row and row[0]).split())}"
-    yield CheckResult(is_sound, text, "" if is_sound else rescue)
+    yield CheckResult(is_sound, text, "" if is_sound else recovery_advice(path))
     for result in (*_file_results(path), *_folder_results(path)):
         yield result
 

@@ -13,7 +13,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import (
     BLOB_MISSING,
@@ -25,7 +24,7 @@ from ragflow_lg.checkpoints.preconditions import (
 )
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, describe_failure
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, unusable_file
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
 _FIND_TOKEN = "SELECT token FROM leases WHERE thread_id = ? AND owner <> ''"
@@ -275,5 +274,5 @@ async def sqlite_saver(file: SqliteFile) -> CanvasSaver:
     try:
         await file.do(prepare)
     except sqlite3.Error as error:
-        raise CheckpointError(describe_failure(file.path, error)) from error
+        raise unusable_file(file.path, error) from error
     return CanvasSaver(saver, SqliteBlobs(file, transactions), errors=(sqlite3.Error,), transaction=transactions.begin)

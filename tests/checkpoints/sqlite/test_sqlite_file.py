@@ -1,4 +1,5 @@
 import asyncio
+import os
 import sqlite3
 import stat
 import threading
@@ -49,3 +50,24 @@ async def test_other_files_and_folders_are_rejected(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match=text):
             async with open_sqlite(path):
                 pass
+
+
+@pytest.mark.parametrize("size", [50, 4096])
+async def test_a_truncated_file_is_reported_with_advice(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "s.db"
+    async with open_sqlite(path) as file:
+        await file.rows("SELECT 1")
+    os.truncate(path, size)
+    with pytest.raises(CheckpointError, match=r"is damaged: .* \.recover \| sqlite3 NEW\.db"):
+        async with open_sqlite(path):
+            pass
+
+
+async def test_a_file_whose_header_is_overwritten_is_reported_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with open_sqlite(path) as file:
+        await file.rows("SELECT 1")
+    path.write_bytes(b"x" * 100 + path.read_bytes()[100:])
+    with pytest.raises(CheckpointError, match=r"not a session store: .*if it was a session store, restore a backup"):
+        async with open_sqlite(path):
+            pass

@@ -56,6 +56,20 @@ async def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
             await saver.aget_tuple(PLACE)
 
 
+async def test_a_damaged_page_is_reported_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with open_sqlite(path) as file:
+        saver = await sqlite_saver(file)
+        await put_checkpoint(saver, PLACE)
+        (row,) = await file.rows("SELECT rootpage FROM sqlite_master WHERE name = 'checkpoints'")
+    content = bytearray(path.read_bytes())
+    content[(row[0] - 1) * 4096 : row[0] * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"damaged .*\.recover|`ragflow-lg doctor` shows how"):
+        async with open_sqlite(path) as file:
+            await (await sqlite_saver(file)).aget_tuple(PLACE)
+
+
 async def test_a_file_of_another_program_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as other:
