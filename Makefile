@@ -106,6 +106,7 @@ format: $(VENV)/.ok
 
 bench: $(VENV)/.ok
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.large_values
 	$(BIN)/python -m benchmarks.starts
 	$(BIN)/python -m benchmarks.knowledge
 	$(BIN)/python -m benchmarks.server

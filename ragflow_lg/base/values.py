@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.plain_values import PlainLimits, copy_if_plain
 
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
@@ -29,6 +30,9 @@ MAX_CHARS = 4 * MAX_TEXT_CHARS
 
 MAX_PARSED_CHARS = 2 * 1024 * 1024
 """Maximum total length of the texts that one node parses as JSON to read parts of them."""
+
+MIN_LARGE = 64
+"""Lists and maps with at least this many entries are first copied as if they were plain."""
 
 MAX_ITEMS = 100_000
 """Maximum total number of list entries and map keys in one node's outputs."""
@@ -201,11 +205,13 @@ _MAPS = (dict, Mapping)
 class _Normaliser:
     """One traversal of a value, limited to a number of items and characters."""
 
-    __slots__ = ("chars", "items")
+    __slots__ = ("chars", "items", "may_be_plain")
 
     def __init__(self) -> None:
         self.items = 0
         self.chars = 0
+        self.may_be_plain = True
+        """Whether no large part has turned out not to be plain. Trying its parts as well could cost too much."""
 
     def walk(self, value: Any, depth: int) -> JsonValue:
         kind = cast("Any", type(value))
@@ -213,6 +219,8 @@ class _Normaliser:
             return value
         if kind is str:
             return self._text(value)
+        if self.may_be_plain and (kind is list or kind is dict) and len(value) >= MIN_LARGE:
+            return self._copy_large(value, depth)
         if kind is dict:  # check the most frequent types first: checks against abstract classes are slow
             self._count(len(value), depth)
             return {
@@ -221,8 +229,20 @@ class _Normaliser:
         if kind is list:
             self._count(len(value), depth)
             return [self.walk(v, depth + 1) for v in value]
-        if kind is float:
-            return value if math.isfinite(value) else None
+        return self._convert(value, depth)
+
+    def _copy_large(self, value: Any, depth: int) -> JsonValue:
+        limits = PlainLimits(MAX_DEPTH - depth + 1, MAX_ITEMS - self.items, MAX_CHARS - self.chars, MAX_TEXT_CHARS)
+        copy = copy_if_plain(value, limits)
+        if copy is None:
+            self.may_be_plain = False
+            return self.walk(value, depth)
+        self.items += copy.items
+        self.chars += copy.chars
+        return copy.value
+
+    def _convert(self, value: Any, depth: int) -> JsonValue:
+        """Convert a number, or a value of a type that plain JSON does not have."""
         if isinstance(value, str):
             return self._text(str(value))
         if isinstance(value, int):
