@@ -15,6 +15,9 @@ from ragflow_lg.base.values import JsonValue, to_text
 
 MAX_OPTIONS = 1_000
 
+MAX_DIGITS = 308
+"""Number of digits that every number may have; the largest float has 309."""
+
 _FILE: dict[str, Any] = {
     "type": "object",
     "description": 'A file: {"name": "a.txt", "content": "its text, or a data: URI"}.',
@@ -113,6 +116,7 @@ def _type_problem(field: FormField, value: Any) -> str:
     expected = ""
     if kind in ("integer", "number") and not _is_number(value, whole=kind == "integer"):
         expected = "a whole number" if kind == "integer" else "a number"
+        expected += f" of at most {MAX_DIGITS} digits" if _is_too_large(value) else ""
     elif kind == "boolean" and not isinstance(value, bool) and _plain_text(value).lower() not in _BOOLEANS:
         expected = "true or false"
     elif kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
@@ -136,6 +140,14 @@ def _describe(value: Any) -> str:
 def option_texts(options: Iterable[JsonValue]) -> list[str]:
     """Return the texts by which options are selected."""
     return [to_text(_as_map(o).get("value", _as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
+
+
+def _is_too_large(value: Any) -> bool:
+    """Return whether a text is a number with more digits than a number can have."""
+    try:
+        return isinstance(value, str) and "inf" not in value.lower() and math.isinf(float(value))
+    except ValueError:
+        return False
 
 
 def _is_number(value: Any, *, whole: bool) -> bool:

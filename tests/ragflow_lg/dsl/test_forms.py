@@ -67,6 +67,7 @@ def test_valid_answers_have_no_problems(type_name: str, value: Any) -> None:
     ("type_name", "value", "reason"),
     [
         ("integer", "three", "whole number"), ("integer", 1.5, "whole number"), ("integer", True, "whole number"),
+        ("integer", "9" * 5_000, "a whole number of at most 308 digits"),
         ("integer", [], "whole number"), ("number", "x", "a number"),
         ("number", "nan", "a number"), ("number", float("inf"), "a number"), ("boolean", "maybe", "true or false"),
         ("object", "{", "JSON object"), ("object", 5, "JSON object"), ("options", "c", "one of a, b"),

@@ -70,3 +70,26 @@ def test_deep_nesting_is_refused(mark: str) -> None:
     JsonScanner().feed(begin * MAX_DEPTH + end * MAX_DEPTH + begin)
     with pytest.raises(RequestError, match=f"nested more than {MAX_DEPTH} levels"):
         JsonScanner().feed(begin * (MAX_DEPTH + 1))
+
+
+def scan_pieces(text: bytes, size: int) -> None:
+    scanner = JsonScanner()
+    for start in range(0, len(text), size):
+        scanner.feed(text[start : start + size])
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**22, "9" * 5_000])
+def test_an_integer_that_the_parser_would_round_is_refused(number: int | str, size: int) -> None:
+    text = f'{{"a": [1, {number}], "b": 2}}'.encode()
+    with pytest.raises(RequestError, match="Send it as a string"):
+        scan_pieces(text, size)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize(
+    "number", [2**64 - 1, -(2**63), f"0.{'1' * 5_000}", "1e300", f"{'1' * 30}.5", f"{'1' * 30}e-3", f'"{"9" * 5_000}"']
+)
+def test_other_numbers_and_texts_of_digits_are_accepted(number: int | str, size: int) -> None:
+    text = f'{{"a": [1, {number}], "b": 2}}'.encode()
+    scan_pieces(text, size)
