@@ -216,7 +216,9 @@ async def test_a_failover_makes_no_session_unreadable(tmp_path: Path) -> None:
             await _wait_until(lambda: sentinel.discover_slaves("sessions"))
 
             async def disconnect() -> None:
-                master.request("WAIT", 1, 5000)
+                # WAIT would consider only the writes of its own connection.
+                written = master.request("INFO", "replication")["master_repl_offset"]
+                await _wait_until(lambda: replica.request("INFO", "replication")["slave_repl_offset"] >= written)
                 replica.request("REPLICAOF", "127.0.0.1", "1")
 
             async def fail_over() -> None:

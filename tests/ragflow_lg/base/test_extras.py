@@ -62,7 +62,7 @@ def test_an_extra_is_installed_from_where_the_package_came(
     def find(name: str) -> Installed:
         return Installed()
 
-    monkeypatch.setattr(extras, "distribution", find)
+    monkeypatch.setattr(importlib.metadata, "distribution", find)
     assert install_command("html") == command
 
 
