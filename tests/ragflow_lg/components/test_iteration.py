@@ -172,5 +172,6 @@ async def test_the_simplified_form_reads_a_single_value_as_one_item(value: Any, 
 
 def test_an_output_without_a_valid_reference_is_reported() -> None:
     components = {**iteration({"b": text()}, {"o": "garbage", "p": "b@result"}), **out("{it@o}")}
-    (diagnostic,) = diagnostics_of(document(components, ["it"]), "reference-unknown-output")
+    diagnostic, undeclared = diagnostics_of(document(components, ["it"]), "reference-unknown-output")
     assert "'o'" in diagnostic.message
+    assert "Begin 'begin' has no output 'items'" in undeclared.message
