@@ -266,8 +266,8 @@ async def test_cancelled_work_completes_or_does_not_begin_and_close_waits_for_it
     await asyncio.to_thread(has_begun.wait, 10)
     writing.cancel()
     waiting.cancel()
+    await asyncio.gather(writing, waiting, return_exceptions=True)  # afterwards, the thread knows it
     may_end.set()
-    await asyncio.gather(writing, waiting, return_exceptions=True)
     await threads.close()
     again = SqliteThreads(create_engine(f"sqlite:///{tmp_path}/file.db"))
     assert await again.read(count) == 2  # both rows of the work that had begun, none of the other
