@@ -1,4 +1,7 @@
-"""Limits on concurrent runs, for all tenants together and for each tenant. Runs above the limits wait in order."""
+"""Limits on concurrent runs and on the length of their inputs, for all tenants together and for each tenant.
+
+Runs above the limits wait in order. A run holds its input several times: in its state, its events and its answer.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import BusyError, QuotaError
 
+MAX_INPUT_CHARS = 32_000_000
+
 
 class Places(Struct, frozen=True):
     """The places that a run may take beside others of the same tenant and of the same embedded page; 0 for all."""
@@ -19,11 +24,40 @@ class Places(Struct, frozen=True):
     page_key: str = ""
     """Id of the page's key, or ``""``."""
     page_slots: int = 0
+    input_chars: int = 0
+    """Length of the run's input."""
 
     def counters(self) -> tuple[tuple[str, int], ...]:
         """Return the names under which the run is counted, each with its limit."""
         own = (self.tenant, self.tenant_slots)
         return (own, (f"{self.tenant}\0{self.page_key}", self.page_slots)) if self.page_key else (own,)
+
+
+class _InputLengths:
+    """How long the inputs of some runs may be together. A single one may have any length."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._total = 0
+        self._tenants: Counter[str] = Counter()
+
+    def have_room(self, places: Places) -> bool:
+        """Return whether there is room for another input. A tenant may use three quarters of the limit."""
+        own, chars = self._tenants[places.tenant], places.input_chars
+        is_first = own == 0
+        return is_first or (self._total + chars <= self._limit and own + chars <= self._limit * 3 // 4)
+
+    def add(self, places: Places) -> None:
+        """Add the input of a run."""
+        self._total += places.input_chars
+        self._tenants[places.tenant] += places.input_chars
+
+    def remove(self, places: Places) -> None:
+        """Remove the input of a run."""
+        self._total -= places.input_chars
+        self._tenants[places.tenant] -= places.input_chars
+        if not self._tenants[places.tenant]:
+            del self._tenants[places.tenant]
 
 
 class _Waiting(Struct):
@@ -34,7 +68,15 @@ class _Waiting(Struct):
 class RunSlots:
     """The run slots in one process."""
 
-    def __init__(self, slots: int, *, tenant_slots: int = 0, max_waiting: int = 0, wait_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        slots: int,
+        *,
+        tenant_slots: int = 0,
+        max_waiting: int = 0,
+        wait_s: float = 0.0,
+        max_input_chars: int = MAX_INPUT_CHARS,
+    ) -> None:
         """Initialize.
 
         Args:
@@ -42,6 +84,7 @@ class RunSlots:
             tenant_slots: How many of them one tenant may have, unless a run says otherwise; 0 for all.
             max_waiting: How many runs may wait. A tenant that may not have all slots may not have all of these places.
             wait_s: How long a run waits before it is refused.
+            max_input_chars: How long the inputs of the concurrent runs may be together, and those of the waiting ones.
         """
         self._slots = slots
         self._tenant_slots = tenant_slots
@@ -50,6 +93,7 @@ class RunSlots:
         self._running = 0
         self._in_use: Counter[str] = Counter()
         self._waiting: deque[_Waiting] = deque()
+        self._inputs, self._waiting_inputs = _InputLengths(max_input_chars), _InputLengths(max_input_chars)
 
     @property
     def in_use(self) -> int:
@@ -86,12 +130,14 @@ class RunSlots:
         if 0 < places.tenant_slots < self._slots:
             limit = -(-limit * 3 // 4)
         waiting = sum(each.places.tenant == places.tenant for each in self._waiting)
-        return len(self._waiting) < self._max_waiting and waiting < limit
+        is_room = len(self._waiting) < self._max_waiting and waiting < limit
+        return is_room and self._waiting_inputs.have_room(places)
 
     def _take(self, places: Places) -> None:
         self._running += 1
         for name, _ in places.counters():
             self._in_use[name] += 1
+        self._inputs.add(places)
 
     def _releaser(self, places: Places) -> Callable[[], None]:
         has_slot = True
@@ -105,7 +151,8 @@ class RunSlots:
         return release
 
     def _is_free(self, places: Places) -> bool:
-        return self._running < self._slots and self._used_up(places) is None
+        is_free = self._running < self._slots and self._used_up(places) is None
+        return is_free and self._inputs.have_room(places)
 
     def _used_up(self, places: Places) -> tuple[str, int] | None:
         """Return the counter, with its limit, that has no room for another run."""
@@ -114,6 +161,7 @@ class RunSlots:
     async def _wait(self, places: Places) -> None:
         waiting = _Waiting(places, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
+        self._waiting_inputs.add(places)
         try:
             async with asyncio.timeout(self._wait_s):
                 await waiting.slot
@@ -125,6 +173,8 @@ class RunSlots:
             if isinstance(error, TimeoutError):
                 raise self._busy(places) from None
             raise
+        finally:
+            self._waiting_inputs.remove(places)
 
     def _release(self, places: Places) -> None:
         self._running -= 1
@@ -132,6 +182,7 @@ class RunSlots:
             self._in_use[name] -= 1
             if not self._in_use[name]:
                 del self._in_use[name]
+        self._inputs.remove(places)
         for waiting in list(self._waiting):
             if self._running >= self._slots:
                 break
@@ -146,4 +197,6 @@ class RunSlots:
         if self._running < self._slots and (used_up := self._used_up(places)):
             owner = "tenant" if used_up[0] == places.tenant else "key of the page"
             return QuotaError("runs", used_up[1], owner, "Try again later.", renews_s=retry_s)
+        if self._running < self._slots:
+            return BusyError("The inputs of the concurrent runs are too long together. Try again later.", retry_s)
         return BusyError("The server has reached its limit on concurrent runs. Try again later.", retry_s)

@@ -234,7 +234,7 @@ class Turns:
             BusyError: If no slot becomes free, or a quota is used up.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        release = await self.acquire_slot(agent.tenant, page_key)
+        release = await self.acquire_slot(agent.tenant, page_key, len(question or ""))
         app_state, notes = self._app_state, current_notes()
         run_id, start_ms = run.envelope.message_id, app_state.now_ms()
         notes.run, notes.session = run_id, session.id
@@ -256,15 +256,17 @@ class Turns:
             raise
         return Turn(run.envelope, self, agent.tenant, run)
 
-    async def acquire_slot(self, tenant: str, page_key: str = "") -> Callable[[], None]:
+    async def acquire_slot(self, tenant: str, page_key: str = "", input_chars: int = 0) -> Callable[[], None]:
         """Acquire a slot for a run of a tenant, or of an embedded page; see `RunSlots.acquire`.
+
+        ``input_chars`` is the length of its input.
 
         Raises:
             BusyError: If no slot becomes free.
         """
         settings = self._app_state.settings
         slots, page_slots = find_limits(settings, tenant).runs, settings.quotas.pages.runs
-        return await self._slots.acquire(Places(tenant, slots, page_key, page_slots))
+        return await self._slots.acquire(Places(tenant, slots, page_key, page_slots, input_chars))
 
     def count_runs(self, tenant: str) -> int:
         """Return the number of a tenant's runs in this process."""

@@ -127,6 +127,9 @@ class ServerSection(Section):
     all places. The same part of ``max_waiting_runs`` may belong to one tenant."""
     max_waiting_runs: Annotated[int, Field(ge=0)] = 1000
     """How many more runs may wait for a slot."""
+    max_input_chars: Annotated[int, Field(gt=0)] = 32_000_000
+    """How long the inputs of concurrent runs may be together, and those of the waiting runs. One tenant may use three
+    quarters. A single input is limited by ``[limits]``."""
     run_wait_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """How long a run waits for a slot before it is refused."""
     metrics: Literal["off", "key", "port"] = "off"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -39,6 +40,7 @@ SWITCH_INTERVAL_S = 0.0002
 """The interpreter's thread switch interval. Database threads repeatedly wait this long for a busy event loop."""
 MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES = 64, 32
 """A body of more chunks than this is refused if they are smaller on average."""
+_CHUNK_HEAD = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,256}\r\n")
 _HEAD_BYTES = 64 * 1024
 DISCARD_BYTES = 256 * 1024
 DISCARD_PAUSE_S = 0.05
@@ -66,13 +68,32 @@ class _Connection(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self.chunks = self.chunk_bytes = 0
+            if any(name == b"transfer-encoding" for name, _ in event.headers):
+                # What has arrived is looked at before the application starts, and without making events of it.
+                self._check_chunks(*count_chunks(self.trailing_data[0]))
         elif isinstance(event, h11.Data):
             self.chunks += 1
             self.chunk_bytes += len(event.data)
-            if self.chunks > MAX_SMALL_CHUNKS and self.chunk_bytes < self.chunks * SMALL_CHUNK_BYTES:
-                self.refusal = "The body has too many small chunks."
-                raise h11.RemoteProtocolError(self.refusal)
+            self._check_chunks(self.chunks, self.chunk_bytes)
         return event
+
+    def _check_chunks(self, chunks: int, chunk_bytes: int) -> None:
+        if chunks > MAX_SMALL_CHUNKS and chunk_bytes < chunks * SMALL_CHUNK_BYTES:
+            self.refusal = "The body has too many small chunks."
+            raise h11.RemoteProtocolError(self.refusal)
+
+
+def count_chunks(data: bytes) -> tuple[int, int]:
+    """Return the number of chunks at the beginning of a chunked body, and their bytes: at most one more than allowed.
+
+    Counting stops at anything that is no chunk.
+    """
+    chunks = chunk_bytes = start = 0
+    while chunks <= MAX_SMALL_CHUNKS and (head := _CHUNK_HEAD.match(data, start)):
+        size = int(head[1], 16)
+        start = head.end() + size + 2
+        chunks, chunk_bytes = chunks + 1, chunk_bytes + size
+    return chunks, chunk_bytes
 
 
 class _Protocol(H11Protocol):
@@ -97,6 +118,8 @@ class _Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self.transport.is_closing():
+            return
         if self._has_unread_body():
             self._ensure_timer()
             self._discard(len(data))

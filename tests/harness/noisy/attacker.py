@@ -15,7 +15,8 @@ from tests.harness.noisy.attack import Attack, Attacker, Target
 from tests.harness.noisy.attacks import ATTACKS
 
 PREPARATION_S = 30.0
-LOW_PRIORITY = 5
+LOW_PRIORITY = 19
+"""The lowest: it uses what the server and its neighbour leave."""
 PATIENCE_S = 10.0
 """How long an attack goes on after its time if nothing has been answered: the machine is busy."""
 

@@ -18,7 +18,7 @@ CHAT = "/api/v1/agents/chat/completions"
 CANVAS = canvas(
     {
         "t": text(["l"], "{% for n in range(3) %}{{ n }} {% endfor %}{sys.query}"),
-        "l": node("LLM", {"llm_id": "any@Mock", "prompts": "{t@result}"}, ["m"]),
+        "l": node("LLM", {"llm_id": "any@Neighbour", "prompts": "{t@result}"}, ["m"]),
         "m": node("Message", {"content": ["{l@content}"]}),
     }
 )

@@ -13,6 +13,7 @@ from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.database_servers import server as database_server
 from tests.harness.loaded_python import python_command
 from tests.harness.noisy.attack import Target
+from tests.harness.noisy.attacker import LOW_PRIORITY
 from tests.stores import fresh_prefix
 
 ROOT = Path(__file__).parents[3]
@@ -25,6 +26,8 @@ checkpoint_prefix = "{prefix}"
 default_model = "any@Mock"
 [providers.Mock]
 base_url = "{model}"
+[providers.Neighbour]
+base_url = "{neighbour_model}"
 [providers.Hostile]
 base_url = "{upstream}/v1"
 {mcp_servers}
@@ -103,11 +106,13 @@ class Stage:
 
 @dataclass
 class Services:
-    """What all stages share: Redis, the neighbour's model, and the hostile server."""
+    """What all stages share: Redis, a model for each tenant, and the hostile server."""
 
     redis_url: str
     has_postgresql: bool
     model: str
+    """The attacker's model. The neighbour has its own, since a real provider does not slow down for one customer."""
+    neighbour_model: str
     upstream: str
 
     @asynccontextmanager
@@ -130,6 +135,7 @@ class Services:
                 redis_url=self.redis_url,
                 prefix=fresh_prefix(),
                 model=self.model,
+                neighbour_model=self.neighbour_model,
                 upstream=self.upstream,
                 mcp_servers="".join(
                     f'[mcp.{name}]\nurl = "{self.upstream}/mcp/{name}"\ntype = "streamable-http"\n'
@@ -148,10 +154,13 @@ async def start_services(folder: Path, *, has_postgresql: bool) -> AsyncGenerato
     async with AsyncExitStack() as stack:
         rules = folder / "rules.toml"
         rules.write_text(RULES)
-        model = await stack.enter_async_context(_running(python_command("-m", "ragflow_lg", "mock-llm", rules), folder))
+        model_command = python_command("-m", "ragflow_lg", "mock-llm", rules)
+        neighbour_model = await stack.enter_async_context(_running(model_command, folder))
+        slow = ("nice", "-n", str(LOW_PRIORITY), *SERVER, "mock-llm", str(rules))
+        model = await stack.enter_async_context(_running(slow, folder))
         hostile = python_command("-m", "tests.harness.noisy.upstream")
         upstream = await stack.enter_async_context(_running(hostile, folder))
-        yield Services(stack.enter_context(redis_server()), has_postgresql, model, upstream)
+        yield Services(stack.enter_context(redis_server()), has_postgresql, model, neighbour_model, upstream)
 
 
 @asynccontextmanager

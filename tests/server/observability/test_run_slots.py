@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from ragflow_lg.base.errors import BusyError
-from ragflow_lg.server.observability.run_slots import RunSlots
+from ragflow_lg.server.observability.run_slots import Places, RunSlots
 
 
 async def _let_tasks_run() -> None:
@@ -73,3 +73,22 @@ async def test_without_a_queue_runs_are_refused_at_once() -> None:
     await slots.acquire("a")
     with pytest.raises(BusyError):
         await slots.acquire("a")
+
+
+async def test_long_inputs_wait_for_each_other_but_not_for_those_of_other_tenants() -> None:
+    slots = RunSlots(100, max_waiting=10, wait_s=5, max_input_chars=100)
+    release = await slots.acquire(Places("a", input_chars=70))
+    waiting = asyncio.create_task(slots.acquire(Places("a", input_chars=60)))
+    await _let_tasks_run()
+    assert not waiting.done()
+    with pytest.raises(BusyError, match="inputs of the concurrent runs are too long"):
+        await slots.acquire(Places("a", input_chars=60))  # the waiting ones are too long together as well
+    (await slots.acquire("a"))()  # a short one passes them
+    other = await slots.acquire(Places("b", input_chars=1_000))
+    release()
+    await _let_tasks_run()
+    assert waiting.done() is True
+    (await waiting)()
+    other()
+    (await slots.acquire(Places("a", input_chars=1_000)))()  # a single input is limited elsewhere
+    assert slots.in_use == 0

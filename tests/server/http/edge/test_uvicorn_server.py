@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import start_server
+from ragflow_lg.server.http.edge.uvicorn_server import count_chunks, start_server
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, start_app
 
@@ -64,7 +64,7 @@ def test_a_refused_body_arrives_slowly(new_loop: Callable[[], asyncio.AbstractEv
         runner.run(main())
 
 
-async def test_a_body_of_many_small_chunks_is_refused(tmp_path: Path) -> None:
+async def test_a_body_of_many_small_chunks_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with start_app(tmp_path) as server:
         head = (
             b"POST /api/v1/agents HTTP/1.1\r\nhost: a\r\nauthorization: Bearer %b\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -78,6 +78,7 @@ async def test_a_body_of_many_small_chunks_is_refused(tmp_path: Path) -> None:
                 if answer.endswith(b"400 "):
                     assert b"too many small chunks" in await reader.read()
             writer.close()
+    assert "Fatal error" not in caplog.text
 
 
 async def _end_at_once() -> None:
@@ -223,3 +224,17 @@ async def test_an_agent_of_another_tenant_is_refused_and_logged(
     (event,) = [json.loads(message) for message in caplog.messages if '"agent.refused"' in message]
     assert (event["tenant"], event["agent"]) == ("tenant", "abc\u2028\nforged")
     assert "\n" not in caplog.messages[-1]
+
+
+@pytest.mark.parametrize(
+    ("data", "counted"),
+    [
+        (b"1\r\n \r\n" * 1000, (65, 65)),
+        (b"1;name=value\r\n \r\nA\r\n0123456789\r\n0\r\n\r\n", (3, 11)),
+        (b"400\r\nonly its beginning has arrived", (1, 1024)),
+        (b"no chunk\r\n" * 100, (0, 0)),
+        (b"", (0, 0)),
+    ],
+)
+def test_chunks_are_counted_up_to_the_limit(data: bytes, counted: tuple[int, int]) -> None:
+    assert count_chunks(data) == counted
