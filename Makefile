@@ -21,14 +21,14 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test coverage clients databases test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
+.PHONY: run test coverage clients databases sandboxes test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
 .PHONY: hashes pin-images audit sbom crash failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 	@$(PYTHON) examples/play.py
 
-test: $(VENV)/.ok clients
+test: $(VENV)/.ok clients sandboxes
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	$(PYTEST) -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
 
@@ -60,6 +60,11 @@ ragflow-ui: .cache/playwright
 # PostgreSQL and MariaDB for the tests: what is not installed is unpacked into .cache, with no rights and no service.
 databases: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.database_servers
+
+# Bubblewrap for the tests of CodeExec, unpacked without rights into .cache if it is not installed. Tests are skipped,
+# each by name, if that is not possible.
+sandboxes: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.bubblewrap_package
 
 # The server's database on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
 test-databases: databases

@@ -31,7 +31,6 @@ _PRESERVED_KINDS: frozenset[Kind] = frozenset({"entry", "interrupt", "region", "
 
 NOT_YET: frozenset[str] = frozenset(
     [
-        "CodeExec",
         "Browser",
         "DocGenerator",
         "PDFGenerator",

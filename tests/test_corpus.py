@@ -80,7 +80,7 @@ async def test_every_branch_of_the_menu_is_played_with_restarts(
     shared_corpus: Path, choice: str, reopen_shared: OpenStore
 ) -> None:
     catalog = load_catalog()
-    catalog.add(fixed_component("CodeExec"))
+    catalog.add(fixed_component("CodeExec"), replace=True)
     canvas = compile_canvas((shared_corpus / "agent" / "all@7835ee82.json").read_bytes(), catalog)
     answers = iter([choice, "more", "2", "1", "1"])
     services = fake_services(models=OneModel(ScriptedModel([Reply("loop", repeat=True)])))

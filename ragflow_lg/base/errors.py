@@ -14,7 +14,8 @@
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
     ├── ServiceError               a model, an HTTP server or a file store failed
     │   ├── CassetteError          a recording cannot be read or written, or lacks the requested exchange
-    │   └── WorkLimitError         a worker process exceeded a limit
+    │   ├── WorkLimitError         a worker process exceeded a limit
+    │   └── CodeLimitError         code that CodeExec runs exceeded a limit; names the limit
     ├── SettingsError              a setting is missing or wrong
     ├── DatabaseError              the server's database cannot be opened, read or written
     ├── RequestError               the server rejects a request
@@ -182,6 +183,16 @@ class WorkLimitError(ServiceError):
     """Work took too much time or memory, ended its process, or waits in too long a queue. The message says which."""
 
     code = "work-limit"
+
+
+class CodeLimitError(ServiceError):
+    """Code that CodeExec runs exceeded a limit. ``limit`` is the name of its setting in ``[code]``."""
+
+    code = "code-limit"
+
+    def __init__(self, message: str, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class SettingsError(RagflowLgError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import ComponentError
@@ -112,6 +113,11 @@ class NodeValues:
         if name in self.global_updates:
             return self.global_updates[name]
         return self._state.get("globals", {}).get(name)
+
+    @property
+    def global_names(self) -> AbstractSet[str]:
+        """The names of all ``sys.*`` and ``env.*`` values."""
+        return {*self._state.get("globals", {}), *self.global_updates}
 
     @property
     def history(self) -> Sequence[list[Any]]:

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ChatModels
+from ragflow_lg.services.code import Artifacts, CodeSandbox, NoArtifacts, NoSandbox
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
@@ -117,6 +118,10 @@ class Services(Struct, frozen=True):
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     workers: Workers = field(default_factory=NoWorkers)
     """Processes for work whose time and memory depend on hostile input."""
+    code: CodeSandbox = field(default_factory=NoSandbox)
+    """The sandbox for CodeExec."""
+    artifacts: Artifacts = field(default_factory=NoArtifacts)
+    """What keeps the files that CodeExec's programs create."""
     state_limits: StateLimits = field(default_factory=StateLimits)
     """Limits on the state of a turn."""
     secrets: tuple[str, ...] = ()

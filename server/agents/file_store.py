@@ -193,7 +193,8 @@ def tenant_services(app_state: AppState, tenant: str, agent: str = "") -> Servic
     if knowledge is not None and app_state.searches is not None:
         knowledge = FairKnowledge(knowledge, app_state.searches, tenant)
     files = TenantFiles(file_store(app_state, tenant), workers, agent)
-    return replace(services, files=files, workers=workers, knowledge=knowledge)
+    code = services.code.for_tenant(tenant)
+    return replace(services, files=files, workers=workers, knowledge=knowledge, code=code)
 
 
 class TenantFiles(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -259,6 +259,7 @@ async def open_services(
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.services import Services
 
@@ -268,7 +269,9 @@ async def open_services(
         from ragflow_lg.adapters.recording.player import Player  # its models of records are slow to build
 
         if isinstance(recording, Player):
-            yield recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts)
+            services = recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts)
+            async with open_sandbox(settings) as code:  # programs are not recorded, but run again
+                yield replace(services, code=code)
             return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
@@ -277,6 +280,7 @@ async def open_services(
     knowledge = SettingsKnowledge(settings)
     limits = settings.limits
     workers = WorkerPool(limits.workers, limits.worker_memory_bytes, limits.worker_queue)
+    sandboxes = AsyncExitStack()
     try:
         services = Services(
             models,
@@ -290,11 +294,13 @@ async def open_services(
             knowledge=knowledge,
             prompts=settings.prompts,
             workers=workers,
+            code=await sandboxes.enter_async_context(open_sandbox(settings)),
             state_limits=limits.state,
             secrets=settings.secrets,
         )
         yield recording.wrap(services) if recording is not None else services
     finally:
+        await sandboxes.aclose()
         await workers.aclose()
         await knowledge.aclose()
         await servers.aclose()

@@ -35,7 +35,7 @@ COMMANDS = {
     "prompts": _Command(
         "prompts", "List the engine's prompts, or print the text of one: the one in the settings, or else the default."
     ),
-    "doctor": _Command("doctor", "Check the session store, models, MCP servers and packages."),
+    "doctor": _Command("doctor", "Check the session store, models, MCP servers, packages and the sandbox."),
     "trust": _Command("trust", "Use the settings in a folder whenever it is the working folder."),
     "chaos": _Command("chaos", "Kill runs at every point; check that they recover."),
     "serve": _Command("serve", "Serve agents through RAGFlow's API, an OpenAI-compatible API and the native API."),

@@ -1,4 +1,4 @@
-"""``ragflow-lg doctor``: check the session store, MCP servers and installed packages."""
+"""``ragflow-lg doctor``: check the session store, MCP servers, installed packages and the sandbox."""
 
 from __future__ import annotations
 
@@ -80,12 +80,28 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
     return CheckResult(True, f"MCP server {id_} offers {', '.join(names[:MAX_LISTED_TOOLS]) or 'no tools'}{more}")
 
 
+async def probe_sandbox(settings: Settings) -> list[CheckResult]:
+    """Report where CodeExec runs programs. Having no sandbox is a failure only if the settings choose one."""
+    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
+
+    async with open_sandbox(settings) as chosen:
+        found = await chosen.find()
+        try:
+            await found.check()
+        except RagflowLgError as error:
+            return [CheckResult(False, "the sandbox for CodeExec cannot be used", str(error))]
+    if found.is_working:
+        return [CheckResult(True, f"CodeExec uses {found.description}")]
+    is_intended = settings.code.provider in ("auto", "refuse")
+    return [CheckResult(is_intended, "CodeExec refuses all programs", found.description)]
+
+
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
-    """Check the session store, models, MCP servers and packages.
+    """Check the session store, models, MCP servers, packages and the sandbox.
 
     Checks the store's connection, modules, version, permissions, expiry and clock, and the default model and the keys
-    in the settings, with advice for every problem. Also lists the tools of the configured MCP servers, and reports
-    installed packages whose components cannot be loaded.
+    in the settings, with advice for every problem. Also lists the tools of the configured MCP servers, reports
+    installed packages whose components cannot be loaded, and names the sandbox in which CodeExec runs programs.
 
     Exit code 0: everything is fine. 1: something needs fixing.
 
@@ -99,7 +115,12 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     url = checkpoint or config.checkpoints
 
     async def examine() -> list[CheckResult]:
-        tools = [*probe_models(config), *probe_packages(catalog()), *await probe_tools(config)]
+        tools = [
+            *probe_models(config),
+            *probe_packages(catalog()),
+            *await probe_tools(config),
+            *await probe_sandbox(config),
+        ]
         return [*await probe_store(url, ttl_s=config.checkpoint_ttl_s), *tools]
 
     findings = asyncio.run(examine())

@@ -52,6 +52,9 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     [prompts]
     standalone_question = { file = "prompts/question.txt" }
 
+    [code]
+    timeout_s = 30
+
     [limits]
     workers = 4
 
@@ -69,6 +72,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ragflow_lg.server.settings.code_section import CodeSection
     from ragflow_lg.server.settings.compat_section import CompatSection
     from ragflow_lg.server.settings.limits_section import LimitsSection
     from ragflow_lg.server.settings.quotas_section import PageQuotasSection, QuotasSection, TenantQuotasSection
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentsSection",
+    "CodeSection",
     "CompatSection",
     "DatasetSection",
     "EmbeddingSection",
@@ -116,6 +121,7 @@ __all__ = [
 
 _MODULES = {
     "AgentsSection": "sections",
+    "CodeSection": "code_section",
     "CompatSection": "compat_section",
     "DatasetSection": "sections",
     "EmbeddingSection": "sections",

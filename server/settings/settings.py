@@ -15,6 +15,7 @@ from ragflow_lg.adapters.chat.chat_models import DEMO, KEY_VARIABLES, ChatModelS
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
+from ragflow_lg.server.settings.code_section import CodeSection
 from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
     rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
+    code: CodeSection = CodeSection()
     run: RunSection = RunSection()
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
@@ -129,7 +131,7 @@ class Settings(BaseSettings):
     def secrets(self) -> tuple[str, ...]:
         """All keys and passwords, which are redacted from all output."""
         models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
-        secrets = [section.key_text() for section in (*models, *self.tools.values(), self.knowledge)]
+        secrets = [section.key_text() for section in (*models, *self.tools.values(), self.knowledge, self.code)]
         secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
         secrets += [user.secret() for user in self.server.users.values()]

@@ -27,6 +27,7 @@ def example(kind: type[RagflowLgError]) -> RagflowLgError:
     """Make an error of each class, as the code makes it."""
     arguments: dict[str, tuple[Any, ...]] = {
         "CompileError": ([Diagnostic("json-invalid", "error", "", "It ends too early.")],),
+        "CodeLimitError": ("It took too long.", "timeout_s"),
         "NodeTimeoutError": ("LLM:0", 2.5),
         "QuotaError": ("turns_day", 100, "tenant", "It is renewed at 00:00 UTC."),
         "RunCancelled": ("LLM:0",),

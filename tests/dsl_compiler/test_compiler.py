@@ -71,7 +71,7 @@ def test_five_thousand_components_are_planned() -> None:
 
 
 def test_a_canvas_that_cannot_run_yet_can_be_sketched() -> None:
-    loop = {"l": node("Loop", {}, ["m"]), "b": text(parent_id="l"), "m": node("CodeExec")}
+    loop = {"l": node("Loop", {}, ["m"]), "b": text(parent_id="l"), "m": node("Browser")}
     plan, diagnostics = sketch_canvas(canvas(loop), CATALOG)
     assert plan is not None
     assert plan.regions[NodeId("l")].body == ("b",)

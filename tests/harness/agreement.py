@@ -33,8 +33,6 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     counts: Counter[tuple[str, str]] = Counter()
     for case in read_cases(parser.parse_args().folder):
-        if case.unsupported:
-            continue
         by_default = find_differing_fields(case)
         with_compatibility = find_differing_fields(case.with_compatibility(ALL))
         for kind in ("all", "quirk") if case.data.get("quirk") else ("all",):

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-UNSUPPORTED = frozenset({"CodeExec"})
-"""Components that this version cannot run. Cases with one of them are skipped."""
-
 
 @dataclass(frozen=True)
 class Case:
@@ -25,12 +22,6 @@ class Case:
         """Component names by id."""
         components = self.data["dsl"].get("components", {})
         return {id_: component["obj"]["component_name"] for id_, component in components.items()}
-
-    @property
-    def unsupported(self) -> list[str]:
-        """Names of components that this version cannot run."""
-        text = json.dumps(self.data["dsl"])
-        return sorted(name for name in UNSUPPORTED if f'"component_name": "{name}"' in text)
 
     @property
     def servers(self) -> set[str]:

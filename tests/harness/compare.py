@@ -83,4 +83,5 @@ _NORMALIZERS: dict[str, Callable[[Any], Any]] = {
     "http_calls": _sort_calls,
     "tool_calls": _sort_calls,
     "searches": _sort_calls,
+    "sandbox_calls": _sort_calls,
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
 from ragflow_lg.adapters.http.address_guard import resolve_host
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
@@ -18,6 +19,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.knowledge import DatasetSearch
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.sandbox_service import NamedArtifacts, SandboxService
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.cases import Case
 from tests.harness.frames import apply_resets
@@ -25,8 +27,8 @@ from tests.harness.scripted_tools import ScriptedServer, ToolScripts, scripted_t
 from tests.stores import OpenStore, store_opener
 
 STUB_HOST = "stub.test"
-REAL_TOOL = "Retrieval"
-"""The tool that is not scripted. It searches the datasets of the case."""
+REAL_TOOLS = ("Retrieval", "CodeExec")
+"""The tools that are not scripted. They ask the datasets and the sandbox service of the case."""
 
 ERROR_MARK = "**ERROR**"
 """The mark of a failed provider call in a recorded script. An adapter raises instead."""
@@ -47,6 +49,7 @@ class TurnResult:
     tool_calls: list[tuple[str, dict[str, Any]]]
     trace: list[dict[str, Any]]
     searches: list[DatasetSearch]
+    sandbox_calls: list[dict[str, Any]]
 
 
 class BeginFiles(NamedFiles):
@@ -72,7 +75,9 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
     reopen = reopen or store_opener("memory://")
     results: list[TurnResult] = []
     knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
-    async with start_stub(case) as (server, http):
+    sandbox = SandboxService()
+    async with start_stub(case) as (server, http), sandbox.running():
+        code = HttpSandbox(f"http://127.0.0.1:{sandbox.port}", GuardedHttpClient(HttpSettings(allow=("127.0.0.1",))))
         for turn in case.data["turns"][: len(case.expected)]:
             scripts.scripts = {
                 name: [dict(e) for e in entries] for name, entries in turn.get("tool_script", {}).items()
@@ -82,8 +87,15 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             files.is_request = bool(turn.get("files"))
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
             services = fake_services(
-                models=OneModel(model), http=http, files=files, servers=servers, knowledge=knowledge
+                models=OneModel(model),
+                http=http,
+                files=files,
+                servers=servers,
+                knowledge=knowledge,
+                code=code,
+                artifacts=NamedArtifacts(),
             )
+            sandbox.play(turn.get("sandbox_script", ()), turn.get("sandbox_health", 200))
             limit = 1 if turn.get("cancel_after") else 256
             scripts.calls.clear()
             async with reopen() as store:
@@ -91,7 +103,7 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
                     await store.cancels.request("session")
                 fields, trace = await _play_turn(Runner(canvas, services, store=store, event_limit=limit), turn)
             received, calls, searches = list(server.received), list(scripts.calls), list(knowledge.searches)
-            results.append(TurnResult(*fields, model, canvas.plan, received, calls, trace, searches))
+            results.append(TurnResult(*fields, model, canvas.plan, received, calls, trace, searches, sandbox.calls))
             server.received.clear()
             knowledge.searches.clear()
     return results
@@ -155,7 +167,9 @@ def build_model(turn: Mapping[str, Any]) -> ScriptedModel:
 def scripted_catalog() -> Registry:
     """Return the components. All tools without a model play the scripts of the current context."""
     catalog = load_catalog()
-    for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain" and spec.name != REAL_TOOL]:
+    for spec in [
+        spec for spec in catalog if spec.tool is not None and spec.kind == "plain" and spec.name not in REAL_TOOLS
+    ]:
         catalog.add(scripted_tool(spec), replace=True)
     return catalog
 

@@ -9,7 +9,7 @@ A record is a map with some of these fields:
 - ``inputs``: those of the run's events, and of each end of each node.
 - ``messages``: text and ``message_end`` data of each Message; ``pieces``: the text of each ``message``.
 - ``outputs``: those of the components that ran; ``history``; ``globals``.
-- ``llm_calls``, ``http_calls``, ``tool_calls``, ``searches``: the requests to services.
+- ``llm_calls``, ``http_calls``, ``tool_calls``, ``searches``, ``sandbox_calls``: the requests to services.
 - ``references``: the passages that the turn's answers may cite.
 - ``trace``: the calls of agents, as RAGFlow stores them for its page, without times.
 
@@ -29,7 +29,11 @@ Record = dict[str, Any]
 
 _HIDDEN_OUTPUTS = frozenset({"next", "_created_time", "_elapsed_time"})
 _SHORTEST_ERROR = 3
-_PLAIN_FIELDS = ("answer", "thinking", "nodes", "messages", "history", "globals", "pause", "references", "searches")
+_ARTIFACT_ID = re.compile(r"(?<=/artifact/)[0-9a-f]{32}")
+_PLAIN_FIELDS = (
+    *("answer", "thinking", "nodes", "messages", "history", "globals", "pause", "references", "searches"),
+    "sandbox_calls",
+)
 """The fields that a case states as they are in a record. A recording has events instead of some of them."""
 
 
@@ -93,6 +97,7 @@ def record_result(result: TurnResult) -> Record:
     record["references"] = result.state.get("turn", {}).get("references", {"chunks": {}, "doc_aggs": {}})
     record["searches"] = [_search(search) for search in result.searches]
     record["trace"] = [_normalize_trace(block) for block in result.trace]
+    record["sandbox_calls"] = result.sandbox_calls
     return _normalize(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
 
 
@@ -256,10 +261,11 @@ def _outputs(outputs: Any) -> Record:
 
 
 def _replace_texts(value: Any, texts: Sequence[str]) -> Any:
+    """Replace the texts of errors, and the random ids of artifacts."""
     if isinstance(value, str):
         for text in texts:
             value = value.replace(text, "<error>")
-        return value
+        return _ARTIFACT_ID.sub("<hex>", value) if "/artifact/" in value else value
     if isinstance(value, Mapping):
         return {key: _replace_texts(part, texts) for key, part in cast("Record", value).items()}
     if isinstance(value, list | tuple):

@@ -44,7 +44,7 @@ def test_an_unknown_tool_is_omitted_and_one_of_ragflow_is_refused() -> None:
     plan, diagnostics = pointers_by_code({"component_name": "Bing", "name": "B", "params": {}}, WIKI)
     assert [tool.spec.name for tool in plan.nodes["a"].tools] == ["Wikipedia"]
     assert "tool-unknown" in diagnostics
-    assert "component-not-yet" in pointers_by_code({"component_name": "CodeExec", "name": "R", "params": {}})[1]
+    assert "component-not-yet" in pointers_by_code({"component_name": "Browser", "name": "R", "params": {}})[1]
     assert pointers_by_code(mcp=[{"mcp_id": "x", "tools": {}}])[1] == {}
 
 

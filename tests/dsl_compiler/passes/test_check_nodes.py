@@ -8,7 +8,7 @@ from tests.fakes.policies import Canvases
 from tests.fakes.regions import assign, iteration, out
 
 
-@pytest.mark.parametrize("name", ["CodeExec", "codeexec", "PubMed"])
+@pytest.mark.parametrize("name", ["Browser", "browser", "ExcelProcessor"])
 def test_a_known_component_that_cannot_run_yet_is_reported(name: str) -> None:
     (diagnostic,) = diagnostics_of(canvas({"a": node(name)}), "component-not-yet")
     assert diagnostic.severity == "error"

@@ -28,7 +28,7 @@ async def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
 
 async def test_a_canvas_that_cannot_run_has_a_graph(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    code = '{"obj": {"component_name": "CodeExec", "params": {}}, "downstream": []}'
+    code = '{"obj": {"component_name": "Browser", "params": {}}, "downstream": []}'
     begin = '{"obj": {"component_name": "Begin", "params": {}}, "downstream": ["c"]}'
     file.write_text(f'{{"components": {{"begin": {begin}, "c": {code}}}}}')
     graph: Any = await canvas_factory(file)()

@@ -1,0 +1,198 @@
+"""The sandbox made of Linux's namespaces by the program ``bwrap`` (https://github.com/containers/bubblewrap).
+
+A program sees the folders of the system's programs and libraries, read-only, and one folder of its own, which is in
+memory. It has no network, no ``/proc``, no environment and no capabilities, and cannot gain any. Its limits are those
+of the kernel, and those that `ragflow_lg.adapters.code.sandbox_watch` measures. As root, the sandbox is started as the
+user ``nobody``, because the limit on processes does not bind root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from msgspec import to_builtins
+
+from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits, LimitName, exceeded
+from ragflow_lg.adapters.code.code_settings import SYSTEM_INTERPRETERS, SYSTEM_PATH, Interpreters
+from ragflow_lg.adapters.code.run_report import read_ending
+from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, execute
+from ragflow_lg.adapters.code.sandbox_watch import find_excess
+from ragflow_lg.adapters.code.syscall_filter import syscall_filter
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.code import CodeRequest, CodeResult, Language
+
+NOBODY = "65534"
+SCRATCH = "/tmp"
+"""The folder inside the sandbox in which a program can write; its working folder is below it."""
+
+HOME = f"{SCRATCH}/run"
+ADDRESS_BYTES = 4 * 1024**3
+"""Address space that Node.js reserves without using it."""
+
+MAX_OPEN_FILES = 128
+PROGRAMS = ("setpriv", "prlimit")
+"""Programs of util-linux that are needed besides ``bwrap``."""
+
+_SIGNALS: dict[int, LimitName] = {24: "cpu_s", 25: "file_bytes"}
+"""The limits for which the kernel sends SIGXCPU and SIGXFSZ."""
+
+_STARTERS = (b"bwrap: ", *(f"{name}: ".encode() for name in PROGRAMS))
+_SHELL_SIGNAL = 128
+_OUT_OF_HEAP = b"JavaScript heap out of memory"
+
+
+class Bubblewrap:
+    """A `ragflow_lg.services.code.CodeSandbox` that starts ``bwrap`` for each program."""
+
+    def __init__(
+        self, program: str, limits: CodeLimits = DEFAULT_LIMITS, interpreters: Interpreters = SYSTEM_INTERPRETERS
+    ) -> None:
+        self._program = program
+        self._limits = limits
+        self._interpreters = interpreters
+
+    async def run(self, request: CodeRequest) -> CodeResult:
+        """Run a program in a new sandbox."""
+        limits = self._limits
+        text = _request_text(request, limits)
+        interpreter = self._interpreters.path(request.language)
+        inner = _interpreter_command(request.language, interpreter, limits)
+        command = SandboxCommand(
+            partial(self._command, inner, _folders_of(interpreter)), _environment(), syscall_filter()
+        )
+        ending = await execute(command, text, limits, partial(find_excess, scratch=SCRATCH))
+        _check_ending(ending, limits)
+        return read_ending(ending, limits)
+
+    def for_tenant(self, tenant: str) -> Bubblewrap:
+        """Return this object, which has no queue."""
+        return self
+
+    def _command(self, inner: Sequence[str], folders: Sequence[str], report: int, rules: int) -> list[str]:
+        limits = self._limits
+        as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if _is_root() else []
+        binds = [part for folder in (*folders, *self._interpreters.folders) for part in ("--ro-bind", folder, folder)]
+        limited = [
+            *("prlimit", f"--nproc={limits.processes}", f"--cpu={limits.cpu_s}:{limits.cpu_s + 1}"),
+            *(f"--fsize={limits.file_bytes}", f"--nofile={MAX_OPEN_FILES}", "--core=0"),
+        ]
+        options = [
+            *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
+            *("--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "sandbox"),
+            *_system_folders(),
+            *binds,
+            *("--dev", "/dev", "--remount-ro", "/dev"),
+            *("--perms", "1777", "--size", str(limits.scratch_bytes), "--tmpfs", SCRATCH, "--dir", HOME),
+            *("--remount-ro", "/", "--chdir", HOME, "--seccomp", str(rules), "--"),
+        ]
+        return [
+            *as_nobody,
+            self._program,
+            *options,
+            *limited,
+            *(part.replace("{report}", str(report)) for part in inner),
+        ]
+
+
+def find_bubblewrap(program: str = "") -> str:
+    """Return the path of ``bwrap``, by default the installed one.
+
+    Raises:
+        SettingsError: if something that is needed is not installed.
+    """
+    if sys.platform != "linux":
+        raise SettingsError("Bubblewrap needs Linux.")
+    if not syscall_filter():
+        raise SettingsError(f"There is no filter of system calls for this machine ({os.uname().machine}).")
+    for name in PROGRAMS:
+        if shutil.which(name) is None:
+            raise SettingsError(f"Bubblewrap needs {name}, which is not installed. Install util-linux.")
+    path = shutil.which(program or "bwrap")
+    if path is None:
+        raise SettingsError("bwrap is not installed. Install bubblewrap, for example with: apt install bubblewrap")
+    return path
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _request_text(request: CodeRequest, limits: CodeLimits) -> bytes:
+    """Return what the program inside the sandbox reads.
+
+    Raises:
+        CodeLimitError: if it is too large.
+    """
+    fields = {"code": request.code, "arguments": dict(request.arguments), "limits": to_builtins(limits)}
+    text = json.dumps(fields).encode("ascii")
+    if len(text) > limits.code_bytes:
+        raise exceeded(limits, "code_bytes")
+    return text
+
+
+def _interpreter_command(language: Language, interpreter: str, limits: CodeLimits) -> list[str]:
+    """Return the end of the command inside the sandbox; ``{report}`` stands for the pipe of the report."""
+    if language == "python":
+        memory = 2 * limits.memory_bytes
+        options = ["-I", "-B", "-X", "utf8", "-c", _source("python_program.py")]
+    else:
+        memory = ADDRESS_BYTES + 4 * limits.memory_bytes
+        heap = max(16, limits.memory_bytes * 3 // 4 // 1024**2)
+        options = [f"--max-old-space-size={heap}", "-e", _source("javascript_program.js")]
+    return [f"--as={memory}", "--", interpreter, *options, "{report}"]
+
+
+@cache
+def _source(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of the sandbox. Numeric libraries would start a thread for each processor."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {"PATH": SYSTEM_PATH, "HOME": HOME, "TMPDIR": SCRATCH, "LANG": "C.UTF-8", "MPLBACKEND": "Agg", **threads}
+
+
+@cache
+def _system_folders() -> tuple[str, ...]:
+    """Return the options that make the system's programs and libraries visible, and nothing of its configuration."""
+    options = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        path = Path("/", name)
+        if path.is_symlink():
+            options += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            options += ["--ro-bind", str(path), str(path)]
+    for name in ("/etc/alternatives", "/etc/ld.so.cache"):  # some interpreters and libraries are found through them
+        options += ["--ro-bind-try", name, name]
+    return tuple(options)
+
+
+@cache
+def _folders_of(interpreter: str) -> tuple[str, ...]:
+    """Return the folders of an interpreter that is not below ``/usr``, such as that of a virtual environment."""
+    paths = [Path(interpreter), Path(interpreter).resolve()]
+    prefixes = dict.fromkeys(str(path.parent.parent) for path in paths if not path.is_relative_to("/usr"))
+    return tuple(prefix for prefix in prefixes if prefix != "/")
+
+
+def _check_ending(ending: Ending, limits: CodeLimits) -> None:
+    """Check that the sandbox started, and that no signal reports a limit.
+
+    Raises:
+        CodeLimitError: if the program exceeded a limit.
+        ServiceError: if ``bwrap`` failed.
+    """
+    if ending.stderr.startswith(_STARTERS) and not ending.report:
+        reason = ending.stderr.decode("utf-8", "replace").partition(": ")[2].strip()[:300]
+        raise ServiceError(f"Bubblewrap failed: {reason}")
+    if limit := _SIGNALS.get(ending.exit_code - _SHELL_SIGNAL):
+        raise exceeded(limits, limit)
+    if _OUT_OF_HEAP in ending.stderr and ending.exit_code > _SHELL_SIGNAL:
+        raise exceeded(limits, "memory_bytes")

@@ -1,0 +1,134 @@
+"""The sandbox that the settings choose: found and tried once, when it is first needed, and shared fairly by tenants."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ragflow_lg.adapters.code.bubblewrap import Bubblewrap, find_bubblewrap
+from ragflow_lg.adapters.code.code_settings import CodeSettings
+from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
+from ragflow_lg.adapters.workers.fair_slots import FairSlots
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
+from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox, NoSandbox
+from ragflow_lg.services.http import HttpClient
+
+logger = logging.getLogger(__name__)
+
+_PROBE = "import os\ndef main():\n    return [6 * 7, os.path.exists('/etc/passwd'), os.path.exists('/proc/1')]\n"
+_PROBED = [42, False, False]
+_ADVICE = (
+    "Install bubblewrap (Linux), for example with `apt install bubblewrap`, or set url in the section [code] of the "
+    "settings to the address of a sandbox service. `ragflow-lg doctor` shows which sandbox is used."
+)
+
+
+class FoundSandbox(Struct, frozen=True):
+    """A sandbox that works, or one that refuses everything; and a description for the operator."""
+
+    sandbox: CodeSandbox
+    description: str
+    is_working: bool = True
+
+    async def check(self) -> None:
+        """Check a service again, which may have stopped since.
+
+        Raises:
+            ServiceError: if it does not answer.
+        """
+        if isinstance(self.sandbox, HttpSandbox):
+            await self.sandbox.check_health()
+
+
+async def find_sandbox(settings: CodeSettings, http: HttpClient) -> FoundSandbox:
+    """Return the chosen sandbox. ``auto`` takes the service if its address is set, and otherwise Bubblewrap.
+
+    If it does not work, every program is refused with the reason. There is no other way to run one.
+    """
+    provider = settings.provider
+    if provider == "refuse":
+        return _refuse('CodeExec is switched off: provider is "refuse" in the section [code] of the settings.')
+    try:
+        if provider == "http" or (provider == "auto" and settings.url):
+            return await _find_service(settings, http)
+        return await _find_bubblewrap(settings)
+    except RagflowLgError as error:
+        return _refuse(f"CodeExec has no sandbox. {error} {_ADVICE}")
+
+
+def _refuse(reason: str) -> FoundSandbox:
+    return FoundSandbox(NoSandbox(reason), reason, is_working=False)
+
+
+async def _find_service(settings: CodeSettings, http: HttpClient) -> FoundSandbox:
+    if not settings.url:
+        raise SettingsError("The provider http needs the setting url.")
+    sandbox = HttpSandbox(settings.url, http, settings.limits, key=settings.key)
+    return FoundSandbox(sandbox, f"the service at {settings.url}")  # each program asks whether it is healthy
+
+
+async def _find_bubblewrap(settings: CodeSettings) -> FoundSandbox:
+    program = find_bubblewrap(settings.bubblewrap)
+    sandbox = Bubblewrap(program, settings.limits, settings.interpreters)
+    result = await sandbox.run(CodeRequest("python", _PROBE))
+    if result.value != _PROBED:
+        raise ServiceError(
+            f"Bubblewrap does not isolate programs on this system: {result.stderr[:300] or result.value}"
+        )
+    languages = [f"Python ({settings.interpreters.path('python')})"]
+    try:
+        languages.append(f"JavaScript ({settings.interpreters.path('javascript')})")
+    except SettingsError:
+        languages.append("no JavaScript, because Node.js is not installed")
+    return FoundSandbox(sandbox, f"Bubblewrap ({program}): {', '.join(languages)}")
+
+
+class ChosenSandbox:
+    """A `ragflow_lg.services.code.CodeSandbox` that finds the chosen one, and limits how many programs run at once."""
+
+    def __init__(self, settings: CodeSettings, http: HttpClient) -> None:
+        self._find: Callable[[], asyncio.Task[FoundSandbox]] = lambda: asyncio.create_task(
+            find_sandbox(settings, http), name="find the sandbox"
+        )
+        self._found: asyncio.Task[FoundSandbox] | None = None
+        self._slots = FairSlots(settings.concurrency, settings.queue, "for a sandbox")
+
+    async def find(self) -> FoundSandbox:
+        """Return the sandbox. The first call looks for it."""
+        if self._found is None:
+            self._found = self._find()
+            found = await asyncio.shield(self._found)
+            logger.info("CodeExec: %s", found.description)
+        return await asyncio.shield(self._found)
+
+    async def run(self, request: CodeRequest) -> CodeResult:
+        """Run a program for no tenant in particular."""
+        return await self.run_for("", request)
+
+    async def run_for(self, tenant: str, request: CodeRequest) -> CodeResult:
+        """Run a program when it is the tenant's turn."""
+        found = await self.find()
+        async with self._slots.slot(tenant):
+            return await found.sandbox.run(request)
+
+    def for_tenant(self, tenant: str) -> CodeSandbox:
+        """Return the sandbox as one tenant uses it."""
+        return _TenantSandbox(self, tenant)
+
+
+class _TenantSandbox(Struct, frozen=True):
+    """The `CodeSandbox` of one tenant."""
+
+    shared: ChosenSandbox
+    tenant: str
+
+    async def run(self, request: CodeRequest) -> CodeResult:
+        """Run a program."""
+        return await self.shared.run_for(self.tenant, request)
+
+    def for_tenant(self, tenant: str) -> CodeSandbox:
+        """Return the sandbox as another tenant uses it."""
+        return self.shared.for_tenant(tenant)

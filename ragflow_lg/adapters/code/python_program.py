@@ -1,0 +1,145 @@
+"""The program that runs a Python program inside a sandbox: its text is passed to the interpreter there.
+
+It reads ``{"code", "arguments", "limits"}`` from standard input, calls ``main(**arguments)`` and reports on the pipe
+whose number is its only argument, one JSON object per line: ``{"artifact", "content"}`` for each file in ``artifacts``,
+``{"exceeded", "detail"}`` for an exceeded limit, and ``{"value"}`` at the end. It uses nothing but the standard
+library, and little of that, because imports are most of its running time.
+"""
+
+import binascii
+import errno
+import json
+import os
+import stat
+import sys
+from typing import Any, NoReturn
+
+FOLDER = "artifacts"
+EXCEEDED = {errno.EAGAIN: "processes", errno.EFBIG: "file_bytes", errno.ENOSPC: "scratch_bytes"}
+
+
+class _Exceeded(Exception):
+    """A limit is exceeded."""
+
+
+def run(report_to: int) -> NoReturn:
+    """Run the program of the request, and end."""
+    request = json.loads(sys.stdin.buffer.read())
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.set_inheritable(report_to, False)
+    os.makedirs(FOLDER, exist_ok=True)
+    sys.path.insert(0, os.getcwd())
+    lines: list[dict[str, Any]] = []
+    code = _perform(request, lines)
+    with open(report_to, "w", encoding="ascii") as pipe:
+        for line in lines:
+            pipe.write(json.dumps(line) + "\n")
+    _flush()
+    os._exit(code)
+
+
+def _perform(request: dict[str, Any], lines: list[dict[str, Any]]) -> int:
+    """Call ``main`` and collect what to report. Return the exit code."""
+    limits = request["limits"]
+    try:
+        value = _call_main(request["code"], request["arguments"])
+        text = _to_json(value)
+        if len(text) > limits["result_bytes"]:
+            raise _Exceeded("result_bytes")
+        lines += _artifacts(limits)
+        lines.append({"value": text})
+    except _Exceeded as error:
+        lines[:] = [{"exceeded": error.args[0], "detail": "".join(error.args[1:])}]
+        return 1
+    except MemoryError:
+        lines[:] = [{"exceeded": "memory_bytes"}]
+        return 1
+    except SystemExit as stop:
+        if stop.code is None or isinstance(stop.code, int):
+            return (stop.code or 0) & 255
+        sys.stderr.write(f"{stop.code}\n")
+        return 1
+    except BaseException as error:  # noqa: BLE001 - whatever the program raises is its result
+        if limit := _limit_of(error):
+            lines[:] = [{"exceeded": limit}]
+        _print_error(error, request["code"])
+        return 1
+    return 0
+
+
+def _call_main(code: str, arguments: dict[str, Any]) -> Any:
+    module: Any = type(sys)("main")
+    module.__file__ = "main.py"
+    sys.modules["main"] = module
+    exec(compile(code, "main.py", "exec"), module.__dict__)
+    main = module.__dict__.get("main")
+    if not callable(main):
+        raise SystemExit("The code must define a function main.")
+    return main(**arguments)
+
+
+def _to_json(value: Any) -> str:
+    kind = type(value).__name__
+    if kind in ("coroutine", "generator", "async_generator"):
+        advice = "a list" if kind == "generator" else "the result of asyncio.run"
+        raise SystemExit(f"main must return a value that JSON can hold, not a {kind}. Return {advice} instead.")
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise SystemExit(f"main must return a value that JSON can hold: {error}.") from None
+    except RecursionError:
+        raise SystemExit("main must return a value that JSON can hold: it is nested too deeply.") from None
+
+
+def _artifacts(limits: dict[str, Any]) -> list[dict[str, Any]]:
+    """Read the files below ``artifacts``. Symbolic links, devices and pipes are not files."""
+    found: list[dict[str, Any]] = []
+    for folder, folders, files in os.walk(FOLDER):
+        folders.sort()
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in sorted(files + links):
+            path = os.path.join(folder, name)
+            shown = os.path.relpath(path, FOLDER)
+            if len(found) >= limits["artifacts"]:
+                raise _Exceeded("artifacts")
+            is_file = stat.S_ISREG(os.lstat(path).st_mode)
+            if not is_file or os.path.splitext(name)[1].lower() not in limits["artifact_types"]:
+                raise _Exceeded("artifact_types", shown)
+            if os.path.getsize(path) > limits["artifact_bytes"]:
+                raise _Exceeded("artifact_bytes", shown)
+            with open(path, "rb") as file:
+                content = binascii.b2a_base64(file.read(), newline=False).decode("ascii")
+            found.append({"artifact": shown, "content": content})
+    return found
+
+
+def _limit_of(error: BaseException) -> str:
+    """Return the limit that caused an error, or ``""``."""
+    if isinstance(error, OSError):
+        return EXCEEDED.get(error.errno or 0, "")
+    return "processes" if str(error) == "can't start new thread" else ""
+
+
+def _print_error(error: BaseException, code: str) -> None:
+    """Print the traceback of the program, without the lines of this one."""
+    import linecache
+    import traceback
+
+    linecache.cache["main.py"] = (len(code), None, code.splitlines(keepends=True), "main.py")
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != "main.py":
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+
+
+if __name__ == "__main__":
+    run(int(sys.argv[1]))

@@ -1,0 +1,223 @@
+"""CodeExec: run a Python or JavaScript program in a sandbox."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
+
+from ragflow_lg.base.errors import CodeLimitError, ComponentError, RagflowLgError, ServiceError, SettingsError
+from ragflow_lg.base.values import JsonValue, read_path, to_json
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, ToolResult, ToolRules
+from ragflow_lg.dsl.code_contract import apply_contract, read_printed
+from ragflow_lg.dsl.variable_references import Template, parse_template, scope_of
+from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language, StoredArtifact
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext
+
+logger = logging.getLogger(__name__)
+
+LANGUAGES: Mapping[str, Language] = {
+    "python": "python",
+    "python3": "python",
+    "javascript": "javascript",
+    "nodejs": "javascript",
+}
+DEFAULT_OUTPUTS: Mapping[str, Any] = {
+    "result": {"value": "", "type": "object"},
+    "attachments": {"value": [], "type": "Array<String>"},
+}
+_ATTACHMENT_KINDS = {"application/pdf": "pdf", "text/csv": "csv", "application/json": "json", "text/html": "html"}
+_MAX_LOGGED_CHARS = 500
+
+
+def _script_template(value: Any, info: ValidationInfo) -> Any:
+    """Read a script as a template. ``{item}`` and ``{index}`` are no references: programs use such names themselves."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a program")
+    scope = scope_of(info)
+    return parse_template(value, None if scope is None else scope._replace(has_aliases=False))
+
+
+def _falsy_as_none(value: Any) -> Any:
+    return value or None
+
+
+Script: TypeAlias = Annotated[Template, BeforeValidator(_script_template), PlainSerializer(str, when_used="json")]
+
+
+class Params(ComponentParams):
+    """Parameters of CodeExec."""
+
+    lang: Literal["python", "python3", "javascript", "nodejs"] = "python"
+    script: Script = Field(
+        default_factory=lambda: parse_template('def main(arg1: str, arg2: str) -> dict: return {"result": arg1 + arg2}')
+    )
+    """The program, which defines ``main``. References in it are replaced by the text of their values."""
+    arguments: dict[str, Annotated[OptionalReference, BeforeValidator(_falsy_as_none)]] = Field(
+        default_factory=dict[str, Any]
+    )
+    """The arguments of ``main``: names and references; null for a blank one."""
+    outputs: Any = Field(default_factory=lambda: dict(DEFAULT_OUTPUTS))
+    """The outputs. Exactly one of them is not an output of every CodeExec: it receives the value of ``main``, which
+    must have its ``type``: String, Number, Boolean, Object, Null, Any or ``Array<…>``."""
+
+
+class Outputs(ComponentOutputs):
+    """The value of ``main`` in several forms, and the files that the program created."""
+
+    content: str | None = None
+    """The value as text, followed by the texts of the files."""
+    actual_type: str | None = None
+    """The type of the value."""
+    raw_result: JsonValue = None
+    """The value, whatever its type."""
+    attachments: list[str] | None = None
+    """Markdown links to the files; images are embedded."""
+
+
+class Arguments(BaseModel):
+    """The program of a model. Values for the canvas's ``arguments`` can be passed as well."""
+
+    model_config = ConfigDict(extra="allow")
+
+    lang: Literal["python", "javascript", "python3", "nodejs"] = Field(
+        "python", description="The language of the program.", json_schema_extra={"enum": ["python", "javascript"]}
+    )
+    script: str = Field("", description="The program. It must define a function main.")
+
+
+def _output_names(params: Params) -> Iterable[str]:
+    return ("_ERROR", "_ARTIFACTS", "_ATTACHMENT_CONTENT")
+
+
+async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Run a model's program. The model sees all outputs, also those of a program that failed."""
+    initial = {name: to_json(read_path(value, ["value"])) for name, value in _declared(params).items()}
+    try:
+        outputs = await _execute(ctx, params, arguments)
+    except ComponentError as error:
+        return ToolResult({**initial, "_ERROR": str(error)})
+    return ToolResult({**initial, **outputs}, outputs)
+
+
+@component(
+    "CodeExec",
+    params=Params,
+    outputs=Outputs,
+    output_names=_output_names,
+    shows_default=True,
+    tool=ToolRules("execute_code", Arguments, _as_tool, "script", ("lang", "script")),
+    description=(
+        "Run a program in Python or JavaScript in a sandbox without network, and return the value of its function "
+        "main as JSON. Python: def main(): return {...}. JavaScript: function main(args) { return {...}; }. "
+        "Files that the program saves to the folder artifacts/ (png, jpg, svg, pdf, csv, json, html) become "
+        "downloads of the answer."
+    ),
+    source="agent/tools/code_exec.py",
+)
+async def code_exec(ctx: RunContext, params: Params) -> Outputs:
+    """Run the program of the canvas."""
+    script = _expand(ctx, params.script)
+    ctx.report_inputs({"lang": params.lang, "script": script})
+    outputs = await _execute(ctx, params, Arguments(lang=params.lang, script=script))
+    if outputs["_ERROR"]:
+        ctx.partial.update({name: value for name, value in outputs.items() if name != "_ERROR"})
+        raise ComponentError(str(outputs["_ERROR"]), node=ctx.node.id)
+    return Outputs.model_validate(outputs)
+
+
+def _declared(params: Params) -> Mapping[str, Any]:
+    outputs: Any = params.outputs
+    return cast("Mapping[str, Any]", outputs) if isinstance(outputs, Mapping) else {}
+
+
+def _expand(ctx: RunContext, script: Template) -> str:
+    """Replace the references. Names of variables that do not exist remain, such as Python's ``{sys.argv}``."""
+    pieces: list[str] = []
+    for segment in script.segments:
+        if isinstance(segment, str):
+            pieces.append(segment)
+        elif segment.kind == "global" and segment.key not in ctx.global_names:
+            pieces.append(f"{{{segment.text}}}")
+        else:
+            pieces.append(ctx.text_of(segment))
+    return ctx.charge("".join(pieces))
+
+
+async def _execute(ctx: RunContext, params: Params, arguments: Arguments) -> dict[str, JsonValue]:
+    """Run a program and return the outputs.
+
+    Raises:
+        ComponentError: if it does not run, or fails without printing or creating anything.
+    """
+    given = arguments.model_extra or {}
+    values = {
+        name: given.get(name) or (None if reference is None else ctx.value(reference))
+        for name, reference in params.arguments.items()
+    }
+    try:
+        result = await ctx.services.code.run(CodeRequest(LANGUAGES[arguments.lang], arguments.script, values))
+    except (CodeLimitError, SettingsError) as error:
+        raise ComponentError(str(error), node=ctx.node.id) from error
+    except ServiceError as error:
+        raise ComponentError(f"Provider system execution failed: {error}", node=ctx.node.id) from error
+    if result.stderr and not (result.has_value or result.artifacts or result.stdout.strip()):
+        raise ComponentError(result.stderr, node=ctx.node.id)
+    if result.stderr:
+        logger.info("Code of %s printed to standard error: %s", ctx.node.id, result.stderr[:_MAX_LOGGED_CHARS])
+    workers = ctx.services.workers
+    value = result.value if result.has_value else await workers.run(read_printed, result.stdout)
+    outputs = await workers.run(apply_contract, value, dict(_declared(params)))
+    content = str(outputs.pop("content"))
+    return {**outputs, **await _keep_artifacts(ctx, result, content)}
+
+
+async def _keep_artifacts(ctx: RunContext, result: CodeResult, content: str) -> dict[str, JsonValue]:
+    """Keep the files of a program, and return the outputs about them."""
+    stored = [(artifact, await _keep(ctx, artifact)) for artifact in result.artifacts]
+    sections = [f"{_title(index, artifact)}\n{kept.text}".strip() for index, (artifact, kept) in enumerate(stored, 1)]
+    text = "\n\n".join([f"attachment_count: {len(sections)}", *sections]) if stored else ""
+    files = [_describe(artifact, kept) for artifact, kept in stored]
+    return {
+        "_ARTIFACTS": to_json(files) or None,
+        "_ATTACHMENT_CONTENT": text,
+        "attachments": to_json([_link(artifact, kept) for artifact, kept in stored]),
+        "content": ctx.charge("\n\n".join(part for part in (content, text) if part).strip()),
+    }
+
+
+async def _keep(ctx: RunContext, artifact: Artifact) -> StoredArtifact:
+    try:
+        return await ctx.services.artifacts.store(artifact)
+    except RagflowLgError as error:
+        logger.warning("The artifact %s of %s is not kept: %s", artifact.name, ctx.node.id, error)
+        return StoredArtifact(text=f"The file cannot be downloaded: {error}")
+
+
+def _describe(artifact: Artifact, kept: StoredArtifact) -> dict[str, JsonValue]:
+    return {
+        "name": artifact.name,
+        "url": kept.url,
+        "mime_type": artifact.mime_type,
+        "size": len(artifact.content),
+    }
+
+
+def _title(number: int, artifact: Artifact) -> str:
+    is_image = artifact.mime_type.startswith("image/")
+    extension = artifact.name.rpartition(".")[2].lower() if "." in artifact.name else ""
+    kind = "image" if is_image else _ATTACHMENT_KINDS.get(artifact.mime_type) or extension or "file"
+    return f"attachment{number} ({kind}): {artifact.name}"
+
+
+def _link(artifact: Artifact, kept: StoredArtifact) -> str:
+    if not kept.url:
+        return artifact.name
+    prefix = "!" if artifact.mime_type.startswith("image/") else ""
+    label = artifact.name if prefix else f"Download {artifact.name}"
+    return f"{prefix}[{label}]({kept.url})"

@@ -1,0 +1,39 @@
+"""Opens the sandbox for CodeExec that the settings describe."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
+    from ragflow_lg.server.settings import Settings
+
+
+@asynccontextmanager
+async def open_sandbox(settings: Settings) -> AsyncGenerator[ChosenSandbox]:
+    """Open the sandbox. Its client can reach only the service in the settings, wherever that is."""
+    from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
+    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+
+    code = settings.code.settings
+    limits = code.limits
+    max_bytes = 2 * (limits.artifacts * limits.artifact_bytes + limits.result_bytes + limits.output_bytes)
+    http = GuardedHttpClient(replace(settings.http_settings, allow=_hosts(code.url), max_response_bytes=max_bytes))
+    try:
+        yield ChosenSandbox(code, http)
+    finally:
+        await http.aclose()
+
+
+def _hosts(url: str) -> tuple[str, ...]:
+    """Return the host and port of an address, as in ``[http] allow``."""
+    if not url:
+        return ()
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return (f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}",)

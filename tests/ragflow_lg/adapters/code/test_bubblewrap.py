@@ -1,0 +1,156 @@
+"""Bubblewrap: what programs get and return, and how it fails."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.code import bubblewrap as module
+from ragflow_lg.adapters.code.bubblewrap import Bubblewrap, find_bubblewrap
+from ragflow_lg.adapters.code.code_limits import CodeLimits
+from ragflow_lg.adapters.code.code_settings import Interpreters
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.code import Artifact, CodeRequest
+from tests.conftest import SHARED
+from tests.harness.cases import read_cases
+from tests.ragflow_lg.adapters.code.sandboxes import Run, require_bubblewrap
+
+ARGUMENTS: dict[str, Any] = {"text": "ü", "none": None, "yes": True, "numbers": [1, 2.5], "map": {"a": {}}}
+
+
+def test_arguments_and_values_keep_their_types(run: Run) -> None:
+    assert run("def main(**arguments): return arguments", arguments=ARGUMENTS).value == ARGUMENTS
+    result = run("function main(args) { return args.map; }", "javascript", arguments=ARGUMENTS)
+    assert (result.value, result.exit_code) == ({"a": {}}, 0)
+
+
+def test_what_a_program_prints_is_kept_apart_from_its_value(run: Run) -> None:
+    result = run(
+        "import sys\ndef main():\n    print('out', end='')\n    print('err', file=sys.stderr)\n    return None"
+    )
+    assert (result.stdout, result.stderr, result.has_value, result.value) == ("out", "err\n", True, None)
+    result = run("function main() { console.log('out'); console.error('err'); return null; }", "javascript")
+    assert (result.stdout, result.stderr, result.has_value, result.value) == ("out\n", "err\n", True, None)
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("javascript", "module.exports = { main: (args) => args.n + 1 };"),
+        ("javascript", "module.exports = async (args) => args.n + 1;"),
+        ("javascript", "exports.main = function (args) { return args.n + 1; } // the end"),
+        ("javascript", "async function main({ n }) { return n + 1; }"),
+        ("javascript", "const main = ({ n }) => n + 1;"),
+        ("python", "from functools import partial\nmain = partial(lambda m, n: n + m, 1)"),
+        ("python", "import main\nmain.value = 1\ndef main(n): return n + 1"),
+    ],
+)
+def test_forms_of_main(run: Run, language: str, code: str) -> None:
+    result = run(code, language, arguments={"n": 1})
+    assert result.value == 2, result.stderr
+
+
+def test_files_in_artifacts_are_returned_in_order(run: Run) -> None:
+    code = (
+        "import os\n"
+        "def main():\n"
+        "    os.mkdir('artifacts/sub')\n"
+        "    for name in ('b.csv', 'a.PNG', 'sub/c.json'): open('artifacts/' + name, 'w').write(name)\n"
+        "    return 1"
+    )
+    assert run(code).artifacts == (
+        Artifact("a.PNG", "image/png", b"a.PNG"),
+        Artifact("b.csv", "text/csv", b"b.csv"),
+        Artifact("sub/c.json", "application/json", b"sub/c.json"),
+    )
+    code = "const fs = require('fs'); function main() { fs.writeFileSync('artifacts/a.csv', '1'); return 1; }"
+    assert run(code, "javascript").artifacts == (Artifact("a.csv", "text/csv", b"1"),)
+
+
+def test_programs_that_end_themselves_have_no_value(run: Run) -> None:
+    result = run("import os\ndef main(): os._exit(3)")
+    assert (result.has_value, result.exit_code) == (False, 3)
+    result = run("import sys\ndef main(): sys.exit(0)")
+    assert (result.has_value, result.exit_code) == (False, 0)
+    result = run("function main() { process.exit(4); }", "javascript")
+    assert (result.has_value, result.exit_code) == (False, 4)
+
+
+@pytest.mark.skipif(not (SHARED / "conformance").is_dir(), reason="the folder ../shared/conformance does not exist")
+def test_the_programs_of_the_recorded_cases_return_what_was_recorded(run: Run) -> None:
+    """RAGFlow's service was scripted when the cases were recorded. Here the same programs really run."""
+    count = 0
+    for case in read_cases(SHARED / "conformance" / "cases"):
+        replies = [entry.get("reply") for turn in case.data["turns"] for entry in turn.get("sandbox_script", ())]
+        calls = [call for turn in case.expected for call in turn.get("sandbox_calls", ())]
+        for reply, call in zip(replies, calls, strict=False):
+            if reply and reply.get("result") and "main" in call["code"]:
+                language = "python" if call["language"] == "python" else "javascript"
+                result = run(call["code"], language, arguments=call["arguments"])
+                if "unexpected keyword argument" not in result.stderr:  # one case passes more than its main takes
+                    assert (case.id, result.value) == (case.id, reply["result"]["value"])
+                    count += 1
+    assert count >= 4
+
+
+async def test_a_cancelled_run_ends_at_once(tmp_path: Path) -> None:
+    sandbox = Bubblewrap(require_bubblewrap())
+    task = asyncio.create_task(sandbox.run(CodeRequest("python", "import time\ndef main(): time.sleep(60)")))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+
+
+async def test_runs_leave_no_open_files_behind() -> None:
+    sandbox = Bubblewrap(require_bubblewrap())
+    await sandbox.run(CodeRequest("python", "def main(): return 1"))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        await sandbox.run(CodeRequest("python", "def main(): return 1"))
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def test_another_interpreter_and_further_folders(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "data.txt").write_text("data")
+    link = tmp_path / "bin" / "python"
+    link.parent.mkdir()
+    link.symlink_to("/usr/bin/python3")
+    sandbox = Bubblewrap(require_bubblewrap(), CodeLimits(), Interpreters(str(link), folders=(str(tmp_path),)))
+    code = f"import sys\ndef main(): return [sys.executable, open({str(tmp_path / 'data.txt')!r}).read()]"
+    try:
+        result = await sandbox.run(CodeRequest("python", code))
+    except ServiceError as error:
+        pytest.skip(f"the folder of temporary files is private: {error}")
+    assert result.value == [str(link), "data"]
+
+
+async def test_a_missing_interpreter_is_named() -> None:
+    sandbox = Bubblewrap(require_bubblewrap(), interpreters=Interpreters(node="/nowhere/node"))
+    with pytest.raises(
+        SettingsError, match=r"needs Node.js, which is not installed at '/nowhere/node'. Install it, or"
+    ):
+        await sandbox.run(CodeRequest("javascript", "function main() {}"))
+
+
+async def test_a_failure_of_bwrap_is_an_error() -> None:
+    sandbox = Bubblewrap(require_bubblewrap(), interpreters=Interpreters(folders=("/nowhere",)))
+    with pytest.raises(ServiceError, match=r"Bubblewrap failed: Can't find source path /nowhere"):
+        await sandbox.run(CodeRequest("python", "def main(): return 1"))
+    with pytest.raises(ServiceError, match=r"Bubblewrap failed: failed to execute|cannot be started"):
+        await Bubblewrap("/nowhere/bwrap").run(CodeRequest("python", "def main(): return 1"))
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match=r"bwrap is not installed. Install bubblewrap"):
+        find_bubblewrap("/nowhere/bwrap")
+    monkeypatch.setattr(module, "PROGRAMS", ("no-such-program",))
+    with pytest.raises(SettingsError, match=r"needs no-such-program, which is not installed. Install util-linux"):
+        find_bubblewrap()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(SettingsError, match="needs Linux"):
+        find_bubblewrap()

@@ -1,0 +1,79 @@
+"""Which sandbox is chosen, and how tenants share it."""
+
+import asyncio
+
+import pytest
+
+from ragflow_lg.adapters.code import chosen_sandbox
+from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox, FoundSandbox, find_sandbox
+from ragflow_lg.adapters.code.code_settings import CodeSettings
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.services.code import CodeRequest, CodeResult
+from tests.fakes.services import ScriptedHttp
+from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
+
+REQUEST = CodeRequest("python", "def main(): return 1")
+
+
+async def test_auto_takes_bubblewrap_if_it_works() -> None:
+    found = await find_sandbox(CodeSettings(bubblewrap=require_bubblewrap()), ScriptedHttp())
+    assert found.is_working
+    assert found.description.startswith("Bubblewrap (/")
+    assert (await found.sandbox.run(REQUEST)).value == 1
+
+
+async def test_auto_takes_the_service_if_its_address_is_set() -> None:
+    found = await find_sandbox(CodeSettings(url="http://sandbox.test:9385"), ScriptedHttp())
+    assert (found.is_working, found.description) == (True, "the service at http://sandbox.test:9385")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (CodeSettings("refuse"), 'CodeExec is switched off: provider is "refuse" in the section [code]'),
+        (CodeSettings("http"), "CodeExec has no sandbox. The provider http needs the setting url. Install bubblewrap"),
+        (CodeSettings(bubblewrap="/nowhere"), "CodeExec has no sandbox. bwrap is not installed"),
+        (
+            CodeSettings("bubblewrap", bubblewrap="/usr/bin/false"),
+            "CodeExec has no sandbox. Bubblewrap does not isolate",
+        ),
+    ],
+)
+async def test_nothing_runs_without_a_working_sandbox(settings: CodeSettings, reason: str) -> None:
+    sandbox = ChosenSandbox(settings, ScriptedHttp())
+    assert not (await sandbox.find()).is_working
+    with pytest.raises(SettingsError) as caught:
+        await sandbox.run(REQUEST)
+    assert str(caught.value).startswith(reason)
+
+
+class _Slow:
+    def __init__(self) -> None:
+        self.running = 0
+        self.most = 0
+        self.order: list[str] = []
+
+    async def run(self, request: CodeRequest) -> CodeResult:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        self.order.append(request.code)
+        await asyncio.sleep(0.01)
+        self.running -= 1
+        return CodeResult()
+
+
+async def test_programs_wait_for_slots_and_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, searches = _Slow(), 0
+
+    async def find(*_: object) -> FoundSandbox:
+        nonlocal searches
+        searches += 1
+        return FoundSandbox(slow, "slow")  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(chosen_sandbox, "find_sandbox", find)
+    sandbox = ChosenSandbox(CodeSettings(concurrency=3), ScriptedHttp())
+    many, few = sandbox.for_tenant("many"), sandbox.for_tenant("few")
+    tasks = [many.run(CodeRequest("python", "many")) for _ in range(10)]
+    await asyncio.gather(*tasks, few.run(CodeRequest("python", "few")))
+    assert (searches, slow.most) == (1, 3)
+    assert "few" in slow.order[:4]

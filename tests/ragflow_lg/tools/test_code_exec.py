@@ -1,0 +1,141 @@
+"""CodeExec as a node and as a tool; tests/ragflow_lg/adapters/code runs real programs."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.adapters.code.code_limits import CodeLimits, exceeded
+from ragflow_lg.base.errors import RagflowLgError, ServiceError
+from ragflow_lg.services.code import Artifact, CodeResult, StoredArtifact
+from ragflow_lg.services.services import Services
+from ragflow_lg.tools.code_exec import Arguments, code_exec
+from tests.fakes.code import ScriptedSandbox
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.sandbox_service import NamedArtifacts
+from tests.fakes.services import fake_services
+
+ONE = {"r": {"type": "Any"}}
+
+
+async def run(sandbox: ScriptedSandbox, script: str = "x", services: Services | None = None, **options: Any) -> Result:
+    """Run a node with one output ``r``."""
+    params = {"script": script, "outputs": ONE, **options.pop("params", {})}
+    services = services or fake_services(code=sandbox, artifacts=NamedArtifacts())
+    return await run_component(code_exec, params, services=services, **options)
+
+
+async def test_arguments_are_the_values_of_references() -> None:
+    sandbox = ScriptedSandbox(CodeResult(has_value=True, value=3))
+    arguments = {"a": "begin@list", "b": "sys.query", "c": "", "d": None, "e": "{begin@list.0}"}
+    result = await run(
+        sandbox,
+        params={"lang": "nodejs", "arguments": arguments},
+        outputs={"begin": {"list": [1]}},
+        globals={"sys.query": "q"},
+    )
+    assert (result.error, result.outputs["r"], result.outputs["_ERROR"]) == (None, 3, "")
+    (request,) = sandbox.requests
+    assert (request.language, dict(request.arguments)) == (
+        "javascript",
+        {"a": [1], "b": "q", "c": None, "d": None, "e": 1},
+    )
+    assert result.inputs == {"lang": "nodejs", "script": "x"}
+
+
+async def test_references_in_the_script_are_filled_in_but_not_names_of_programs() -> None:
+    sandbox = ScriptedSandbox(CodeResult(has_value=True))
+    script = 'f"{item} {sys.argv} {n} {{sys.query}}" + "{begin@a}"'
+    await run(sandbox, script, outputs={"begin": {"a": "A"}}, globals={"sys.query": "q"})
+    assert sandbox.requests[0].code == 'f"{item} {sys.argv} {n} q" + "A"'
+
+
+@pytest.mark.parametrize(
+    ("result", "outputs"),
+    [
+        (CodeResult("[1]", "warning"), {"r": [1], "_ERROR": "", "actual_type": "Array<Number>"}),
+        (CodeResult("", ""), {"r": "", "content": "", "actual_type": "String"}),
+        (CodeResult("x", "", 0, True, None), {"r": None, "content": "", "actual_type": "Null"}),
+    ],
+)
+async def test_the_value_is_returned_or_printed(result: CodeResult, outputs: dict[str, Any]) -> None:
+    node = await run(ScriptedSandbox(result))
+    assert node.error is None
+    assert {name: node.outputs[name] for name in outputs} == outputs
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "error"),
+    [
+        (ScriptedSandbox(CodeResult("", "Oh no", 1)), "Oh no"),
+        (ScriptedSandbox(error=ServiceError("gone")), "Provider system execution failed: gone"),
+        (ScriptedSandbox(error=exceeded(CodeLimits(), "timeout_s")), "The code did not finish within 10 s"),
+    ],
+)
+async def test_failures(sandbox: ScriptedSandbox, error: str) -> None:
+    node = await run(sandbox)
+    assert node.error is not None
+    assert node.error.startswith(error)
+    assert node.outputs["r"] is None
+
+
+async def test_without_a_sandbox_every_program_is_refused() -> None:
+    node = await run(ScriptedSandbox(), services=fake_services())
+    assert node.error == "This program has no sandbox for CodeExec."
+
+
+async def test_a_value_of_another_type_fails_but_is_kept() -> None:
+    node = await run(ScriptedSandbox(CodeResult("", "", 0, True, True)), params={"outputs": {"r": {"type": "Number"}}})
+    assert node.error == "CodeExec contract mismatch at value: expected type Number, got Boolean"
+    assert (node.outputs["r"], node.outputs["raw_result"], node.outputs["content"]) == (None, True, "True")
+
+
+IMAGE = Artifact("a.png", "image/png", b"x")
+TABLE = Artifact("t.csv", "text/csv", b"1,2")
+
+
+async def test_artifacts_become_links_and_texts() -> None:
+    node = await run(ScriptedSandbox(CodeResult("", "", 0, True, "v", (IMAGE, TABLE))))
+    image, table = (f"/api/v1/documents/artifact/{n:032x}.{e}?session_id=task-1" for n, e in ((1, "png"), (2, "csv")))
+    assert node.outputs["attachments"] == [f"![a.png]({image})", f"[Download t.csv]({table})"]
+    assert node.outputs["_ARTIFACTS"] == [
+        {"name": "a.png", "url": image, "mime_type": "image/png", "size": 1},
+        {"name": "t.csv", "url": table, "mime_type": "text/csv", "size": 3},
+    ]
+    assert node.outputs["content"] == (
+        "v\n\nattachment_count: 2\n\nattachment1 (image): a.png\n[parsed a.png]"
+        "\n\nattachment2 (csv): t.csv\n[parsed t.csv]"
+    )
+
+
+async def test_without_a_store_artifacts_are_only_named() -> None:
+    result = CodeResult("", "", 0, True, "v", (IMAGE, TABLE))
+    node = await run(ScriptedSandbox(), services=fake_services(code=ScriptedSandbox(result)))
+    assert node.outputs["attachments"] == ["a.png", "t.csv"]
+    assert "attachment2 (csv): t.csv\n1,2" in node.outputs["content"]
+
+
+class _Full:
+    async def store(self, artifact: Artifact) -> StoredArtifact:
+        raise RagflowLgError("The folder is full.")
+
+
+async def test_an_artifact_that_cannot_be_kept_does_not_fail_the_node() -> None:
+    services = fake_services(code=ScriptedSandbox(CodeResult("", "", 0, True, "v", (IMAGE,))), artifacts=_Full())
+    node = await run(ScriptedSandbox(), services=services)
+    assert node.error is None
+    assert "The file cannot be downloaded: The folder is full." in node.outputs["content"]
+
+
+@pytest.mark.parametrize(
+    "params", [{"script": " "}, {"lang": "ruby"}, {"arguments": {"a": "no reference"}}, {"script": None}]
+)
+def test_invalid_params(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(code_exec, params)
+
+
+def test_the_model_sees_the_language_and_the_program() -> None:
+    schema = Arguments.model_json_schema()
+    assert schema["properties"]["lang"]["enum"] == ["python", "javascript"]
+    assert set(schema["properties"]) == {"lang", "script"}
