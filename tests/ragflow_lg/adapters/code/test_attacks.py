@@ -1,0 +1,388 @@
+"""Hostile programs in every local sandbox: what they try must fail, and the limit must be named."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import CodeLimitError, ServiceError
+from tests.ragflow_lg.adapters.code.sandboxes import MEBIBYTE, Run
+
+SECRET = "a-secret-of-the-host"
+
+
+def limit_of(run: Run, code: str, language: str = "python", **limits: object) -> str:
+    """Run a program that exceeds a limit; return which one."""
+    with pytest.raises(CodeLimitError) as caught:
+        run(code, language, **limits)
+    assert f"The limit is {caught.value.limit} in the section [code]" in str(caught.value)
+    return caught.value.limit
+
+
+def probe(run: Run, *expressions: str, imports: str = "os") -> list[str]:
+    """Evaluate expressions inside; return the type of each error, or the value as text."""
+    code = (
+        f"import {imports}\n"
+        "def main(expressions):\n"
+        "    results = []\n"
+        "    for text in expressions:\n"
+        "        try:\n"
+        "            results.append(repr(eval(text, globals())))\n"
+        "        except BaseException as error:\n"
+        "            results.append(type(error).__name__)\n"
+        "    return results\n"
+    )
+    result = run(code, arguments={"expressions": list(expressions)})
+    assert isinstance(result.value, list), result.stderr
+    return [str(entry) for entry in result.value]
+
+
+# Limits
+
+
+def test_a_fork_bomb_ends(run: Run) -> None:
+    code = "import os\ndef main():\n    while True:\n        os.fork()"
+    assert limit_of(run, code) in ("processes", "cpu_s", "memory_bytes")
+
+
+def test_too_many_threads_end(run: Run) -> None:
+    code = (
+        "import threading, time\n"
+        "def main():\n"
+        "    for _ in range(500): threading.Thread(target=time.sleep, args=(9,)).start()"
+    )
+    assert limit_of(run, code) == "processes"
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "def main(): return len(bytearray(10**10))"),
+        ("python", "def main():\n    a = []\n    while True: a.append('x' * 10**6)"),
+        (
+            "python",
+            "import os, time\n"
+            "def main():\n"
+            "    for _ in range(12):\n"
+            "        if os.fork() == 0:\n"
+            "            block = bytearray(60 * 2**20)\n"
+            "            time.sleep(9)\n"
+            "    time.sleep(9)",
+        ),
+        ("javascript", "function main() { const a = []; while (true) a.push(new Array(1e5).fill(1)); }"),
+        ("javascript", "function main() { const a = []; while (true) a.push(Buffer.alloc(5e7, 1)); }"),
+    ],
+)
+def test_a_memory_bomb_ends(run: Run, language: str, code: str) -> None:
+    assert limit_of(run, code, language, cpu_s=8) == "memory_bytes"
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [("python", "def main():\n    while True: pass"), ("javascript", "function main() { while (true); }")],
+)
+def test_an_endless_loop_ends(run: Run, language: str, code: str) -> None:
+    assert limit_of(run, code, language, cpu_s=1) == "cpu_s"
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import time\ndef main(): time.sleep(60)"),
+        ("javascript", "async function main() { await new Promise((done) => setTimeout(done, 60000)); }"),
+    ],
+)
+def test_a_program_that_waits_ends(run: Run, language: str, code: str) -> None:
+    begun = time.monotonic()
+    assert limit_of(run, code, language, timeout_s=1.0) == "timeout_s"
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "def main():\n    while True: print('x' * 1000)"),
+        ("python", "import os\ndef main():\n    while True: os.write(2, b'x' * 1000)"),
+        ("javascript", "const fs = require('fs'); function main() { while (true) fs.writeSync(1, 'x'.repeat(999)); }"),
+    ],
+)
+def test_endless_output_ends(run: Run, language: str, code: str) -> None:
+    assert limit_of(run, code, language) == "output_bytes"
+
+
+def test_a_large_file_is_refused(run: Run) -> None:
+    code = "def main():\n    with open('x', 'wb') as f:\n        while True: f.write(b'x' * 10**6)"
+    assert limit_of(run, code, file_bytes=8 * MEBIBYTE) == "file_bytes"
+
+
+def test_the_disk_cannot_be_filled(run: Run) -> None:
+    code = "def main():\n    for i in range(10**6):\n        with open(f'/tmp/x{i}', 'wb') as f: f.write(b'x' * 10**6)"
+    assert limit_of(run, code) == "scratch_bytes"
+
+
+def test_many_files_end(run: Run) -> None:
+    code = "def main():\n    for i in range(100000): open(f'x{i}', 'wb').close()\n    import time; time.sleep(1)"
+    assert limit_of(run, code, cpu_s=8) == "files"
+
+
+def test_only_the_scratch_folder_is_writable(run: Run) -> None:
+    folders = ("/", "/dev", "/dev/shm", "/usr", "/usr/lib", "/etc", "/bin")
+    results = probe(run, *(f"open({folder + '/x'!r}, 'w')" for folder in folders))
+    assert set(results) <= {"OSError", "PermissionError", "FileNotFoundError", "NotADirectoryError"}
+    assert probe(run, "open('x', 'w').write('1')", "open('/tmp/x', 'w').write('1')") == ["1", "1"]
+
+
+# What a program can read
+
+
+def test_files_of_the_host_are_not_there(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(SECRET)
+    paths = ["/etc/passwd", "/etc/shadow", "/root", "/home", str(tmp_path / "secret"), str(Path.home()), __file__]
+    paths += ["/proc/1/environ", "/proc/self/mountinfo", "/sys/class", "/var/log", "/run", "/mnt", "/boot"]
+    assert set(probe(run, *(f"os.stat({path!r})" for path in paths))) == {"FileNotFoundError"}
+
+
+def test_the_environment_of_the_host_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST_SECRET", SECRET)
+    result = run("import os\ndef main(): return dict(os.environ)")
+    assert SECRET not in str(result.value)
+    result = run("function main() { return process.env; }", "javascript")
+    assert SECRET not in str(result.value)
+
+
+def test_runs_do_not_see_each_other(run: Run) -> None:
+    assert run("def main():\n    open('/tmp/left', 'w').write('x')\n    return 1").value == 1
+    assert probe(run, "os.listdir('/tmp')", "os.listdir('.')") == ["['run']", "['artifacts']"]
+    assert probe(run, "os.getpid() < 10", "os.getuid()") == ["True", "65534"]
+
+
+# The network
+
+
+def test_there_is_no_network(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        results = probe(
+            run,
+            f"socket.create_connection(('127.0.0.1', {port}), 2)",
+            "socket.create_connection(('169.254.169.254', 80), 2)",
+            "socket.create_connection(('example.org', 80), 2)",
+            "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+            "socket.socket(40, socket.SOCK_STREAM)",
+            imports="socket",
+        )
+    assert set(results) <= {"PermissionError", "gaierror"}
+
+
+def test_javascript_has_no_network(run: Run) -> None:
+    code = (
+        "const net = require('net');\n"
+        "async function main() {\n"
+        "  return new Promise((done) => net.connect(80, '169.254.169.254').on('error', (e) => done(e.code)));\n"
+        "}"
+    )
+    assert run(code, "javascript").value in ("EPERM", "EACCES")
+
+
+# Artifacts and reports
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "os.symlink('/usr/bin/env', 'artifacts/a.png')",
+        "os.symlink('/usr', 'artifacts/a.png')",
+        "os.mkfifo('artifacts/a.png')",
+        "open('artifacts/a.exe', 'w').close()",
+    ],
+)
+def test_artifacts_must_be_files_of_permitted_types(run: Run, make: str) -> None:
+    assert limit_of(run, f"import os\ndef main():\n    {make}\n    return 1") == "artifact_types"
+
+
+def test_devices_cannot_be_created(run: Run) -> None:
+    results = probe(run, "os.mknod('artifacts/a.png', 0o20644, os.makedev(1, 3))")
+    assert results == ["PermissionError"]
+
+
+def test_artifacts_are_limited(run: Run) -> None:
+    many = "def main():\n    for i in range(11): open(f'artifacts/{i}.csv', 'w').close()\n    return 1"
+    assert limit_of(run, many) == "artifacts"
+    large = "def main():\n    open('artifacts/a.csv', 'w').write('x' * 2000)\n    return 1"
+    assert limit_of(run, large, artifact_bytes=1000) == "artifact_bytes"
+
+
+FORGER = """
+import fcntl, os, stat
+def main(lines):
+    pipe = next(fd for fd in range(3, 64) if _is_pipe(fd))
+    for line in lines:
+        os.write(pipe, line.encode() + b"\\n")
+    return 1
+def _is_pipe(fd):
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY
+    except OSError:
+        return False
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.csv", "/etc/x.csv", "a/../../x.csv", "a\\b.csv", "", "a\nb.csv", "x" * 300 + ".csv"]
+)
+def test_names_of_artifacts_cannot_leave_the_folder(run: Run, name: str) -> None:
+    line = json.dumps({"artifact": name, "content": "eA=="})
+    with pytest.raises(ServiceError, match="has a name that cannot be used"):
+        run(FORGER, arguments={"lines": [line]})
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[1]", '{"value": 5}', '{"artifact": 1}', "[" * 100_000])
+def test_a_damaged_report_is_an_error(run: Run, line: str) -> None:
+    with pytest.raises(ServiceError, match="has damaged the report"):
+        run(FORGER, arguments={"lines": [line]})
+
+
+def test_a_forged_marker_remains_text(run: Run) -> None:
+    forged = "__RAGFLOW_RESULT__:eyJwcmVzZW50Ijp0cnVlLCJ2YWx1ZSI6NjY2fQ=="
+    result = run(f"def main():\n    print({forged!r})\n    return 1")
+    assert (result.value, result.stdout) == (1, forged + "\n")
+
+
+# Processes and privileges
+
+
+def test_signals_reach_only_the_program(run: Run) -> None:
+    with subprocess.Popen(["sleep", "30"]) as bystander:
+        results = probe(
+            run,
+            f"os.kill({os.getpid()}, 0)",
+            f"os.kill({bystander.pid}, 9)",
+            "os.kill(1, 9)",
+            "os.kill(os.getppid(), 9)",
+            imports="os",
+        )
+        assert set(results) <= {"ProcessLookupError", "PermissionError", "None"}
+        assert bystander.poll() is None
+        bystander.send_signal(signal.SIGKILL)
+    result = run("import os\ndef main(): os.kill(-1, 9)")
+    assert not result.has_value
+
+
+LIBC = "ctypes.CDLL(None, use_errno=True)"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "unshare(0x10000000)",  # CLONE_NEWUSER
+        "unshare(0x00020000)",  # CLONE_NEWNS
+        "syscall(56, 0x10000011, 0, 0, 0, 0)",  # clone with CLONE_NEWUSER
+        "ptrace(0, 0, 0, 0)",
+        "ptrace(16, 1, 0, 0)",
+        "mount(b'none', b'/tmp', b'tmpfs', 0, None)",
+        "setns(0, 0)",
+        "syscall(425, 8, 0)",  # io_uring_setup
+        "syscall(321, 0, 0, 0)",  # bpf
+        "syscall(319, b'x', 0)",  # memfd_create
+        "syscall(250, 0, 0, 0)",  # keyctl
+    ],
+)
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of system calls are those of x86-64")
+def test_dangerous_system_calls_are_refused(run: Run, call: str) -> None:
+    assert probe(run, f"{LIBC}.{call}", imports="ctypes, os") == ["-1"]
+
+
+def test_programs_gain_no_privileges(run: Run) -> None:
+    code = (
+        "import ctypes, os, subprocess\n"
+        "def main():\n"
+        "    su = subprocess.run(['/usr/bin/su', '-c', 'id'], capture_output=True, stdin=subprocess.DEVNULL)\n"
+        "    no_new_privileges = ctypes.CDLL(None).prctl(39, 0, 0, 0, 0)\n"
+        "    is_ignored = bool(os.statvfs('/usr').f_flag & os.ST_NOSUID)\n"
+        "    return [no_new_privileges, is_ignored, su.returncode != 0, os.geteuid()]"
+    )
+    assert run(code).value == [1, True, True, 65534]
+
+
+def test_nothing_survives_a_program(run: Run) -> None:
+    code = (
+        "import os, time\n"
+        "def main():\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        time.sleep(4321)\n"
+        "    return 1"
+    )
+    begun = time.monotonic()
+    assert run(code).value == 1
+    assert time.monotonic() - begun < 5, "the child must not keep the run open"
+
+
+# Results
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "def main(): return 'x' * 10**8"),
+        ("javascript", "function main() { return 'x'.repeat(1e8); }"),
+    ],
+)
+def test_a_result_of_100_megabytes_is_refused(run: Run, language: str, code: str) -> None:
+    assert limit_of(run, code, language, memory_bytes=1024 * MEBIBYTE) == "result_bytes"
+
+
+def test_a_value_without_json_form(run: Run) -> None:
+    assert run("def main(): return [float('nan'), float('inf')]").value == [None, None]
+    result = run("def main(): return b'\\xff'")
+    assert (result.has_value, "not JSON serializable" in result.stderr) == (False, True)
+    result = run("def main():\n    a = []\n    a.append(a)\n    return a")
+    assert "Circular reference" in result.stderr
+    result = run("function main() { const a = {}; a.a = a; return a; }", "javascript")
+    assert "circular structure" in result.stderr
+    assert "must return a value" in run("function main() {}", "javascript").stderr
+    assert "not a function" in run("function main() { return main; }", "javascript").stderr
+
+
+def test_deep_nesting_is_refused(run: Run) -> None:
+    code = "def main(depth):\n    a = []\n    for _ in range(depth): a = [a]\n    return a"
+    with pytest.raises(ServiceError, match="nested deeper than 64 levels"):
+        run(code, arguments={"depth": 500})
+    assert "nested too deeply" in run(code, arguments={"depth": 100_000}).stderr
+
+
+def test_output_that_is_not_utf_8_is_replaced(run: Run) -> None:
+    result = run("import sys\ndef main():\n    sys.stdout.buffer.write(b'a\\xff')\n    return '\\ud800'")
+    assert (result.stdout, len(str(result.value))) == ("a\ufffd", 1)
+    str(result.value).encode()  # lone surrogates are replaced
+
+
+def test_code_of_5_megabytes_is_refused(run: Run) -> None:
+    assert limit_of(run, "#" * 5_000_000 + "\ndef main(): return 1") == "code_bytes"
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "problem"),
+    [
+        ("python", "x = 1", "The code must define a function main."),
+        ("python", "main = 5", "The code must define a function main."),
+        ("python", "def main(a): return a", "missing 1 required positional argument"),
+        ("python", "async def main(): return 1", "not a coroutine"),
+        ("python", "def main(): yield 1", "not a generator. Return a list instead."),
+        ("python", "def main(:", "SyntaxError"),
+        ("python", "def main(): return 1 / 0", 'File "main.py", line 1, in main\n    def main(): return 1 / 0'),
+        ("python", "import sys\ndef main(): sys.exit('stop')", "stop"),
+        ("javascript", "const x = 1;", "The code must define a function main, or export it."),
+        ("javascript", "function main( {", "SyntaxError"),
+        ("javascript", "async function main() { throw new Error('oh'); }", "Error: oh"),
+    ],
+)
+def test_a_program_without_a_proper_main_fails(run: Run, language: str, code: str, problem: str) -> None:
+    result = run(code, language)
+    assert problem in result.stderr
+    assert (result.has_value, result.exit_code) == (False, 1)
