@@ -9,18 +9,30 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from ragflow_lg.base.errors import SettingsError
+
 if TYPE_CHECKING:
     from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
     from ragflow_lg.server.settings import Settings
 
 
 @asynccontextmanager
-async def open_sandbox(settings: Settings) -> AsyncGenerator[ChosenSandbox]:
-    """Open the sandbox. Its client can reach only the service in the settings, wherever that is."""
+async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGenerator[ChosenSandbox]:
+    """Open the sandbox. Its client can reach only the service in the settings, wherever that is.
+
+    With ``is_local``, the settings must not choose a service.
+
+    Raises:
+        SettingsError: if they do.
+    """
     from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 
     code = settings.code.settings
+    if is_local and (code.provider == "http" or code.url):
+        raise SettingsError(
+            "A sandbox service cannot use another one: remove url from the section [code] of its settings."
+        )
     limits = code.limits
     max_bytes = 2 * (limits.artifacts * limits.artifact_bytes + limits.result_bytes + limits.output_bytes)
     http = GuardedHttpClient(replace(settings.http_settings, allow=_hosts(code.url), max_response_bytes=max_bytes))

@@ -39,6 +39,7 @@ COMMANDS = {
     "trust": _Command("trust", "Use the settings in a folder whenever it is the working folder."),
     "chaos": _Command("chaos", "Kill runs at every point; check that they recover."),
     "serve": _Command("serve", "Serve agents through RAGFlow's API, an OpenAI-compatible API and the native API."),
+    "sandbox": _Command("sandbox", "Run programs of CodeExec as a service."),
     "studio": _Command("studio", "Open canvases in LangGraph Studio."),
     "keys": _Command("keys", "Create, list and revoke API keys."),
     "mock-llm": _Command("mock_llm", "Serve a mock model with an OpenAI-compatible API."),

@@ -20,7 +20,7 @@ class CodeSection(KeySection):
     """``bubblewrap`` on this machine, ``http`` for a service, ``refuse`` for none. ``auto`` takes the service if
     ``url`` is set, and otherwise Bubblewrap."""
     url: str = ""
-    """Address of a sandbox service: RAGFlow's own. ``api_key`` is its key, if it has one."""
+    """Address of a sandbox service: RAGFlow's own, or ``ragflow-lg sandbox serve``. ``api_key`` is its key, if any."""
     bubblewrap: str = ""
     """Path of ``bwrap``. Default: the installed one."""
     python: str = ""

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.base.errors import CodeLimitError, RagflowLgError, ServiceError
+from ragflow_lg.base.errors import CodeLimitError, RagflowLgError, ServiceError, WorkLimitError
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language
 
@@ -20,6 +20,7 @@ SERVICE_LANGUAGES: Mapping[Language, str] = {"python": "python", "javascript": "
 _EXIT_CODES = {"timeout_s": -124, "cpu_s": -124, "memory_bytes": -137}
 _LIMIT_TYPES = {"timeout_s": "time", "cpu_s": "time", "memory_bytes": "memory", "output_bytes": "output"}
 _INTERNAL_ERROR = -3
+_BUSY = -10
 _REFUSED = ("Permission denied", "Operation not permitted")
 
 
@@ -111,4 +112,7 @@ def write_error(error: RagflowLgError, milliseconds: float) -> dict[str, JsonVal
         kind = _LIMIT_TYPES.get(error.limit, "output")
         exit_code = _EXIT_CODES.get(error.limit, 1)
         return {**reply, "status": "resource_limit_exceeded", "exit_code": exit_code, "resource_limit_type": kind}
-    return {**reply, "status": "program_runner_error", "exit_code": _INTERNAL_ERROR, "detail": "internal_error"}
+    reply["status"] = "program_runner_error"
+    if isinstance(error, WorkLimitError):
+        return {**reply, "exit_code": _BUSY, "detail": "no_available_container"}
+    return {**reply, "exit_code": _INTERNAL_ERROR, "detail": "internal_error"}

@@ -1,0 +1,90 @@
+"""``ragflow-lg sandbox``: the sandbox of this machine as a service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.terminal import print_line, print_note
+
+if TYPE_CHECKING:
+    import socket
+
+    from ragflow_lg.server.settings import Settings
+
+RAGFLOW_PORT = 9385
+LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
+
+sandbox = typer.Typer(
+    help="Run programs of CodeExec as a service.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@sandbox.callback()
+def group() -> None:
+    """Run programs of CodeExec as a service."""
+
+
+@sandbox.command()
+def serve(
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on. The default accepts only local connections.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
+    ] = RAGFLOW_PORT,
+    settings: SettingsFile = None,
+) -> None:
+    """Serve the sandbox of this machine with the contract of RAGFlow's sandbox service.
+
+    Several servers, or RAGFlow itself, can use it. The first line of output is the URL. The limits are those under
+    [code] in the settings. If api_key or api_key_env is set there, clients must send the key. Ctrl-C stops the server.
+
+    Example: ragflow-lg sandbox serve --host 0.0.0.0
+    """
+    import asyncio
+
+    from ragflow_lg.base.extras import require
+    from ragflow_lg.server.settings import load_settings
+
+    require("server", "`ragflow-lg sandbox serve`")
+    from ragflow_lg.server.http.edge.listening_socket import open_socket
+
+    config = load_settings(settings)
+    if host not in LOCAL_HOSTS and not config.code.key_text():
+        print_note("Anyone who reaches this address can run programs: set api_key_env in [code], or use a firewall.")
+    with open_socket(host, port) as listener:
+        asyncio.run(_serve(config, listener))
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
+    import asyncio
+    import signal
+
+    from ragflow_lg.base.portability import on_signal
+    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
+    from ragflow_lg.server.http.edge.uvicorn_server import start_server
+    from ragflow_lg.server.http.sandbox.sandbox_app import sandbox_app
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        on_signal(number, stop.set)
+
+    async def drain() -> None:
+        """Wait for nothing: the programs that are running end with the server."""
+
+    async with open_sandbox(settings, is_local=True) as chosen:
+        found = await chosen.find()
+        if not found.is_working:
+            raise SettingsError(found.description)
+        code = settings.code
+        app = sandbox_app(chosen, key=code.key_text(), code_bytes=code.code_bytes)
+        async with start_server(app, listener, drain, 0.0) as url:
+            print_line(url)
+            print_note(f"Programs run in {found.description}.")
+            await stop.wait()
