@@ -215,7 +215,7 @@ def _build_parallel_region(region: Region, body: SubGraph, steps: int) -> SubGra
     builder.add_node(
         graph_name(region.entry), ParallelEntry(region.entry), input_schema=ParallelState, destinations=(ROUND_NODE,)
     )
-    builder.add_node(ROUND_NODE, ParallelRound(body, steps), input_schema=_OneRound)
+    builder.add_node(ROUND_NODE, ParallelRound(graph_name(region.entry), body, steps), input_schema=_OneRound)
     builder.add_edge(START, graph_name(region.entry))
     graph = builder.compile(name=region.owner)
     set_subgraph(graph, ROUND_NODE, body)

@@ -173,20 +173,24 @@ class RegionEntry(_NodeRunnable):
 
 
 class ParallelEntry(_NodeRunnable):
-    """The first node in a graph with parallel rounds. It starts one round for each item."""
+    """The first node in a graph with parallel rounds. It starts one round for each item, some hundreds at once.
+
+    LangGraph takes time with the square of the number of tasks in a superstep, so the last of these rounds leads back.
+    """
 
     async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        update, rounds = await scope.spread(runtime.stream_writer)
+        update, rounds = await scope.spread(state, runtime.stream_writer)
         return Step(update, [Send(ROUND_NODE, {"round": index}) for index in rounds])
 
 
 class ParallelRound(_NodeRunnable):
     """One of several parallel rounds. It runs the body's graph."""
 
-    def __init__(self, graph: SubGraph, steps: int) -> None:
+    def __init__(self, entry: str, graph: SubGraph, steps: int) -> None:
         super().__init__(ROUND_NODE)
+        self._entry = entry
         self._graph = graph
         self._steps = steps
 
@@ -197,7 +201,8 @@ class ParallelRound(_NodeRunnable):
         if scope.turn.nested is not None:
             scope.turn.nested.number_round(task_namespace(config), state["round"])
         inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
-        return Step(round_scope.round_update(await run_to_end(self._graph, {"scope": {}}, inner, context=round_scope)))
+        update = round_scope.round_update(await run_to_end(self._graph, {"scope": {}}, inner, context=round_scope))
+        return Step(update, [self._entry] if round_scope.is_last_of_wave() else [])
 
 
 class RoundClosing(_NodeRunnable):

@@ -108,6 +108,11 @@ def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue])
     return {**(current or {}), **update}
 
 
+def merge_rounds(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the current rounds and a new one; an empty update removes all."""
+    return merge(current, update) if update else {}
+
+
 def append(current: GrowingList | None, update: Any) -> GrowingList:
     """Append new entries or replace the entire list; see `replace_list`."""
     whole = read_replacement(update)
@@ -226,8 +231,8 @@ class CollectingState(RegionState, total=False):
 class ParallelState(RegionState, total=False):
     """The channels for an entry into a region with parallel rounds."""
 
-    rounds: Annotated[dict[str, Any], merge]
-    """The values from each round for each declared output, by round number."""
+    rounds: Annotated[dict[str, Any], merge_rounds]
+    """The values from each round of the current wave for each declared output, by round number."""
 
 
 class ScopeRecord(TypedDict, total=False):
@@ -245,6 +250,8 @@ class ScopeRecord(TypedDict, total=False):
     """The values collected so far for each declared output, as a `ragflow_lg.base.append_log.AppendLog`."""
     items: list[Any]
     """The items, stored only if they could change while the region runs."""
+    sent: int
+    """The number of concurrent rounds that have been scheduled."""
     began: list[float]
     """The time of entry: wall clock and monotonic clock, in seconds."""
     settled: int

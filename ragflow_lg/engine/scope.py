@@ -96,6 +96,10 @@ class Step(Struct):
         return Step(update, other.goto, other.begins_round)
 
 
+WAVE_ROUNDS = 256
+"""How many concurrent rounds are scheduled in one superstep; more than may run at the same time."""
+
+
 class Scope(Struct, eq=False):
     """LangGraph's runtime context for a region's graph."""
 
@@ -153,13 +157,37 @@ class Scope(Struct, eq=False):
             await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
         return step.then(await self._begin(self._preview(state, step.update), self.only or 0, write))
 
-    async def spread(self, write: Write | None) -> tuple[dict[str, Any], range]:
-        """Open a region with concurrent rounds; return the state update and the numbers of the rounds."""
+    async def spread(self, state: Mapping[str, Any], write: Write | None) -> tuple[dict[str, Any], range]:
+        """Open a region with concurrent rounds, or go on after a wave of them.
+
+        Return the state update and the numbers of the next rounds.
+        """
+        record, total = state.get("scope", {}), len(self.items or ())
+        if "began" in record:
+            if "sent" not in record or "leave" in record or "error" in state.get("turn", {}):
+                return {}, range(0)
+            sent = min(record["sent"] + WAVE_ROUNDS, total)
+            scope = {"sent": sent, "collected": self._collect_rounds(state)}
+            return {"scope": scope, "rounds": {}}, range(record["sent"], sent)
         owner, clock = self.program.owner.node, self.turn.services.clock
         started = [clock.now(), clock.monotonic()]
         self._forget_collected()
         await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
-        return {"scope": {"began": started}}, range(len(self.items or ()))
+        sent = min(WAVE_ROUNDS, total)
+        return {"scope": {"began": started, "sent": sent}}, range(sent)
+
+    def is_last_of_wave(self) -> bool:
+        """Return whether this is the last one of the concurrent rounds that started together, but not the very last."""
+        number = (self.only or 0) + 1
+        return number % WAVE_ROUNDS == 0 and number < len(self.items or ())
+
+    def _collect_rounds(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the collected values, with those of the last wave."""
+        collected, rounds = dict(state.get("scope", {}).get("collected", {})), state.get("rounds", {})
+        for key in sorted(rounds, key=int):
+            for name in self.program.collects:
+                collected[name] = append_entry(collected.get(name, []), rounds[key].get(name, ""))
+        return collected
 
     def round_update(self, final: Mapping[str, Any]) -> dict[str, Any]:
         """Return the update from one of several rounds: its values and, for the last round, its outputs."""
@@ -285,12 +313,7 @@ class Scope(Struct, eq=False):
         return outputs, update
 
     def _lists(self, state: Mapping[str, Any]) -> dict[str, FrozenList]:
-        collected = state.get("scope", {}).get("collected", {})
-        lists = {name: FrozenList(read_entries(levels)) for name, levels in collected.items()}
-        if rounds := state.get("rounds"):
-            for name in self.program.collects:
-                lists[name] = FrozenList(rounds[key].get(name, "") for key in sorted(rounds, key=int))
-        return lists
+        return {name: FrozenList(read_entries(log)) for name, log in self._collect_rounds(state).items()}
 
     def error(self, state: Mapping[str, Any]) -> tuple[NodeId, str] | None:
         """Return the body node whose error stopped the turn, and the error message."""

@@ -1,7 +1,11 @@
+import json
 from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.engine import scope
 from tests.fakes.canvas import canvas as document
 from tests.fakes.canvas import diagnostics_of, switch
 from tests.fakes.regions import answer_of, assign, iteration, node, out, play_run, runner_of, text
@@ -17,6 +21,42 @@ ROW = {"row": text(script="{ii@index}:{ii@item}")}
 async def test_outputs_have_one_entry_per_item_in_order(items: list[Any], expected: list[str], at_once: int) -> None:
     components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=at_once), **out("{it@rows}")}
     assert await answer_of(components, inputs=items) == expected
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 8, 30])
+async def test_concurrent_rounds_start_in_waves(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scope, "WAVE_ROUNDS", 4)
+    components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=3), **out("{it@rows}")}
+    run = runner_of(components).start("s", {"inputs": {"items": {"value": ["a"] * count}}})
+    answer, events = await play_run(run)
+    assert json.loads(answer) == [f"{index}:a" for index in range(count)]
+    assert [events.count(event) for event in ("+it", "-it", "-row")] == [1, 1, count]
+
+
+async def test_waves_are_continued_where_they_were_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scope, "WAVE_ROUNDS", 4)
+    components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=2), **out("{it@rows}")}
+    async with open_store("memory://", SystemClock()) as store:
+        runner = runner_of(components, store=store)
+        run = runner.start("s", {"inputs": {"items": {"value": ["a"] * 14}}})
+        finished = 0
+        async for event in run:
+            finished += event.event == "node_finished" and getattr(event, "component_id", "") == "row"
+            if finished == 6:
+                run.drain()
+        assert (run.status, finished) == ("drained", 6)
+        answer, events = await play_run(runner.continue_("s"))
+    assert json.loads(answer) == [f"{index}:a" for index in range(14)]
+    assert events.count("-row") == 8
+
+
+async def test_after_an_error_no_further_wave_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scope, "WAVE_ROUNDS", 2)
+    bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
+    components = {**iteration(bad, {"r": "bad@result"}, max_concurrency=2), **out("x")}
+    run = runner_of(components).start("s", {"inputs": {"items": {"value": [[1], "a", [2], [3]]}}})
+    _, events = await play_run(run)
+    assert (run.status, run.failed_node, events.count("+bad")) == ("failed", "bad", 2)
 
 
 @pytest.mark.parametrize("value", ["text", 5, {"a": 1}, None])
