@@ -15,7 +15,7 @@ from ragflow_lg.server.observability.operations import find_tenant_slots
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
-    from ragflow_lg.server.database.tables import RunRow
+    from ragflow_lg.server.database.tables import Row
     from ragflow_lg.server.settings import Settings, TenantQuotasSection
 
 RECOUNT_S = 60.0
@@ -98,8 +98,10 @@ class Quotas:
         self._counts = StoredCounts(app_state.database)
         self._on_refusal = on_refusal
 
-    async def begin_turn(self, tenant: str, page_key: str = "", run: RunRow | None = None) -> None:
-        """Count a turn, and store its run. ``page_key`` is the id of the key of an embedded page, or ``""``.
+    async def begin_turn(self, tenant: str, page_key: str = "", *rows: Row) -> None:
+        """Count a turn, and store the ``rows`` that begin with it: its run, and its session if it is new.
+
+        ``page_key`` is the id of the key of an embedded page, or ``""``.
 
         Raises:
             QuotaError: if a quota is used up. Nothing is stored in that case.
@@ -111,7 +113,7 @@ class Quotas:
         if page_key:
             pages = self._app_state.settings.quotas.pages
             owners.append(DailyLimits(pages.turns_day, pages.tokens_day, page_key=page_key))
-        used_up = await UsageRepository(self._app_state.database, tenant).begin_turn(owners, now_ms, run)
+        used_up = await UsageRepository(self._app_state.database, tenant).begin_turn(owners, now_ms, *rows)
         if used_up is not None:
             quota, daily = used_up.quota, used_up.limits
             limit = {"turns_day": daily.turns, "tokens_day": daily.tokens, "cost_day": daily.cost}[quota]

@@ -22,6 +22,12 @@ MAX_OF_CONVERSATION = 20
 _SESSION = select(SessionRow.__table__).where(
     SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id")
 )
+_NEWEST_RUN = (
+    select(RunRow.__table__)
+    .where(RunRow.tenant == bindparam("tenant"), RunRow.session_id == bindparam("session_id"))
+    .order_by(RunRow.start_ms.desc(), RunRow.id.desc())
+    .limit(1)
+)
 
 
 class SessionQuery(Struct, frozen=True):
@@ -184,9 +190,9 @@ class RunRepository:
 
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
-        runs = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
-        async with self._database.reading() as db:
-            return await db.scalar(runs.order_by(RunRow.start_ms.desc(), RunRow.id.desc()).limit(1))
+        key = {"tenant": self._tenant, "session_id": session_id}
+        values = await self._database.read(select_first(_NEWEST_RUN, key))
+        return RunRow(**values) if values is not None else None
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of an agent's runs, newest first, and the total number across all pages.

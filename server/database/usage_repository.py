@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.plain_rows import insert_rows
-from ragflow_lg.server.database.tables import AgentRow, FileRow, RunRow, SessionRow, UsageRow, VersionRow
+from ragflow_lg.server.database.tables import AgentRow, FileRow, Row, SessionRow, UsageRow, VersionRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,32 +92,31 @@ class UsageRepository:
         self._database = database
         self._tenant = tenant
 
-    async def begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, run: RunRow | None = None) -> UsedUp | None:
-        """Count a turn within all limits, and store its run, in one transaction.
+    async def begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, *rows: Row) -> UsedUp | None:
+        """Count a turn within all limits, and store its run and what else begins with it, in one transaction.
 
         Return the quota that is used up, in which case nothing is stored.
         """
-        if run is not None:
-            run.tenant = self._tenant
+        for row in rows:
+            row.tenant = self._tenant
         try:
-            await self._begin_turn(limits, now_ms, run)
+            await self._begin_turn(limits, now_ms, rows)
         except _UsedUpError as error:
             return error.used_up
         except DatabaseError as error:
             if not isinstance(error.__cause__, IntegrityError):
                 raise
             # Another replica has just counted the first turn of the day.
-            return await self.begin_turn(limits, now_ms, run)
+            return await self.begin_turn(limits, now_ms, *rows)
         return None
 
-    async def _begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, run: RunRow | None) -> None:
+    async def _begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, rows: Sequence[Row]) -> None:
         def write(connection: Connection) -> None:
             usages = [(each, self._find(connection, each.page_key, now_ms)) for each in limits]
             for each, usage in usages:
                 if usage is not None and (quota := each.used_up(usage)):
                     raise _UsedUpError(UsedUp(quota, each))
-            if run is not None:
-                insert_rows(run)(connection)
+            insert_rows(*rows)(connection)
             for each, usage in usages:  # last, because other turns of the tenant wait for these rows
                 place = self._place(each.page_key, now_ms)
                 if usage is None:

@@ -137,14 +137,49 @@ class Turns:
         has_prologue: bool = False,
         conversation: str = "",
     ) -> tuple[SessionRow, list[MessageRow]]:
-        """Create a session that begins with the ``earlier`` messages, or with the canvas's prologue.
+        """Store a new session that begins with the ``earlier`` messages, or with the canvas's prologue.
 
         ``earlier`` contains pairs of role and text for display. The first turn's request passes them to the canvas. As
         in RAGFlow, only a session that is created before its first question begins with the prologue.
         """
+        session = await self.new_session(
+            agent,
+            version,
+            user_id=user_id,
+            name=name,
+            source=source,
+            exp_user_id=exp_user_id,
+            conversation=conversation,
+        )
+        prologue = await self._prologue(version) if has_prologue else ""
+        messages = earlier or ([("assistant", prologue)] if prologue else [])
+        rows = [
+            MessageRow(session_id=session.id, number=number, role=role, content=text, create_ms=session.create_ms)
+            for number, (role, text) in enumerate(messages)
+        ]
+        await SessionRepository(self._app_state.database, agent.tenant).add(session, rows)
+        return session, rows
+
+    async def new_session(
+        self,
+        agent: AgentRow,
+        version: VersionRow,
+        *,
+        user_id: str,
+        name: str,
+        source: str,
+        exp_user_id: str = "",
+        conversation: str = "",
+    ) -> SessionRow:
+        """Return a new session, which `begin` stores together with its first run.
+
+        Raises:
+            QuotaError: If the tenant has too many sessions.
+        """
         await self.quotas.require(agent.tenant, "sessions")
         now = self._app_state.now_ms()
-        session = SessionRow(
+        return SessionRow(
+            tenant=agent.tenant,
             id=self._app_state.new_id(),
             agent_id=agent.id,
             version_id=version.id,
@@ -156,14 +191,6 @@ class Turns:
             create_ms=now,
             update_ms=now,
         )
-        prologue = await self._prologue(version) if has_prologue else ""
-        messages = earlier or ([("assistant", prologue)] if prologue else [])
-        rows = [
-            MessageRow(session_id=session.id, number=number, role=role, content=text, create_ms=now)
-            for number, (role, text) in enumerate(messages)
-        ]
-        await SessionRepository(self._app_state.database, agent.tenant).add(session, rows)
-        return session, rows
 
     async def begin(
         self,
@@ -174,9 +201,10 @@ class Turns:
         version: VersionRow | None = None,
         page_key: str = "",
     ) -> Turn:
-        """Begin a turn, or answer the form the session is waiting at. ``version`` is the session's, if already loaded.
+        """Begin a turn, or answer the form the session is waiting at.
 
-        ``page_key`` is the id of the key of the embedded page that sends the request.
+        ``version`` is given with a session from `new_session`, and is its version. ``page_key`` is the id of the key of
+        the embedded page that sends the request.
 
         A client whose server stopped may repeat its request. If the session's last run answers the same request and
         was interrupted, that run is followed from its beginning, and taken over.
@@ -184,7 +212,9 @@ class Turns:
         Raises:
             CompileError: If the canvas has errors.
         """
-        head = await self._interrupted_run(agent.tenant, session.id, hash_request(request))
+        is_new, head = version is not None, None
+        if not is_new:
+            head = await self._interrupted_run(agent.tenant, session.id, hash_request(request))
         if head is not None and await self._app_state.run_manager.has_events(head.run_id):
             return Turn(head.envelope, self, agent.tenant)
         runner = await self.runner(agent, session, version, is_page=bool(page_key))
@@ -193,7 +223,8 @@ class Turns:
             if await runner.unfinished_checkpoint(session.id):
                 return Turn(head.envelope, self, agent.tenant)
         run = runner.start(session.id, request)
-        return await self.play(agent, session, run, question_text(request), policy, request, page_key)
+        question = question_text(request)
+        return await self.play(agent, session, run, question, policy, request, page_key, is_new=is_new)
 
     async def runner(
         self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
@@ -225,10 +256,13 @@ class Turns:
         policy: DisconnectPolicy | None = None,
         request: TurnRequest | None = None,
         page_key: str = "",
+        *,
+        is_new: bool = False,
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
-        ``policy`` defaults to the one in the settings. If the run is interrupted, it is recognized by its ``request``.
+        A new session is stored together with its run. ``policy`` defaults to the one in the settings. If the run is
+        interrupted, it is recognized by its ``request``.
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
@@ -242,7 +276,7 @@ class Turns:
         row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
         request_hash = hash_request(request) if request is not None else ""
         try:
-            await self.quotas.begin_turn(agent.tenant, page_key, row)
+            await self.quotas.begin_turn(agent.tenant, page_key, *((session, row) if is_new else (row,)))
             try:
                 await self.start_run(
                     run, agent.tenant, question, start_ms, policy, request_hash=request_hash, release=release

@@ -192,9 +192,9 @@ async def open_session(
     conversation: str = "",
     version: VersionRow | None = None,
 ) -> tuple[SessionRow, VersionRow | None]:
-    """Load the session named in the body, or that of the conversation if it has the wanted version, or create one.
+    """Load the session named in the body, or that of the conversation if it has the wanted version, or make a new one.
 
-    Also return the version for a new session: the given one, or else the one that the body selects.
+    A new one has not been stored. Also return its version: the given one, or else the one that the body selects.
     """
     session_id = to_text(body.get("session_id"))
     if session_id:
@@ -208,7 +208,7 @@ async def open_session(
         for session in await sessions.of_conversation(agent.id, user_id, conversation):
             if session.version_id == version.id:
                 return session, None
-    session, _ = await turns.open_session(
+    session = await turns.new_session(
         agent,
         version,
         user_id=user_id,

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
@@ -62,6 +63,15 @@ async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path:
         }
         assert 'ragflow_lg_quota_refused_total{quota="turns_day",tenant="tenant"} 6.0' in metrics.text
         assert (await shown(server))["turns_day"] == (1, 1)
+
+
+async def test_a_refused_turn_leaves_no_session_behind(tmp_path: Path) -> None:
+    async with start_app(tmp_path, sections=quotas(turns_day=1)) as server:
+        agent = await server.agent(HOOKED)
+        assert (await server.ask(agent))["code"] == 0
+        assert (await server.ask(agent))["code"] == 429
+        sessions = SessionRepository(server.app_state.database, "tenant")
+        assert len(await sessions.ids(agent)) == 1
 
 
 @pytest.mark.parametrize(
