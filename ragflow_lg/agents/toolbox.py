@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.call_policies import call_tool, is_cancelled
-from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError
+from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError, pause_before_retry
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.tool import describe_validation_error
 from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
@@ -149,8 +149,9 @@ async def _call_with_retries(tool: AgentTool, arguments: Mapping[str, Any], posi
         except (RagflowLgError, TimeoutError) as error:
             if not retries or isinstance(error, RunCancelled | SettingsError):
                 raise
+            pause_s = pause_before_retry(error, tool.retry_delay_s)
         retries -= 1
-        await asyncio.sleep(tool.retry_delay_s)
+        await asyncio.sleep(pause_s)
 
 
 def _function_name(name: str, index: int) -> str:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 CANCELLED_TEXT = "Task has been canceled"
 """RAGFlow's text for a cancelled run; its clients check for this exact text (source: ``agent/canvas.py``)."""
 
+MAX_RETRY_PAUSE_S = 60.0
+"""The longest pause before a retry that a service can ask for."""
+
 MAX_LISTED_ERRORS = 50
 """How many errors of a canvas the text of a `CompileError` lists. Each short line of a canvas can cause a long one."""
 
@@ -171,6 +174,16 @@ class ServiceError(RagflowLgError):
         self.is_retryable = is_retryable
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+
+def pause_before_retry(error: BaseException, delay_s: float) -> float:
+    """Return how long to wait before the next attempt: ``delay_s``, or longer if a busy service asks for it.
+
+    >>> pause_before_retry(ServiceError("busy", retry_after_s=5.0), 2.0), pause_before_retry(TimeoutError(), 2.0)
+    (5.0, 2.0)
+    """
+    asked_s = error.retry_after_s if isinstance(error, ServiceError) else 0.0
+    return max(delay_s, min(asked_s, MAX_RETRY_PAUSE_S))
 
 
 class CassetteError(ServiceError):

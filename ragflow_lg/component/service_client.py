@@ -15,8 +15,9 @@ from urllib.parse import quote, quote_plus, urljoin
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import ComponentError, ServiceError
+from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, read_path, to_json, to_text
+from ragflow_lg.component.spec import ToolService, key_in_canvas
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ MAX_ROWS = 1000
 MAX_LABEL_CHARS = 2000
 """Maximum length of a result's title or address."""
 
+MAX_PAUSE_S = 86_400.0
+"""Maximum number of seconds that is read from ``Retry-After``."""
+
 _MAX_EXCERPT_CHARS = 200
 _MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -38,12 +42,13 @@ _REDACTED = "***"
 class Service:
     """A service that a tool calls. ``name`` appears in errors, ``secret`` is its key.
 
-    ``error_field`` is the response field that contains an error message.
+    ``error_field`` is the response field that contains an error message, ``address`` the endpoint.
     """
 
     name: str
     secret: str = field(default="", repr=False)
     error_field: str = ""
+    address: str = ""
 
     async def ask(self, ctx: RunContext, request: HttpRequest) -> HttpResponse:
         """Send a request. Redirects are followed only if there is no key; each hop is checked like the first.
@@ -59,7 +64,7 @@ class Service:
             request = replace(request, url=_join_url(response.url or request.url, target), query={})
             response = await ctx.services.http.send(request)
         if not 200 <= response.status < 300:
-            raise self._build_error(response)
+            raise self.error(response)
         return response
 
     async def ask_json(self, ctx: RunContext, request: HttpRequest) -> dict[str, Any]:
@@ -77,7 +82,7 @@ class Service:
             ServiceError: if the response is an error or not a JSON object.
         """
         if not 200 <= response.status < 300:
-            raise self._build_error(response)
+            raise self.error(response)
         value = _parse_json(response.text)
         if not isinstance(value, dict):
             raise ServiceError(
@@ -125,11 +130,31 @@ class Service:
         beginning = self.redact(response.text)[: 10 * _MAX_EXCERPT_CHARS]
         return " ".join(beginning.split())[:_MAX_EXCERPT_CHARS] or "nothing"
 
-    def _build_error(self, response: HttpResponse) -> ServiceError:
+    def error(self, response: HttpResponse) -> ServiceError:
+        """Return the error for a response with an error status."""
         value = _parse_json(response.text) if self.error_field else None
         reason = self.error_of(cast("dict[str, Any]", value)) if isinstance(value, dict) else ""
         text = reason or f"{self.name} answered {response.status}: {self._excerpt(response)}"
-        return ServiceError(text, is_retryable=response.status >= 500 or response.status == 429)
+        pause_s = _retry_after_s(response)
+        if pause_s:
+            text = f"{text} It asks clients to wait {pause_s:g} s."
+        is_retryable = response.status >= 500 or response.status == 429
+        return ServiceError(text, is_retryable=is_retryable, retry_after_s=pause_s)
+
+
+def open_service(ctx: RunContext, about: ToolService, canvas_key: str | None = "", error_field: str = "") -> Service:
+    """Return the client for a service, with its key from the canvas or, if it is not set there, from the settings.
+
+    Raises:
+        SettingsError: if a required key is missing.
+    """
+    key = key_in_canvas(canvas_key) or ctx.services.tools.key(about.section)
+    if not key and about.key == "required":
+        raise SettingsError(
+            f"{ctx.node.spec.name} has no API key: set [tools.{about.section}] api_key_env in the settings to the "
+            f"name of the variable that contains the key, or {about.key_param} in the canvas."
+        )
+    return Service(about.name, key, error_field, ctx.services.tools.endpoint(about.section, about.address))
 
 
 def read_text(row: Mapping[str, Any], *path: str) -> str:
@@ -151,6 +176,12 @@ def read_number(value: JsonValue, default: float) -> float:
     except (ValueError, OverflowError):
         return default
     return number if math.isfinite(number) else default
+
+
+def _retry_after_s(response: HttpResponse) -> float:
+    """Return the seconds in ``Retry-After``; 0 if there are none. Dates are ignored: the clocks may differ."""
+    text = response.headers.get("retry-after", "").strip()
+    return min(float(text), MAX_PAUSE_S) if text.isascii() and text.isdecimal() else 0.0
 
 
 def _parse_json(text: str) -> JsonValue:

@@ -216,6 +216,35 @@ class Requirement(NamedTuple):
     """Its location in the component's params, for diagnostics."""
 
 
+class ToolService(NamedTuple):
+    """The service that a tool calls, as documented by ``ragflow-lg components NAME``."""
+
+    name: str
+    """The name in error messages."""
+    section: str
+    """The section ``[tools.SECTION]`` of the settings."""
+    address: str
+    """The default endpoint, or ``""`` if the service has no fixed address."""
+    key: Literal["none", "optional", "required"] = "none"
+    key_param: str = "api_key"
+    """The canvas parameter that can also contain the key."""
+
+    def required_key(self, canvas_key: Any) -> Sequence[Requirement]:
+        """Return the key as a requirement, unless it is optional or the canvas sets it."""
+        is_set = self.key != "required" or bool(key_in_canvas(canvas_key))
+        return () if is_set else (Requirement("key", self.section),)
+
+
+def key_in_canvas(value: Any) -> str:
+    """Return a key from the canvas, or ``""`` if there is none; RAGFlow's editor stores ``xxx`` for a missing key.
+
+    >>> key_in_canvas(" k "), key_in_canvas("xxx"), key_in_canvas(None)
+    ('k', '', '')
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    return "" if text == "xxx" else text
+
+
 class ToolResult(Struct, frozen=True):
     """The result of a tool: ``value`` for the model that called it, ``outputs`` for the canvas, ``chunks`` to cite.
 
@@ -247,6 +276,8 @@ class ToolRules(Generic[C, P], Struct, frozen=True):
     """A prefix of error messages for the model; ``""`` for none."""
     read_name: Callable[[P], str] = _no_text
     """Returns the function name that the canvas sets, or ``""`` if it sets none."""
+    service: ToolService | None = None
+    """The service that it calls, if any."""
 
 
 class RegionRules(Generic[C, P], Struct, frozen=True):

@@ -24,7 +24,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 from pydantic_core import PydanticCustomError
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import ComponentError, SettingsError
+from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import SharedOptions
 from ragflow_lg.component.spec import (
@@ -32,9 +32,9 @@ from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
     ComponentSpec,
-    Requirement,
     ToolResult,
     ToolRules,
+    ToolService,
 )
 from ragflow_lg.dsl.variable_references import parse_template
 from ragflow_lg.services.references import Chunk, knowledge_text
@@ -48,6 +48,9 @@ A = TypeVar("A", bound=BaseModel)
 NOTHING_FOUND = ToolResult("", {"formalized_content": ""})
 """The result of a search without a query."""
 
+NO_REPORT = ToolResult("", {"report": ""})
+"""The result of a report without a query."""
+
 
 def _number_as_text(value: Any) -> Any:
     if value is None:
@@ -59,10 +62,20 @@ QueryText: TypeAlias = Annotated[str, BeforeValidator(_number_as_text)]
 """A search query; a number becomes text, null becomes ``""``."""
 
 
-class SearchOutputs(ComponentOutputs):
-    """The outputs of a search: its results as shown to a model, and in their original form as ``json``."""
+class TextOutputs(ComponentOutputs):
+    """The output of a tool that returns text."""
 
     formalized_content: str = ""
+
+
+class SearchOutputs(TextOutputs):
+    """The outputs of a search: its results as shown to a model, and in their original form as ``json``."""
+
+
+class ReportOutputs(ComponentOutputs):
+    """The output of a tool that returns a report."""
+
+    report: str = ""
 
 
 def _with_json(params: Any) -> tuple[str, ...]:
@@ -76,24 +89,14 @@ def build_search_result(chunks: Sequence[Chunk], rows: Sequence[Mapping[str, Any
     return ToolResult(text, {"formalized_content": text, **json}, chunks)
 
 
-def find_api_key(ctx: RunContext, canvas_key: str | None, service: str) -> str:
-    """Return a service's key from the canvas or, if it is not set there, from the settings.
-
-    Raises:
-        SettingsError: if there is none.
-    """
-    key = (canvas_key or "").strip() or ctx.services.tools.key(service)
-    if not key:
-        raise SettingsError(
-            f"{ctx.node.spec.name} has no API key: set [tools.{service}] api_key_env in the settings to the name "
-            "of the variable that contains the key, or api_key in the canvas."
-        )
-    return key
+def build_text_result(text: str) -> ToolResult:
+    """Build the result of a tool that returns text."""
+    return ToolResult(text, {"formalized_content": text})
 
 
-def required_key(canvas_key: str | None, service: str) -> Sequence[Requirement]:
-    """Return a service's key as a requirement, unless the canvas sets it."""
-    return () if (canvas_key or "").strip() else (Requirement("key", service),)
+def build_report(text: str) -> ToolResult:
+    """Build the result of a tool that returns a report."""
+    return ToolResult(text, {"report": text})
 
 
 def tool(
@@ -110,19 +113,18 @@ def tool(
     read_name: Callable[[P], str] = lambda params: "",
     label: str = "",
     source: str = "",
+    service: ToolService | None = None,
     **options: Unpack[SharedOptions[P]],
 ) -> Callable[[Callable[[RunContext, P, A], Awaitable[ToolResult]]], ComponentSpec[RunContext, P]]:
     """Return a decorator that builds a tool. In a node, its arguments are parameters with the given ``defaults``.
 
     If the argument ``needs`` is missing or blank, the function is not called: a node's result is then ``blank``, and a
     model reads what is missing. ``read_name`` returns the function name if the canvas sets one. ``label`` is a prefix
-    of error messages for the model. ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`;
+    of error messages for the model. ``service`` is the service that it calls, whose key is then a requirement.
+    ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`;
     with ``runs_once``, no call ever starts twice.
     """
-    options.setdefault("shows_default", True)
-    options.setdefault("retries", not options.get("runs_once"))
-    if outputs is SearchOutputs:
-        options.setdefault("output_names", _with_json)
+    _set_defaults(options, outputs, service)
     needed, canvas_arguments = _split_arguments(arguments, needs)
     params_type = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
 
@@ -131,7 +133,7 @@ def tool(
             _check_needed(values, needed)
             return await call(ctx, node_params, values)
 
-        rules = ToolRules(function, arguments, call_for_model, needed, canvas_arguments, label, read_name)
+        rules = ToolRules(function, arguments, call_for_model, needed, canvas_arguments, label, read_name, service)
 
         async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
             values = cast("A", _node_arguments(ctx, rules, node_params))
@@ -156,6 +158,16 @@ def tool(
         )
 
     return decorate
+
+
+def _set_defaults(options: SharedOptions[P], outputs: type[ComponentOutputs], service: ToolService | None) -> None:
+    """Set the options that are the same for most tools."""
+    options.setdefault("shows_default", True)
+    options.setdefault("retries", not options.get("runs_once"))
+    if outputs is SearchOutputs:
+        options.setdefault("output_names", _with_json)
+    if service is not None:
+        options.setdefault("requires", lambda params: service.required_key(getattr(params, service.key_param, "")))
 
 
 def _split_arguments(arguments: type[BaseModel], needs: str) -> tuple[str, tuple[str, ...]]:

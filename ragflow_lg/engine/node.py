@@ -23,6 +23,7 @@ from ragflow_lg.base.errors import (
     RunCancelled,
     SettingsError,
     UndeclaredTargetError,
+    pause_before_retry,
 )
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.thinking import strip_thinking
@@ -269,10 +270,10 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
     node = program.node
     if node.is_skipped:
         return Outcome(dict(program.blank), targets=program.default_targets)
-    text = ""
+    text, pause_s = "", 0.0
     for attempt in range(node.extra_attempts + 1):
         if attempt:
-            await asyncio.sleep(node.retry_delay_s)
+            await asyncio.sleep(pause_s)
         try:
             if ctx.shown and not ctx.compatibility.repeat_shown_text:
                 await ctx.discard_answer()
@@ -285,6 +286,7 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
         except Exception as error:
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
+            pause_s = pause_before_retry(error, node.retry_delay_s)
             if isinstance(error, SettingsError | CassetteError):
                 break  # missing settings or recordings remain missing
     outcome = apply_error_policy(program, ctx, text)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ragflow_lg.component.registry import Registry
-from ragflow_lg.component.spec import AnySpec, ComponentParams
+from ragflow_lg.component.spec import AnySpec, ComponentParams, ToolRules
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
@@ -70,6 +70,8 @@ def _as_dict(spec: AnySpec) -> dict[str, Any]:
         "outputs": list(spec.outputs.model_fields),
         "parameters": {one.name: {**one.as_dict(), "common": one.name in common} for one in parameters_of(spec.params)},
         "follows": spec.source,
+        **({"service": spec.tool.service._asdict()} if spec.tool and spec.tool.service else {}),
+        **({"canvas": _snippets(spec, spec.tool)} if spec.tool else {}),
     }
 
 
@@ -82,7 +84,34 @@ def _as_text(spec: AnySpec) -> str:
     lines += ["", "Parameters of every component:"]
     lines += _parameter_lines([one for one in parameters if one not in own], 1)
     lines += ["", f"Outputs: {', '.join(spec.outputs.model_fields) or 'depend on the parameters'}"]
+    lines += _tool_lines(spec, spec.tool) if spec.tool else []
     return "\n".join(lines) + "\n"
+
+
+def _tool_lines(spec: AnySpec, rules: ToolRules[Any, Any]) -> Iterator[str]:
+    """Yield what a tool needs from the settings, and how a canvas uses it."""
+    service = rules.service
+    if service is not None:
+        address = service.address or "none; the canvas or the settings contain it"
+        yield from ("", f"Service: {service.name}", f"  endpoint: {address}")
+        if service.key == "none":
+            yield f"  settings: [tools.{service.section}] endpoint; no key is needed"
+        else:
+            yield f"  settings: [tools.{service.section}] api_key_env and endpoint; the key is {service.key}"
+            yield f"  key in the canvas: {service.key_param}"
+    snippets = _snippets(spec, rules)
+    yield from ("", "In the tools of an Agent:", f"  {json.dumps(snippets['tool'])}")
+    yield from ("", "As a node:", f"  {json.dumps(snippets['node'])}")
+
+
+def _snippets(spec: AnySpec, rules: ToolRules[Any, Any]) -> dict[str, Any]:
+    """Return a tool as canvases contain it: as an entry in the tools of an Agent, and as a node."""
+    query = {rules.needs: "{sys.query}"} if rules.needs else {}
+    obj = {"component_name": spec.name, "params": query}
+    return {
+        "tool": {"component_name": spec.name, "name": spec.name, "params": {}},
+        "node": {f"{spec.name}:First": {"obj": obj, "upstream": ["begin"], "downstream": []}},
+    }
 
 
 def _parameter_lines(parameters: Iterable[ParameterHelp], level: int) -> Iterator[str]:

@@ -99,6 +99,23 @@ async def test_an_error_is_retried_and_then_reported_with_the_name_of_the_servic
     assert len(turn.http.requests) == 3
 
 
+async def test_a_retry_waits_as_long_as_a_busy_service_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(delay: float) -> None:
+        pauses.append(delay)
+        await sleep(0)
+
+    monkeypatch.setattr("ragflow_lg.agents.toolbox.asyncio.sleep", note)
+    tool = {**WIKI, "params": {"max_retries": 1, "delay_after_error": 0}}
+    answers = {"http://wiki.test": ServiceError("busy", retry_after_s=7.0)}
+    await play_agent(
+        [tool_calls(("wikipedia_search_0", {"query": "x"})), Reply("ok")], {"tools": [tool]}, answers=answers
+    )
+    assert 7.0 in pauses
+
+
 async def test_a_missing_setting_is_not_retried() -> None:
     tool = {**TAVILY, "params": {"max_retries": 2, "delay_after_error": 60}}
     assert "Tavily error: TavilySearch has no API key" in await call_result("tavily_search_0", {"query": "x"}, (tool,))

@@ -48,6 +48,17 @@ def test_the_error_field_of_an_answer_becomes_the_error_text() -> None:
         ECHO.rows({"message": {"text": "odd"}}, "items")
 
 
+@pytest.mark.parametrize(
+    ("header", "pause_s"),
+    [("30", 30), ("0", 0), ("9" * 20, 86_400), ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("-1", 0), ("²", 0)],
+)
+def test_the_pause_that_a_service_asks_for_is_read(header: str, pause_s: float) -> None:
+    with pytest.raises(ServiceError) as caught:
+        Service("Echo").read_json(HttpResponse(429, {"retry-after": header}, "", ""))
+    assert caught.value.retry_after_s == pause_s
+    assert ("It asks clients to wait" in str(caught.value)) == bool(pause_s)
+
+
 @pytest.mark.parametrize("message", ["bad key k+y/1", "bad k%2By%2F1", "k+y/1" * 100])
 def test_a_repeated_key_is_redacted(message: str) -> None:
     for text in (message, json.dumps({"message": message})):

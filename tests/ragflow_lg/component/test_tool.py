@@ -4,8 +4,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.component.spec import ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, find_api_key, tool
+from ragflow_lg.component.service_client import open_service
+from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
+from ragflow_lg.component.tool import QueryText, tool
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
@@ -97,9 +98,11 @@ def test_the_key_of_the_canvas_takes_precedence_over_the_settings() -> None:
             spec = echo
 
     context: Any = Context()
-    assert [find_api_key(context, given, "acme") for given in (" own ", "", None)] == ["own", "set", "set"]
+    acme, other = (ToolService("Acme", name, "http://a", "required") for name in ("acme", "other"))
+    given = (" own ", "", None, "xxx")
+    assert [open_service(context, acme, key).secret for key in given] == ["own", "set", "set", "set"]
     with pytest.raises(SettingsError, match=r"^Echo has no API key: .* \[tools.other\] api_key_env in the settings"):
-        find_api_key(context, "", "other")
+        open_service(context, other)
 
 
 def test_a_once_only_tool_is_not_retried_by_its_node() -> None:

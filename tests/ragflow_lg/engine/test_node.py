@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import ComponentError, RunCancelled, SettingsError, UndeclaredTargetError
+from ragflow_lg.base.errors import (
+    MAX_RETRY_PAUSE_S,
+    ComponentError,
+    RunCancelled,
+    ServiceError,
+    SettingsError,
+    UndeclaredTargetError,
+)
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import EventSink, NodeFinished
@@ -144,6 +151,21 @@ async def test_a_node_is_retried_until_it_succeeds() -> None:
 
     _, goto, _ = await play(program(fail_twice, extra_attempts=2))
     assert (len(attempts), goto) == (3, ["to_next"])
+
+
+async def test_a_retry_waits_as_long_as_a_busy_service_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    waits = [7.0, 600.0, 0.0]
+
+    async def note(delay: float) -> None:
+        pauses.append(delay)
+
+    async def busy(ctx: RunContext) -> dict[str, Any]:
+        raise ServiceError("busy", retry_after_s=waits.pop(0))
+
+    monkeypatch.setattr("ragflow_lg.engine.node.asyncio.sleep", note)
+    await play(program(busy, extra_attempts=2))
+    assert [pause for pause in pauses if pause] == [7.0, MAX_RETRY_PAUSE_S]
 
 
 async def test_a_missing_setting_prevents_a_retry() -> None:

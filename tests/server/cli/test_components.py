@@ -36,6 +36,19 @@ def test_json_lists_all_or_describes_one() -> None:
     assert "sys_prompt" in one["parameters"]
 
 
+def test_a_tool_shows_its_key_its_endpoint_and_snippets() -> None:
+    text = invoke("components", "DeepL").stdout
+    assert "  endpoint: https://api.deepl.com\n" in text
+    assert "[tools.deepl] api_key_env and endpoint; the key is required" in text
+    assert "key in the canvas: auth_key" in text
+    assert '{"component_name": "DeepL", "name": "DeepL", "params": {}}' in text
+    assert '"params": {"query": "{sys.query}"}' in text
+    assert "[tools.wikipedia] endpoint; no key is needed" in invoke("components", "Wikipedia").stdout
+    one = json.loads(invoke("components", "PubMed", "--output", "json").stdout)
+    assert (one["service"]["section"], one["service"]["key"]) == ("pubmed", "optional")
+    assert one["canvas"]["tool"]["component_name"] == "PubMed"
+
+
 def test_an_unknown_name_is_refused_with_a_suggestion() -> None:
     result = invoke("components", "Swich")
     assert result.exit_code == 2
