@@ -25,6 +25,8 @@ class HttpRequest(Struct, frozen=True):
     form: Mapping[str, str] | None = None
     proxy: str = ""
     timeout_s: float = 60.0
+    max_response_bytes: int | None = None
+    """A limit below the one of the client."""
 
 
 class HttpResponse(NamedTuple):

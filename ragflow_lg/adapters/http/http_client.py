@@ -101,7 +101,7 @@ class GuardedHttpClient:
         try:
             async with asyncio.timeout(limit_s), self._open().permits, self._exchange(message, request.proxy) as answer:
                 status, headers = answer.status, httpx.Headers(answer.headers)
-                body = await self._body(answer, headers)
+                body = await self._body(answer, headers, request.max_response_bytes)
         except TimeoutError:
             raise ServiceError(f"{url.host!r} did not answer within {limit_s:g} s.", is_retryable=True) from None
         except _FAILURES as error:
@@ -165,12 +165,12 @@ class GuardedHttpClient:
         ) as pool:
             yield pool, host.encode("ascii"), port
 
-    async def _body(self, answer: httpcore.Response, headers: Mapping[str, str]) -> bytes:
+    async def _body(self, answer: httpcore.Response, headers: Mapping[str, str], own_limit: int | None) -> bytes:
         """Read the body, stopping at the limit before and after decompression."""
-        limit = self._settings.max_response_bytes
-        too_large = ServiceError(
-            f"The response is larger than the limit of {limit:,} bytes ([http] max_response_bytes)."
-        )
+        limit, setting = self._settings.max_response_bytes, " ([http] max_response_bytes)"
+        if own_limit is not None and own_limit < limit:
+            limit, setting = own_limit, ""
+        too_large = ServiceError(f"The response is larger than the limit of {limit:,} bytes{setting}.")
         length = headers.get("content-length", "")
         if length.isascii() and length.isdecimal() and len(length) < 20 and int(length) > limit:
             raise too_large

@@ -284,6 +284,14 @@ class TestLimits:
         async with HttpServer([Route("/", body=b"x" * 1000)]).running() as server:
             assert len((await client_of(server, max_response_bytes=1000).send(get())).text) == 1000
 
+    async def test_a_request_can_have_a_lower_limit(self) -> None:
+        async with HttpServer([Route("/", body=b"x" * 101)]).running() as server:
+            request = get(max_response_bytes=100)
+            error = await send_error(client_of(server, max_response_bytes=1000), request)
+            assert "larger than the limit of 100 bytes." in str(error)
+            request = get(max_response_bytes=10_000)
+            assert "max_response_bytes" in str(await send_error(client_of(server, max_response_bytes=50), request))
+
     async def test_slow_responses_time_out(self) -> None:
         routes = [Route("/late", delay_ms=5000), Route("/drip", pieces=[b"x"] * 100, piece_delay_ms=50)]
         async with HttpServer(routes).running() as server:
