@@ -36,24 +36,8 @@ NOT_YET: frozenset[str] = frozenset(
         "PDFGenerator",
         "DocsGenerator",
         "ExcelProcessor",
-        "AkShare",
-        "BGPT",
-        "Crawler",
-        "DeepL",
         "Email",
         "ExeSQL",
-        "GoogleScholar",
-        "Jin10",
-        "KeenableSearch",
-        "PubMed",
-        "QueritSearch",
-        "QueritContents",
-        "QWeather",
-        "SearXNG",
-        "TuShare",
-        "WenCai",
-        "YahooFinance",
-        "WebSearch",
     ]
 )
 """RAGFlow components and tools that this version cannot run, unless a plugin adds them to the catalog."""
@@ -106,6 +90,7 @@ REPLACED: dict[str, str] = {
     "QueryDecompositionRetrieval": "an Agent with Retrieval as its tool",
     "Webhook": "Begin with the mode Webhook",
     "YouComSearch": "TavilySearch or another search tool",
+    "WebSearch": "the tool of its engine, such as TavilySearch, which is used if the parameter engine names it",
 }
 """Components that only some versions or forks of RAGFlow have, each with its replacement."""
 
@@ -117,6 +102,31 @@ RENAMED: dict[str, str] = {
     "parallelNode": "Iteration",
 }
 """Current names by the names in older documents."""
+
+SEARCH_ENGINES: dict[str, str] = {
+    "arxiv": "ArXiv",
+    "duckduckgo": "DuckDuckGo",
+    "google": "Google",
+    "google_scholar": "GoogleScholar",
+    "keenable": "KeenableSearch",
+    "pubmed": "PubMed",
+    "querit": "QueritSearch",
+    "searxng": "SearXNG",
+    "tavily": "TavilySearch",
+    "wikipedia": "Wikipedia",
+}
+"""The tools by the ``engine`` of WebSearch, which some older documents use for all of them."""
+
+
+def current_name(name: str, params: Mapping[str, Any]) -> str:
+    """Return the current name of a component.
+
+    >>> current_name("WebSearch", {"engine": "Tavily"}), current_name("Splitter", {})
+    ('TavilySearch', 'TokenChunker')
+    """
+    if name == "WebSearch":
+        return SEARCH_ENGINES.get(str(params.get("engine"))[:40].strip().lower(), name)
+    return RENAMED.get(name, name)
 
 
 class _Params(ComponentParams):

@@ -13,7 +13,7 @@ from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
-from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET, RENAMED, REPLACED
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET, REPLACED, SEARCH_ENGINES, current_name
 from ragflow_lg.dsl_compiler.shapes import rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
 
@@ -52,7 +52,7 @@ def _tools(
 def _tool(
     draft: Draft, owner: RawComponent, entry: ToolEntry, scope: ReferenceScope, reporter: Reporter, depth: int
 ) -> PlanNode | None:
-    spec = draft.catalog.get(RENAMED.get(entry.component, entry.component))
+    spec = draft.catalog.get(current_name(entry.component, entry.params))
     pointer = extend_pointer(owner.params_pointer, list(entry.path))
     if spec is None or spec.tool is None:
         _report_missing(draft, owner, entry, pointer, reporter)
@@ -107,11 +107,20 @@ def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer
     replacements = {name.lower(): other for name, other in {**REPLACED, **LEGACY}.items()}
     if replacement := replacements.get(entry.component.lower()):
         hint = f"Only other versions of RAGFlow have it. Replacement: {replacement}."
+    if entry.component == "WebSearch":
+        hint = f"Set engine to one of: {', '.join(SEARCH_ENGINES)}."
+    # A WebSearch without a known engine is meant to search; RAGFlow's other unknown tools are leftovers.
     reporter.report(
         "tool-unknown",
-        "warning",
+        "error" if entry.component == "WebSearch" else "warning",
         pointer,
-        f"There is no tool named {entry.component!r}; the agent runs without it.",
+        _describe_missing(entry),
         hint=hint,
         component=owner,
     )
+
+
+def _describe_missing(entry: ToolEntry) -> str:
+    if entry.component == "WebSearch":
+        return f"WebSearch has no engine named {str(entry.params.get('engine', ''))[:80]!r}."
+    return f"There is no tool named {entry.component!r}; the agent runs without it."

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.placeholder import RENAMED
+from ragflow_lg.dsl_compiler.placeholder import RENAMED, current_name
 
 # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep malicious input full of braces at linear time.
 _REFERENCE = re.compile(r"((?:\{\s{0,8}){1,8})([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)((?:\s{0,8}\}){1,8})")
@@ -22,11 +22,11 @@ _REFERENCE = re.compile(r"((?:\{\s{0,8}){1,8})([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+
 def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
     """Rename components; an id ``<OldName>:<rest>`` becomes ``<NewName>:<rest>`` everywhere."""
     ids = {id_: new for id_ in draft.components if (new := _rename_id(id_)) != id_ and new not in draft.components}
-    if not ids and not any(c.name in RENAMED for c in draft.components.values()):
+    if not ids and not any(current_name(c.name, c.params) != c.name for c in draft.components.values()):
         return draft
     components: dict[str, RawComponent] = {}
     for component in draft.components.values():
-        name = RENAMED.get(component.name, component.name)
+        name = current_name(component.name, component.params)
         if name != component.name:
             reporter.report(
                 "document-rewritten",

@@ -1,5 +1,7 @@
 import time
 
+import pytest
+
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, text
 
@@ -29,3 +31,25 @@ def test_a_text_of_braces_takes_linear_time() -> None:
     start_s = time.process_time()
     check_canvas(document, CATALOG)
     assert time.process_time() - start_s < 5
+
+
+@pytest.mark.parametrize(("engine", "tool"), [("tavily", "TavilySearch"), (" DuckDuckGo ", "DuckDuckGo")])
+def test_a_web_search_becomes_the_tool_of_its_engine(engine: str, tool: str) -> None:
+    entry = {"component_name": "WebSearch", "name": "Web", "params": {"engine": engine, "api_key": "k"}}
+    agent = node("Agent", {"llm_id": "m@T", "tools": [entry]}, ["w"])
+    search = node("WebSearch", {"engine": engine, "api_key": "k"})
+    plan, diagnostics = check_canvas(canvas({"a": agent, "w": search}), CATALOG)
+    assert plan is not None
+    assert (plan.nodes["w"].spec.name, plan.nodes["a"].tools[0].spec.name) == (tool, tool)
+    assert "document-rewritten" in {d.code for d in diagnostics}
+
+
+@pytest.mark.parametrize("params", [{"engine": "altavista"}, {}, {"engine": None}, {"engine": ["tavily"]}])
+def test_a_web_search_with_an_unknown_engine_is_rejected(params: dict[str, object]) -> None:
+    entry = {"component_name": "WebSearch", "name": "Web", "params": params}
+    agent = node("Agent", {"llm_id": "m@T", "tools": [entry]}, ["w"])
+    plan, diagnostics = check_canvas(canvas({"a": agent, "w": node("WebSearch", params)}), CATALOG)
+    assert plan is None
+    errors = {d.code: d for d in diagnostics if d.severity == "error"}
+    assert set(errors) == {"component-unknown", "tool-unknown"}
+    assert "Set engine to one of: arxiv, duckduckgo" in errors["tool-unknown"].hint
