@@ -165,11 +165,21 @@ class ToolDirectory(Protocol):
         ...
 
 
+class CrawlerRules(Struct, frozen=True):
+    """How web pages are read."""
+
+    obeys_robots: bool = True
+    """Whether pages that a site's ``robots.txt`` excludes are left alone."""
+    max_page_bytes: int = 4 * 1024 * 1024
+    user_agent: str = "ragflow-lg"
+
+
 class ToolSettings(Struct, frozen=True):
     """Tool settings: alternative endpoints and keys for services, by service name."""
 
     endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    crawler: CrawlerRules = CrawlerRules()
 
     def __repr__(self) -> str:
         """Hide the keys."""

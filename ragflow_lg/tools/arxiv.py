@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
-from ragflow_lg.component.service_client import MAX_ROWS, Service, read_label, read_text
-from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.base.safe_xml import parse_xml
+from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_label, read_text
+from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.references import build_chunks
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 ARXIV = Service("arXiv")
+SERVICE = ToolService("arXiv", "arxiv", "https://export.arxiv.org")
 
-MAX_FEED_CHARS = 8 * 1024 * 1024
 MAX_AUTHORS = 200
 """Authors per paper; some papers have thousands."""
 
@@ -50,6 +50,7 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search scientific papers on arXiv by keywords. Returns titles, URLs and abstracts.",
     source="agent/tools/arxiv.py",
+    service=SERVICE,
 )
 async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Request all papers at once."""
@@ -63,8 +64,8 @@ async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
         "start": "0",
         "max_results": str(count),
     }
-    url = ctx.services.tools.endpoint("arxiv", "https://export.arxiv.org") + "/api/query"
-    response = await ARXIV.ask(ctx, HttpRequest("GET", url, query=query, timeout_s=12.0))
+    service = open_service(ctx, SERVICE)
+    response = await service.ask(ctx, HttpRequest("GET", f"{service.address}/api/query", query=query, timeout_s=12.0))
     papers = ARXIV.rows({"papers": await ctx.run_in_thread(_papers, response.text, count)}, "papers")
     return build_search_result(build_chunks(map(_row, papers)), papers)
 
@@ -74,23 +75,15 @@ def _row(paper: dict[str, Any]) -> tuple[str, str, str, float]:
 
 
 def _papers(feed: str, count: int) -> list[dict[str, Any]]:
-    """Parse an Atom feed without expanding entities or loading anything, and with a bounded depth.
+    """Parse an Atom feed.
 
     Raises:
         ServiceError: if the text is not an Atom feed, or the feed reports an error.
     """
-    if len(feed) > MAX_FEED_CHARS:
-        raise ServiceError(f"arXiv answered with {len(feed):,} characters; the limit is {MAX_FEED_CHARS:,}.")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
-    parser = etree.XMLParser(
-        encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, remove_comments=True
-    )
     try:
-        root = etree.fromstring(feed.encode("utf-8", "replace"), parser)
-    except etree.XMLSyntaxError as error:
-        raise ServiceError(f"arXiv answered with invalid XML: {str(error)[:200]}") from None
-    if root.getroottree().docinfo.doctype or root.tag != f"{_ATOM}feed":
-        raise ServiceError("arXiv answered with XML that is not an Atom feed.")
+        root = parse_xml(feed, f"{_ATOM}feed")
+    except ValueError as error:
+        raise ServiceError(f"arXiv answered with {error}.") from None
     return [_paper(entry) for entry in root.findall(f"{_ATOM}entry")[:count]]
 
 

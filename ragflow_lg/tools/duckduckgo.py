@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,9 +12,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.html_text import MAX_HTML_CHARS
-from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
-from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.base.html_records import read_html_records
+from ragflow_lg.component.service_client import Service, open_service, read_label, read_number, read_text
+from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.references import build_chunks
@@ -24,8 +23,10 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 DUCKDUCKGO = Service("DuckDuckGo")
+SERVICE = ToolService("DuckDuckGo", "duckduckgo", "https://duckduckgo.com")
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ragflow-lg)"}
 REQUEST_S = 12.0
+FIELDS = {"result__a": "title", "result__snippet": "body"}
 
 _TOKEN = re.compile(r"vqd=[\"']?([0-9A-Za-z-]{3,200})")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
@@ -61,11 +62,12 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search the web with DuckDuckGo by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/duckduckgo.py",
+    service=SERVICE,
 )
 async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search web pages or news. DuckDuckGo has no API, so its web pages are parsed."""
     require("html", "DuckDuckGo")
-    base = ctx.services.tools.endpoint("duckduckgo", "https://duckduckgo.com")
+    base = open_service(ctx, SERVICE).address
     if arguments.channel == "news":
         results = await _news(ctx, base, arguments.query, params.top_n)
     else:
@@ -96,60 +98,14 @@ def _results(page: str) -> list[dict[str, str]]:
     Raises:
         ServiceError: if the page is too long, or contains neither results nor a statement that there are none.
     """
-    if len(page) > MAX_HTML_CHARS:
-        raise ServiceError(f"DuckDuckGo answered with {len(page):,} characters; the limit is {MAX_HTML_CHARS:,}.")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
-    reader = _ResultReader()
-    parser = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)
-    parser.feed(b"<body>" + page.encode("utf-8", "replace"))
-    parser.close()
-    if not reader.results and not reader.is_empty:
+    try:
+        records, classes = read_html_records(page, "result__a", FIELDS)
+    except ValueError as error:
+        raise ServiceError(f"DuckDuckGo answered with {error}.") from None
+    if not records and "no-results" not in classes:
         raise ServiceError("DuckDuckGo answered with a page without results; it may be a CAPTCHA.")
-    return [row for row in reader.results if row["href"]]
-
-
-class _ResultReader:
-    """Collects results from lxml's parser events, in linear time for any page."""
-
-    def __init__(self) -> None:
-        self.results: list[dict[str, str]] = []
-        self.is_empty = False
-        """Whether the page says that there are no results."""
-        self._field = ""
-        self._depth = 0
-        self._parts: list[str] = []
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if self._field:
-            self._depth += 1
-            return
-        classes = attributes.get("class", "").split()
-        self.is_empty = self.is_empty or "no-results" in classes
-        if "result__a" in classes:
-            self.results.append({"title": "", "href": _target(attributes.get("href", "")), "body": ""})
-            self._field = "title"
-        elif "result__snippet" in classes and self.results:
-            self._field = "body"
-
-    def end(self, tag: str) -> None:
-        if not self._field:
-            return
-        if self._depth:
-            self._depth -= 1
-            return
-        self.results[-1][self._field] = " ".join("".join(self._parts).split())
-        self._field = ""
-        self._parts.clear()
-
-    def data(self, text: str) -> None:
-        if self._field:
-            self._parts.append(text)
-
-    def comment(self, text: str) -> None:
-        """Ignore comments."""
-
-    def close(self) -> None:
-        """Do nothing; results are read from the attributes."""
+    rows = [{"title": row["title"], "href": _target(row["href"]), "body": row["body"]} for row in records]
+    return [row for row in rows if row["href"]]
 
 
 def _target(href: str) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.component.service_client import Service, read_label, read_text
-from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.service_client import open_service, read_label, read_text
+from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.references import build_chunks
@@ -15,6 +15,7 @@ from ragflow_lg.services.references import build_chunks
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
+SERVICE = ToolService("GitHub", "github", "https://api.github.com", "optional")
 MAX_PAGE = 100
 """GitHub's maximum page size."""
 
@@ -24,6 +25,8 @@ class Params(ComponentParams):
 
     top_n: int = Field(10, gt=0, strict=True)
     """Number of repositories, at most 100."""
+    api_key: str | None = ""
+    """A token; defaults to the key in ``[tools.github]`` in the settings."""
 
 
 class Arguments(BaseModel):
@@ -43,12 +46,13 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search GitHub repositories. Returns names, URLs and descriptions, most stars first.",
     source="agent/tools/github.py",
+    service=SERVICE,
 )
 async def github(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once; GitHub's rate limits are higher with a key in the settings."""
-    service = Service("GitHub", ctx.services.tools.key("github"), error_field="message")
+    service = open_service(ctx, SERVICE, params.api_key, error_field="message")
     count = min(params.top_n, MAX_PAGE)
-    url = ctx.services.tools.endpoint("github", "https://api.github.com") + "/search/repositories"
+    url = f"{service.address}/search/repositories"
     headers = {"Content-Type": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
     if service.secret:
         headers["Authorization"] = f"Bearer {service.secret}"

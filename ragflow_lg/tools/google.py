@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from ragflow_lg.component.service_client import Service, read_label, read_text
-from ragflow_lg.component.spec import ArgumentOrValue, ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, required_key, tool
+from ragflow_lg.component.service_client import open_service, read_label, read_text
+from ragflow_lg.component.spec import ArgumentOrValue, ComponentParams, ToolResult, ToolService
+from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
+SERVICE = ToolService("SerpApi", "serpapi", "https://serpapi.com", "required")
 MAX_PAGE = 100
 """Maximum number of results per request."""
 
@@ -59,11 +60,11 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search the web with Google by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/google.py",
-    requires=lambda params: required_key(params.api_key, "serpapi"),
+    service=SERVICE,
 )
 async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once."""
-    serpapi = Service("SerpApi", find_api_key(ctx, params.api_key, "serpapi"), error_field="error")
+    serpapi = open_service(ctx, SERVICE, params.api_key, error_field="error")
     count = min(arguments.num, MAX_PAGE)
     query = {
         "api_key": serpapi.secret,
@@ -75,8 +76,7 @@ async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolR
         "start": str(arguments.start),
         "num": str(count),
     }
-    url = ctx.services.tools.endpoint("serpapi", "https://serpapi.com") + "/search"
-    answer = await serpapi.ask_json(ctx, HttpRequest("GET", url, query=query, timeout_s=12.0))
+    answer = await serpapi.ask_json(ctx, HttpRequest("GET", f"{serpapi.address}/search", query=query, timeout_s=12.0))
     rows = serpapi.rows(answer, "organic_results", count)
     return build_search_result(build_chunks(map(_row, rows)), rows)
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.service_client import Service
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult
-from ragflow_lg.component.tool import find_api_key, required_key, tool
+from ragflow_lg.component.service_client import open_service
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult, ToolService
+from ragflow_lg.component.tool import tool
 from ragflow_lg.services.http import HttpRequest
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
+SERVICE = ToolService("Tavily", "tavily", "https://api.tavily.com", "required")
 REQUEST_S = 120.0
 
 Depth = Literal["basic", "advanced"]
@@ -77,18 +78,18 @@ def _json(params: Params) -> tuple[str, ...]:
     timeout_s=600.0,
     description="Read web pages by their URLs. Returns the text of each page.",
     source="agent/tools/tavily.py",
-    requires=lambda params: required_key(params.api_key, "tavily"),
+    service=SERVICE,
 )
 async def tavily_extract(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Read all pages in one request. Pages that cannot be read are missing from the result."""
-    tavily = Service("Tavily", find_api_key(ctx, params.api_key, "tavily"))
+    tavily = open_service(ctx, SERVICE, params.api_key)
     body: dict[str, JsonValue] = {
         "urls": [*arguments.urls],
         "extract_depth": arguments.extract_depth,
         "format": arguments.format,
         "include_images": False,
     }
-    url = ctx.services.tools.endpoint("tavily", "https://api.tavily.com") + "/extract"
+    url = f"{tavily.address}/extract"
     headers = {"Authorization": f"Bearer {tavily.secret}"}
     answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=REQUEST_S))
     pages = cast("JsonValue", tavily.rows(answer, "results"))

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, Field
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
-from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult
-from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, required_key, tool
+from ragflow_lg.component.service_client import open_service, read_label, read_number, read_text
+from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult, ToolService
+from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
+
+SERVICE = ToolService("Tavily", "tavily", "https://api.tavily.com", "required")
 
 Topic = Literal["general", "news"]
 
@@ -54,12 +56,12 @@ class Arguments(BaseModel):
     timeout_s=12.0,
     description="Search the web by keywords. Returns the title, URL and content of each result.",
     source="agent/tools/tavily.py",
-    requires=lambda params: required_key(params.api_key, "tavily"),
+    service=SERVICE,
     unused=frozenset(["include_image_descriptions", "include_images", "include_raw_content"]),
 )
 async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once."""
-    tavily = Service("Tavily", find_api_key(ctx, params.api_key, "tavily"))
+    tavily = open_service(ctx, SERVICE, params.api_key)
     body: dict[str, JsonValue] = {
         "query": arguments.query,
         "topic": arguments.topic,
@@ -73,7 +75,7 @@ async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -
         "include_domains": [*arguments.include_domains],
         "exclude_domains": [*arguments.exclude_domains],
     }
-    url = ctx.services.tools.endpoint("tavily", "https://api.tavily.com") + "/search"
+    url = f"{tavily.address}/search"
     headers = {"Authorization": f"Bearer {tavily.secret}"}
     answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=12.0))
     rows = tavily.rows(answer, "results", params.max_results)

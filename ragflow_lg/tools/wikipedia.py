@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, Field, field_validator
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
-from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.service_client import Service, open_service, read_label, read_number, read_text
+from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.references import build_chunks
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 WIKIPEDIA = Service("Wikipedia")
+SERVICE = ToolService("Wikipedia", "wikipedia", "https://{lang}.wikipedia.org/w/api.php")
 
 _EDITION = re.compile(r"[a-z]{2,3}(-[a-z]{2,10})*")
 
@@ -53,10 +54,11 @@ class Arguments(BaseModel):
     timeout_s=60.0,
     description="Search Wikipedia by title or keywords. Returns the introductions of matching articles.",
     source="agent/tools/wikipedia.py",
+    service=SERVICE,
 )
 async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search and read the introductions in one request."""
-    url = ctx.services.tools.endpoint("wikipedia", "https://{lang}.wikipedia.org/w/api.php")
+    url = open_service(ctx, SERVICE).address
     query = {
         "action": "query",
         "generator": "search",

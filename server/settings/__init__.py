@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings.quotas_section import PageQuotasSection, QuotasSection, TenantQuotasSection
     from ragflow_lg.server.settings.sections import (
         AgentsSection,
+        CrawlerSection,
         DatasetSection,
         EmbeddingSection,
         HttpSection,
@@ -97,6 +98,7 @@ __all__ = [
     "AgentsSection",
     "CodeSection",
     "CompatSection",
+    "CrawlerSection",
     "DatasetSection",
     "EmbeddingSection",
     "HttpSection",
@@ -123,6 +125,7 @@ _MODULES = {
     "AgentsSection": "sections",
     "CodeSection": "code_section",
     "CompatSection": "compat_section",
+    "CrawlerSection": "sections",
     "DatasetSection": "sections",
     "EmbeddingSection": "sections",
     "HttpSection": "sections",

@@ -201,6 +201,15 @@ class HttpSection(Section):
     concurrency: Annotated[int, Field(gt=0)] = 32
 
 
+class CrawlerSection(Section):
+    """``[crawler]``: how the tool Crawler reads web pages."""
+
+    obey_robots: bool = True
+    """Whether pages that a site's ``robots.txt`` excludes are left alone."""
+    max_page_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
+    user_agent: Annotated[str, Field(min_length=1, max_length=200)] = "ragflow-lg"
+
+
 class McpSection(Section):
     """``[mcp."ID"]``: an MCP server, by the id that canvases use (``mcp_id``)."""
 

@@ -22,6 +22,7 @@ from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.quotas_section import QuotasSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
+    CrawlerSection,
     DatasetSection,
     EmbeddingSection,
     HttpSection,
@@ -34,7 +35,7 @@ from ragflow_lg.server.settings.sections import (
 )
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.tenant_section import TenantSection
-from ragflow_lg.services.tool_policies import ToolPermits, ToolSettings
+from ragflow_lg.services.tool_policies import CrawlerRules, ToolPermits, ToolSettings
 
 PREFIX = "RAGFLOW_LG_"
 """Variables are ``RAGFLOW_LG_NAME`` or ``RAGFLOW_LG_SECTION__NAME``, case-insensitive."""
@@ -68,6 +69,7 @@ class Settings(BaseSettings):
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
     code: CodeSection = CodeSection()
+    crawler: CrawlerSection = CrawlerSection()
     run: RunSection = RunSection()
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
@@ -120,6 +122,7 @@ class Settings(BaseSettings):
         return ToolSettings(
             {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
             {name: key for name, key in keys.items() if key},
+            CrawlerRules(self.crawler.obey_robots, self.crawler.max_page_bytes, self.crawler.user_agent),
         )
 
     @property

@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ragflow_lg.base.safe_xml import MAX_XML_CHARS
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.tools.arxiv import MAX_FEED_CHARS, arxiv
+from ragflow_lg.tools.arxiv import arxiv
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp
@@ -95,15 +96,15 @@ BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
 HOSTILE = [
     ("", "invalid XML"),
     ("{}", "invalid XML"),
-    ("<html><body>busy</body></html>", "not an Atom feed"),
-    ("<feed/>", "not an Atom feed"),
+    ("<html><body>busy</body></html>", "an unexpected XML document"),
+    ("<feed/>", "an unexpected XML document"),
     (feed(ENTRY)[:-20], "invalid XML"),
     (feed(ENTRY).replace("Phet", "\x00"), "invalid XML"),
-    (feed(ENTRY, head="<!DOCTYPE feed>"), "not an Atom feed"),
+    (feed(ENTRY, head='<!DOCTYPE feed [<!ENTITY a "b">]>'), "an unexpected XML document"),
     (feed(BARE.replace("Bare", "&e9;"), head=f'<!DOCTYPE feed [<!ENTITY e0 "x">{BOMB}]>'), ""),
     (feed(BARE.replace("Bare", "&x;"), head='<!DOCTYPE feed [<!ENTITY x SYSTEM "file:///etc/passwd">]>'), ""),
     (feed("<a>" * 5000 + "</a>" * 5000), "invalid XML"),
-    (feed("x" * (MAX_FEED_CHARS + 1)), "the limit is"),
+    (feed("x" * (MAX_XML_CHARS + 1)), "the limit is"),
 ]
 
 

@@ -3,8 +3,6 @@
 import json
 import logging
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
@@ -20,97 +18,7 @@ from tests.fakes.http_server import Route
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import Reply, fake_services
 from tests.fakes.tools import local_service
-from tests.ragflow_lg.tools.test_arxiv import ENTRY, feed
-from tests.ragflow_lg.tools.test_duckduckgo import HOME, LAOS, NEWS, page
-
-KEY = "s3cret/key+1"
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A tool and an answer of its service with one result."""
-
-    name: str
-    service: str
-    path: str
-    body: str
-    of_rows: Callable[[Any], Any] | None = None
-    """Wraps a replacement of the result list into an answer; None if the answer is not JSON."""
-    params: dict[str, Any] = field(default_factory=lambda: {"query": "laos"})
-    needs_key: bool = False
-    first_pages: dict[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def spec(self) -> AnySpec:
-        spec = load_catalog().get(self.name)
-        assert spec is not None
-        return spec
-
-    @property
-    def key(self) -> str:
-        """The key that a service can repeat: only one that was sent to it."""
-        return KEY if self.needs_key or self.service == "github" else "key"
-
-    @property
-    def needs(self) -> str:
-        assert self.spec.tool is not None
-        return self.spec.tool.needs
-
-
-def _at(name: str) -> Callable[[Any], Any]:
-    return lambda rows: {name: rows}
-
-
-ROW = {"title": "Laos", "url": "http://e", "content": "x", "score": 0.5, "raw_content": "y"}
-WIKI_ROW = {"index": 1, "title": "Laos", "fullurl": "http://e", "extract": "x"}
-GIT_ROW = {"name": "laos", "html_url": "http://e", "description": "x", "watchers": 1}
-GOOGLE_ROW = {"title": "L", "link": "http://e", "snippet": "x", "about_this_result": {"source": {"description": "d"}}}
-
-
-def _json(name: str, row: dict[str, Any]) -> str:
-    return json.dumps({name: [row]})
-
-
-TOOLS = [
-    Tool("TavilySearch", "tavily", "/search", _json("results", ROW), _at("results"), needs_key=True),
-    Tool(
-        "TavilyExtract",
-        "tavily",
-        "/extract",
-        _json("results", ROW),
-        _at("results"),
-        {"urls": ["http://e"]},
-        needs_key=True,
-    ),
-    Tool(
-        "Wikipedia",
-        "wikipedia",
-        "/",
-        json.dumps({"query": {"pages": {"1": WIKI_ROW}}}),
-        lambda rows: {"query": {"pages": rows}},
-    ),
-    Tool("GitHub", "github", "/search/repositories", _json("items", GIT_ROW), _at("items")),
-    Tool(
-        "Google",
-        "serpapi",
-        "/search",
-        _json("organic_results", GOOGLE_ROW),
-        _at("organic_results"),
-        {"q": "laos"},
-        needs_key=True,
-    ),
-    Tool("ArXiv", "arxiv", "/api/query", feed(ENTRY)),
-    Tool("DuckDuckGo", "duckduckgo", "/html/", page(LAOS)),
-    Tool(
-        "DuckDuckGo",
-        "duckduckgo",
-        "/news.js",
-        json.dumps(NEWS),
-        _at("results"),
-        {"query": "laos", "channel": "news"},
-        first_pages={"/": HOME},
-    ),
-]
+from tests.ragflow_lg.tools.cases import KEY, TOOLS, Tool
 
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name + tool.path)
 
@@ -170,16 +78,35 @@ def _log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.engine.node")
 
 
-def test_every_tool_module_is_tested_here() -> None:
-    files = {file.stem.replace("_", "") for file in (ROOT / "ragflow_lg/tools").glob("[!_]*.py")}
-    assert files == {tool.name.lower() for tool in TOOLS}
+def test_every_tool_with_a_service_is_tested_here() -> None:
+    with_service = {spec.name for spec in load_catalog() if spec.tool is not None and spec.tool.service is not None}
+    assert with_service | {"Crawler"} == {tool.name for tool in TOOLS}
+
+
+def test_the_page_about_tools_has_each_with_its_settings() -> None:
+    rows = (ROOT / "docs/tools.md").read_text("utf-8").splitlines()
+    for spec in {tool.name: tool.spec for tool in TOOLS}.values():
+        (row,) = [line for line in rows if line.startswith(f"| {spec.name} |") and f"`{_needed(spec)}`" in line]
+        service = spec.tool and spec.tool.service
+        assert service is None or f"`{service.section}`" in row
+        assert service is None or ("key needed" in row) == (service.key == "required")
+        costs = [
+            line for line in rows if line.count("|") == 4 and spec.name in line.split("|")[1].replace(",", " ").split()
+        ]
+        assert len(costs) == 1
+
+
+def _needed(spec: AnySpec) -> str:
+    assert spec.tool is not None
+    return spec.tool.needs
 
 
 @every_tool
 async def test_a_search_returns_results(tool: Tool) -> None:
     result, http = await run(tool, tool.body)
     assert result.error is None
-    assert len(result.outputs["json"]) == 1
+    assert result.outputs[tool.output]
+    assert tool.output != "json" or tool.name.startswith("Querit") or len(result.outputs["json"]) == 1
     assert "formalized_content" not in result.outputs or result.outputs["formalized_content"].strip()
     assert all(request.url.startswith("http://t/") or request.url == "http://t" for request in http.requests)
 
@@ -209,35 +136,38 @@ async def test_an_unreachable_service_is_an_error(tool: Tool) -> None:
 @pytest.mark.parametrize("text", ["", "null", "[]", "1", '"x"', "{", "[" * 100_000, "\x00", "9" * 5000, "NaN", "<a>"])
 async def test_an_invalid_answer_is_an_error(tool: Tool, text: str, caplog: pytest.LogCaptureFixture) -> None:
     result, _ = await run(tool, text)
-    assert " answered " in str(result.error)
+    assert tool.reads_any_text or " answered " in str(result.error)
     no_crash(result, caplog)
 
 
 @every_tool
 async def test_hostile_lists_cause_no_crash(tool: Tool, caplog: pytest.LogCaptureFixture) -> None:
     for rows in HOSTILE if tool.of_rows else ():
-        assert tool.of_rows is not None
-        result, _ = await run(tool, json.dumps(tool.of_rows(rows)))
+        result, _ = await run(tool, tool.answer(rows))
         no_crash(result, caplog)
         assert result.error is None or " answered " in result.error
 
 
 @every_tool
 async def test_hostile_fields_cause_no_crash(tool: Tool, caplog: pytest.LogCaptureFixture) -> None:
-    row: dict[str, Any] = {} if tool.of_rows is None else _first_row(json.loads(tool.body))
+    row: dict[str, Any] = (
+        {} if tool.of_rows is None else _first_row(json.loads(tool.body.removeprefix("ragflow_lg(").removesuffix(")")))
+    )
     for name in row:
         for value in ODD_VALUES:
-            assert tool.of_rows is not None
-            result, _ = await run(tool, json.dumps(tool.of_rows([{**row, name: value}])))
+            result, _ = await run(tool, tool.answer([{**row, name: value}]))
             no_crash(result, caplog)
             assert result.error is None
 
 
 def _first_row(answer: Any) -> dict[str, Any]:
+    """Return the first map with a title or a name, or ``{}`` if rows are lists."""
     row: Any = answer
-    while "title" not in row and "name" not in row:
-        row = next(iter(cast("list[Any]", row) if isinstance(row, list) else row.values()))
-    return row
+    while isinstance(row, list | dict):
+        if isinstance(row, dict) and ("title" in row or "name" in row):
+            return cast("dict[str, Any]", row)
+        row = next(iter(cast("list[Any]", row) if isinstance(row, list) else cast("dict[str, Any]", row).values()))
+    return {}
 
 
 @every_tool
@@ -257,7 +187,7 @@ async def test_deep_nesting_is_an_error(tool: Tool, caplog: pytest.LogCaptureFix
     if tool.of_rows is None:
         return
     deep = '{"title":' * 200 + "1" + "}" * 200
-    result, _ = await run(tool, json.dumps(tool.of_rows(["@"])).replace('"@"', deep))
+    result, _ = await run(tool, tool.answer(["@"]).replace('"@"', deep))
     no_crash(result, caplog)
     assert (result.error is None) == (tool.path == "/news.js") or "nested" in str(result.error)
 
@@ -286,13 +216,15 @@ async def test_a_missing_key_is_reported_with_its_setting(tool: Tool) -> None:
 async def test_a_local_service_is_reached_only_if_the_settings_allow_it(tool: Tool) -> None:
     routes = [Route(path, body=body) for path, body in {**tool.first_pages, tool.path: tool.body}.items()]
     async with local_service(*routes, service=tool.service, key=KEY, is_allowed=False) as (server, services):
-        result = await run_component(tool.spec, tool.params, services=services)
+        result = await run_component(tool.spec, tool.params_at(f"127.0.0.1:{server.port}"), services=services)
         assert "[http] allow" in str(result.error)
         assert server.received == []
     async with local_service(*routes, service=tool.service, key=KEY) as (server, services):
         # Neither a canvas nor a model can choose the address of a service: these parameters are ignored.
         elsewhere = dict.fromkeys(("endpoint", "base_url", "api_base", "url"), "http://127.0.0.1:9/")
-        result = await run_component(tool.spec, {**elsewhere, **tool.params}, services=services)
+        result = await run_component(
+            tool.spec, {**elsewhere, **tool.params_at(f"127.0.0.1:{server.port}")}, services=services
+        )
         assert result.error is None
         assert len(server.received) == len(routes)
 
@@ -302,7 +234,7 @@ async def test_a_failing_server_is_asked_again(tool: Tool) -> None:
     broken = Route(tool.path, status=503, body=f"busy {tool.key}")
     others = [Route(path, body=body) for path, body in tool.first_pages.items()]
     async with local_service(broken, *others, service=tool.service, key=KEY) as (server, services):
-        params = {**tool.params, "max_retries": 1, "delay_after_error": 0}
+        params = {**tool.params_at(f"127.0.0.1:{server.port}"), "max_retries": 1, "delay_after_error": 0}
         result = await run_component(tool.spec, params, services=services)
     assert f" answered 503: busy {'key' if tool.key == 'key' else '***'}" in str(result.error)
     assert len([r for r in server.received if r.path.partition("?")[0] == tool.path]) == 2

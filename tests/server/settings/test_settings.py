@@ -6,7 +6,7 @@ from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ModelSetting
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.server.settings import Settings, load_settings
-from ragflow_lg.services.tool_policies import ToolSettings
+from ragflow_lg.services.tool_policies import CrawlerRules, ToolSettings
 from tests.server.settings.files import FULL, write
 
 
@@ -17,6 +17,13 @@ def test_defaults() -> None:
     assert settings.http_settings == HttpSettings()
     assert settings.chat_settings() == ChatModelSettings()
     assert settings.run.event_limit == 256
+
+
+def test_the_rules_for_web_pages(home: Path) -> None:
+    text = "[crawler]\nobey_robots = false\nmax_page_bytes = 1000\nuser_agent = 'Acme'"
+    settings = load_settings(write(home / "s.toml", text))
+    assert settings.tool_settings.crawler == CrawlerRules(False, 1000, "Acme")
+    assert load_settings().tool_settings.crawler == CrawlerRules()
 
 
 def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,156 @@
+"""Crawler: read one web page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.robotparser import RobotFileParser
+
+from pydantic import BaseModel, Field
+
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import require
+from ragflow_lg.base.html_markdown import convert_page
+from ragflow_lg.component.service_client import Service
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext
+
+PAGE = Service("The page")
+REQUEST_S = 60.0
+MAX_HOPS = 5
+"""Maximum number of addresses, redirects included."""
+MAX_ROBOTS_CHARS = 512 * 1024
+"""RFC 9309 asks clients to read at least 500 KiB."""
+MIN_TEXT_CHARS = 40
+"""A page with scripts and less text than this is built by them."""
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PAGES = ("text/html", "application/xhtml+xml")
+_TEXTS = ("text/", "application/json", "application/xml")
+
+
+class Params(ComponentParams):
+    """Parameters of Crawler."""
+
+    extract_type: Literal["markdown", "html", "content"] = "markdown"
+    """The page as Markdown, as HTML without scripts and styles, or its main text."""
+    proxy: str | None = None
+    """Address of an HTTP proxy."""
+
+
+class Arguments(BaseModel):
+    """The page."""
+
+    query: QueryText = Field("", description="The complete URL of the page, with http:// or https://.")
+
+
+@tool(
+    "Crawler",
+    function="web_crawler",
+    params=Params,
+    arguments=Arguments,
+    outputs=TextOutputs,
+    label="Crawler",
+    timeout_s=600.0,
+    description="Read a web page by its URL. Returns its text as Markdown.",
+    source="agent/tools/crawler.py",
+)
+async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Read the page without running its scripts."""
+    require("html", "Crawler")
+    response = await _read(ctx, params, arguments.query.strip())
+    kind = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
+    if kind.startswith(_TEXTS) and kind not in _PAGES:
+        return build_text_result(response.text)
+    if kind not in _PAGES:
+        raise ServiceError(f"The address leads to {kind[:80]!r}, which is not a web page.")
+    try:
+        text = await ctx.run_in_thread(convert_page, response.text, response.url, params.extract_type)
+        visible = await ctx.run_in_thread(convert_page, response.text, response.url, "markdown")
+    except ValueError as error:
+        raise ServiceError(str(error)) from None
+    if len(visible) < MIN_TEXT_CHARS and "<script" in response.text.lower():
+        raise ServiceError(
+            "The page has hardly any text of its own; its scripts build it in a browser. The component Browser, which "
+            "can run them, is not available yet."
+        )
+    return build_text_result(text or visible)
+
+
+async def _read(ctx: RunContext, params: Params, url: str) -> HttpResponse:
+    """Read a page and follow its redirects. Each address is checked, and needs the permission of its robots.txt.
+
+    Raises:
+        ServiceError: if there is no page, or it may not be read.
+    """
+    rules = ctx.services.tools.crawler
+    allowed: dict[str, RobotFileParser] = {}
+    for _ in range(MAX_HOPS):
+        parts = _split(url)
+        origin = urlunsplit((parts[0], parts[1], "", "", ""))
+        if rules.obeys_robots:
+            if origin not in allowed:
+                allowed[origin] = await _robots(ctx, params, origin)
+            if not allowed[origin].can_fetch(rules.user_agent, url):
+                raise ServiceError(
+                    f"The robots.txt of {parts[1][:200]!r} does not allow programs to read this page ([crawler] "
+                    "obey_robots)."
+                )
+        response = await _get(ctx, params, url, rules.max_page_bytes)
+        target = response.headers.get("location", "") if response.status in _REDIRECTS else ""
+        if not target:
+            if not 200 <= response.status < 300:
+                raise PAGE.error(response)
+            return response._replace(url=url)
+        url = _join(url, target)
+    raise ServiceError(f"The page redirects more than {MAX_HOPS - 1} times.")
+
+
+async def _get(ctx: RunContext, params: Params, url: str, max_bytes: int) -> HttpResponse:
+    headers = {
+        "User-Agent": ctx.services.tools.crawler.user_agent,
+        "Accept": "text/html,application/xhtml+xml,*/*;q=0.5",
+    }
+    request = HttpRequest(
+        "GET", url, headers, proxy=params.proxy or "", timeout_s=REQUEST_S, max_response_bytes=max_bytes
+    )
+    return await ctx.services.http.send(request)
+
+
+async def _robots(ctx: RunContext, params: Params, origin: str) -> RobotFileParser:
+    """Return the rules of a site: none if it has no robots.txt, and everything is forbidden if it is unavailable."""
+    robots = RobotFileParser()
+    response = await _get(ctx, params, f"{origin}/robots.txt", MAX_ROBOTS_CHARS)
+    if response.status >= 500:
+        raise ServiceError(
+            f"The robots.txt of the site is unavailable: it answered {response.status}.", is_retryable=True
+        )
+    lines = response.text[:MAX_ROBOTS_CHARS].splitlines() if response.status == 200 else []
+    await ctx.run_in_thread(robots.parse, lines)
+    return robots
+
+
+def _split(url: str) -> tuple[str, str]:
+    """Return the scheme and the network location of an address.
+
+    Raises:
+        ServiceError: if it is not the complete address of a page.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ServiceError("URL not valid: it must be complete and begin with http:// or https://.")
+    return parts.scheme, parts.netloc
+
+
+def _join(url: str, target: str) -> str:
+    try:
+        return urljoin(url, target)
+    except ValueError:
+        raise ServiceError("The page redirects to an invalid address.") from None

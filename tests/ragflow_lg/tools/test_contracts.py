@@ -1,0 +1,135 @@
+"""What every tool does with the usual, the rare and the broken answers of its service."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from tests.fakes.agents import tool_calls
+from tests.fakes.canvas import node
+from tests.fakes.regions import runner_of
+from tests.fakes.run import Result, run_component
+from tests.fakes.services import OneModel, Reply, ScriptedModel
+from tests.fakes.tool_stubs.stub import Fault, ServiceStub
+from tests.ragflow_lg.tools.contracts import CONTRACTS, Contract, service_of
+
+every_contract = pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
+KEYED = [contract for contract in CONTRACTS if contract.key]
+
+
+async def call(contract: Contract, query: str = "", *, stub: ServiceStub | None = None, **more: Any) -> Result:
+    stub = stub or contract.stub()
+    settings = {name: more.pop(name) for name in ("key", "timeout_s") if name in more}
+    async with service_of(contract, stub, **settings) as (host, services):
+        params = {"delay_after_error": 0, **contract.params, **contract.arguments(host, query), **more}
+        return await run_component(contract.spec, params, services=services)
+
+
+def text_of(contract: Contract, result: Result) -> str:
+    value = result.outputs[contract.output]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@every_contract
+async def test_a_node_returns_what_the_service_answers(contract: Contract) -> None:
+    stub = contract.stub()
+    result = await call(contract, stub=stub)
+    assert result.error is None
+    assert contract.says in text_of(contract, result)
+    assert stub.received
+
+
+@every_contract
+async def test_an_agent_uses_the_tool(contract: Contract) -> None:
+    stub, model = contract.stub(), ScriptedModel()
+    async with service_of(contract, stub, models=OneModel(model)) as (host, services):
+        assert contract.spec.tool is not None
+        call_ = (f"{contract.spec.tool.function}_0", contract.arguments(host))
+        model.replies = [tool_calls(call_), Reply("It is so.")]
+        entry = {"component_name": contract.name, "name": "Tool", "params": contract.params}
+        agent = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [entry], "cite": False}
+        canvas = {"a": node("Agent", agent, ["out"]), "out": node("Message", {"content": ["{a@content}"]})}
+        runner = runner_of(canvas, services=services, saver=InMemorySaver())
+        run = runner.start("s", {"query": "Tell me."})
+        async for _ in run:
+            pass
+        state = await runner.state("s")
+    assert run.status == "succeeded"
+    assert "It is so." in state["outputs"]["a"]["content"]
+    (result,) = [m["content"] for m in model.requests[-1][1].messages if m["role"] == "tool"]
+    assert contract.says in result
+    assert stub.received
+    if contract.key:
+        assert contract.key not in json.dumps(state, default=str)
+
+
+@pytest.mark.parametrize("contract", [c for c in CONTRACTS if c.nothing], ids=lambda contract: contract.name)
+async def test_nothing_found_is_no_error(contract: Contract) -> None:
+    result = await call(contract, contract.nothing)
+    assert result.error is None
+    assert contract.says not in text_of(contract, result)
+
+
+@every_contract
+async def test_without_a_query_no_request_is_sent(contract: Contract) -> None:
+    stub = contract.stub()
+    result = await call(contract, " ", stub=stub)
+    assert (result.error, stub.received) == (None, [])
+    assert not result.outputs[contract.output]
+
+
+@pytest.mark.parametrize("contract", KEYED, ids=lambda contract: contract.name)
+async def test_a_wrong_key_is_an_error_without_the_key(contract: Contract) -> None:
+    result = await call(contract, key="wr0ng-s3cret")
+    assert result.error
+    assert "wr0ng-s3cret" not in result.error
+
+
+@pytest.mark.parametrize("contract", KEYED, ids=lambda contract: contract.name)
+async def test_the_key_of_the_canvas_is_used_first(contract: Contract) -> None:
+    assert contract.spec.tool is not None
+    assert contract.spec.tool.service is not None
+    params: dict[str, Any] = {contract.spec.tool.service.key_param: contract.key}
+    result = await call(contract, key="wr0ng", **params)
+    assert result.error is None
+
+
+@every_contract
+async def test_a_rate_limit_is_an_error_with_the_pause(contract: Contract) -> None:
+    stub = contract.stub()
+    stub.fault = "busy"
+    result = await call(contract, stub=stub)
+    assert result.error
+    assert ("It asks clients to wait 1 s." in result.error) == bool(stub.busy.headers)
+
+
+@every_contract
+async def test_a_call_is_repeated_after_a_rate_limit(contract: Contract) -> None:
+    stub = contract.stub()
+    stub.busy = replace(stub.busy, headers={})
+    stub.fault, stub.faults = "busy", 1
+    result = await call(contract, stub=stub, max_retries=1)
+    assert result.error is None
+    assert contract.says in text_of(contract, result)
+
+
+@every_contract
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("page", "502"),
+        ("page_200", "answered"),
+        ("slow", "did not answer within 0.3 s"),
+        ("cut", "did not send a valid, complete HTTP response"),
+    ],
+)
+async def test_broken_answers_are_errors(contract: Contract, fault: Fault, says: str) -> None:
+    stub = contract.stub()
+    stub.fault = fault
+    result = await call(contract, stub=stub, timeout_s=0.3 if fault == "slow" else 10.0)
+    if fault == "page_200" and contract.reads_any_text:
+        assert "Bad Gateway" in text_of(contract, result)
+        return
+    assert says in str(result.error)

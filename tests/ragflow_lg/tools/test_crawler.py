@@ -1,0 +1,78 @@
+from typing import Any
+
+import pytest
+
+from ragflow_lg.services.tool_policies import CrawlerRules
+from tests.fakes.tool_stubs import web_site
+from tests.fakes.tool_stubs.stub import Answer, Call, ServiceStub
+from tests.ragflow_lg.tools.contracts import run_tool
+
+
+async def read(path: str, **more: Any) -> str:
+    result = await run_tool("Crawler", query=f"http://{{host}}{path}", **more)
+    return str(result.error or result.outputs["formalized_content"])
+
+
+async def test_a_page_as_markdown() -> None:
+    text = await read("/laos")
+    host = text.partition("[Home](http://")[2].partition("/")[0]
+    assert text.replace(host, "h") == (
+        "[Home](http://h/)\n- Menu\n# Laos & the Mekong\nThe capital is [Vientiane](http://h/vientiane).\n1. First\n"
+        "2. Second\n  - Inner\n| City | People |\n| --- | --- |\n| Vientiane | 948,477 |\n```\na = 1\n  b = 2\n```\n"
+        "> Quoted.\n![A map](http://h/map.png)\nImprint"
+    )
+
+
+async def test_a_page_as_html_and_its_main_text() -> None:
+    page = await read("/laos", extract_type="html")
+    assert "<h1>Laos &amp; the Mekong</h1>" in page
+    assert "<script" not in page
+    assert "style" not in page
+    text = await read("/laos", extract_type="content")
+    assert text.startswith("# Laos & the Mekong\nThe capital is Vientiane.\n")
+    assert "Menu" not in text
+    assert "Imprint" not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/old", "# Laos & the Mekong"),
+        ("/data.json", '{"a": 1}'),
+        ("/paper.pdf", "The address leads to 'application/pdf', which is not a web page."),
+        ("/app", "its scripts build it in a browser"),
+        ("/private", "does not allow programs to read this page"),
+        ("/into-private", "does not allow programs to read this page"),
+        ("/inside", "[http] allow"),
+        ("/round", "The page redirects more than 4 times."),
+        ("/missing", "The page answered 404: <h1>Not Found</h1>"),
+    ],
+)
+async def test_every_kind_of_address(path: str, says: str) -> None:
+    assert says in await read(path)
+
+
+@pytest.mark.parametrize("url", ["example.org", "ftp://example.org", "http://[", "file:///etc/passwd", "javascript:1"])
+async def test_an_invalid_url_is_an_error(url: str) -> None:
+    stub = web_site.stub()
+    result = await run_tool("Crawler", stub, query=url)
+    assert "URL not valid" in str(result.error)
+    assert stub.received == []
+
+
+async def test_the_settings_decide_about_robots_and_sizes() -> None:
+    assert "# Laos" in await read("/private", crawler=CrawlerRules(obeys_robots=False))
+    small = CrawlerRules(max_page_bytes=4000)
+    assert "larger than the limit of 4,000 bytes." in await read("/large", crawler=small)
+    stub = web_site.stub()
+    await run_tool("Crawler", stub, query="http://{host}/laos", crawler=CrawlerRules(user_agent="Acme/1"))
+    assert {call.headers["user-agent"] for call in stub.received} == {"Acme/1"}
+
+
+@pytest.mark.parametrize(("status", "says"), [(404, "# Laos"), (503, "robots.txt of the site is unavailable")])
+async def test_a_missing_robots_allows_and_an_unavailable_one_forbids(status: int, says: str) -> None:
+    def handle(call: Call) -> Answer:
+        return Answer("", status) if call.path == "/robots.txt" else web_site.handle(call)
+
+    result = await run_tool("Crawler", ServiceStub(handle, Answer("", 429)), query="http://{host}/laos")
+    assert says in str(result.error or result.outputs["formalized_content"])
