@@ -36,8 +36,6 @@ NOT_YET: frozenset[str] = frozenset(
         "PDFGenerator",
         "DocsGenerator",
         "ExcelProcessor",
-        "Email",
-        "ExeSQL",
     ]
 )
 """RAGFlow components and tools that this version cannot run, unless a plugin adds them to the catalog."""

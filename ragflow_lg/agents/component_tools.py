@@ -29,6 +29,7 @@ def component_tools(ctx: RunContext) -> list[AgentTool]:
 def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
     rules = node.spec.tool
     assert rules is not None
+    runs_once = node.spec.must_run_once(ctx, node.params)
     return AgentTool(
         name=rules.read_name(node.params) or rules.function or node.id.rpartition("-->")[2],
         title=node.title or node.spec.name,
@@ -41,8 +42,8 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         retry_delay_s=node.retry_delay_s,
         names=node.permit_names,
         asks_models=_asks_models(node),
-        runs_once=node.spec.runs_once,
-        configuration=partial(_configuration, ctx, node) if _is_cacheable(node) else None,
+        runs_once=runs_once,
+        configuration=partial(_configuration, ctx, node) if _is_cacheable(node) and not runs_once else None,
         default=_default(node),
     )
 
@@ -62,7 +63,7 @@ def _parameters(rules: ToolRules[Any, Any]) -> Mapping[str, Any]:
 
 def _is_cacheable(node: PlanNode) -> bool:
     """Return whether a result depends on params and arguments alone; agents and canvases also see the conversation."""
-    return node.spec.kind == "plain" and node.canvas is None and not node.spec.runs_once
+    return node.spec.kind == "plain" and node.canvas is None
 
 
 def _asks_models(node: PlanNode) -> bool:

@@ -18,6 +18,7 @@ MAX_ERROR_CHARS = 500
 EXTRAS: dict[str, tuple[str, ...]] = {
     "documents": ("docx", "openpyxl", "pypdf"),
     "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),
+    "email": ("aiosmtplib",),
     "html": ("lxml",),
     "knowledge": ("numpy",),
     "mcp": ("anyio", "mcp"),
@@ -38,6 +39,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "starlette",
         "uvicorn",
     ),
+    "sql": ("aiosqlite", "asyncmy", "psycopg", "sqlalchemy", "sqlglot"),
     "studio": ("langgraph_api", "langgraph_cli"),
 }
 """The top-level modules of each extra in ``pyproject.toml``."""

@@ -64,7 +64,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
     streams: Callable[[P], bool]
     shows: Callable[[P], Iterable[MessageAlternative]]
-    runs_once: bool
+    runs_once: bool | Callable[[RunContext, P], bool]
     region: RegionRules[RunContext, P] | None
     tools: Callable[[P], Sequence[ToolEntry]]
     allowed_tools: Callable[[P], Sequence[str] | None]

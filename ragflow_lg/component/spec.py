@@ -117,6 +117,13 @@ class ComponentParams(BaseModel):
     """The ids of the components that run after an error."""
 
 
+class OnceParams(ComponentParams):
+    """The parameters of a component with an effect outside the run."""
+
+    once_only: bool | None = None
+    """Whether a crash while it runs makes the run ask before it starts again. Default: if it may change something."""
+
+
 class ComponentOutputs(BaseModel):
     """The outputs of a component. Fields with defaults are always present; others may be added."""
 
@@ -207,9 +214,9 @@ class ServerTool(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """Something in the settings that a component needs: a chat model, dataset or rerank model, or a service's key."""
+    """Something in the settings that a component needs: a model, a dataset, a key, a database, a mail server."""
 
-    kind: Literal["model", "dataset", "reranker", "key"]
+    kind: Literal["model", "dataset", "reranker", "key", "database", "mail_server"]
     name: str
     """The id of the model or dataset, as in the canvas, or the name of the service. ``""`` is the default model."""
     path: tuple[str | int, ...] = ()
@@ -340,8 +347,11 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """For kind ``model``: whether its output ``content`` may stream into a Message with these params."""
     shows: Callable[[P], Iterable[MessageAlternative]] = _empty
     """For kind ``message``: the alternative texts, one of which is shown each time it runs."""
-    runs_once: bool = False
-    """Whether the node must never start twice: if a run resumes after it was interrupted, the user is asked."""
+    runs_once: bool | Callable[[C, P], bool] = False
+    """Whether the node must never start twice: if a run resumes after it was interrupted, the user is asked.
+
+    True also excludes retries. A function decides by the params and the settings; retries that the canvas asks for
+    then remain, because they follow an error that was reported."""
     region: RegionRules[C, P] | None = None
     """For kind ``region``: how it repeats its body."""
     tool: ToolRules[C, P] | None = None
@@ -360,6 +370,13 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """For kind ``interrupt``: a pure function that returns the form to show before ``run``, or None for no form."""
     is_ready: bool = True
     """False if the compiler knows the component, but it cannot run yet."""
+
+    def must_run_once(self, ctx: C, params: P) -> bool:
+        """Return whether a node with these params must not start twice; ``once_only`` overrides the default."""
+        chosen = params.once_only if isinstance(params, OnceParams) else None
+        if chosen is not None:
+            return chosen
+        return self.runs_once(ctx, params) if callable(self.runs_once) else self.runs_once
 
     def limit_s(self, params: P) -> float | None:
         """Return the time limit for a node with these params, in seconds."""

@@ -121,8 +121,8 @@ def tool(
     If the argument ``needs`` is missing or blank, the function is not called: a node's result is then ``blank``, and a
     model reads what is missing. ``read_name`` returns the function name if the canvas sets one. ``label`` is a prefix
     of error messages for the model. ``service`` is the service that it calls, whose key is then a requirement.
-    ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`;
-    with ``runs_once``, no call ever starts twice.
+    ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once=True``, no call
+    ever starts twice.
     """
     _set_defaults(options, outputs, service)
     needed, canvas_arguments = _split_arguments(arguments, needs)
@@ -163,7 +163,7 @@ def tool(
 def _set_defaults(options: SharedOptions[P], outputs: type[ComponentOutputs], service: ToolService | None) -> None:
     """Set the options that are the same for most tools."""
     options.setdefault("shows_default", True)
-    options.setdefault("retries", not options.get("runs_once"))
+    options.setdefault("retries", options.get("runs_once") is not True)
     if outputs is SearchOutputs:
         options.setdefault("output_names", _with_json)
     if service is not None:

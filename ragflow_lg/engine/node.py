@@ -126,7 +126,7 @@ async def visit(
     ctx.visit = turn.visits
     if node.spec.kind == "interrupt" and ask is not None:
         ctx.request = {"inputs": await _request_answer(node, ctx, ask)}
-    if node.spec.runs_once and not await _begin_once(node, ctx, turn, ask):
+    if node.spec.must_run_once(ctx, node.params) and not await _begin_once(node, ctx, turn, ask):
         return await _fail_interrupted(program, ctx, turn, step)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()

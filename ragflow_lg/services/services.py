@@ -14,8 +14,10 @@ from msgspec import Struct, field
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.code import Artifacts, CodeSandbox, NoArtifacts, NoSandbox
+from ragflow_lg.services.databases import Databases, NoDatabases
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
+from ragflow_lg.services.mail import Mailer, NoMailer
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -114,6 +116,10 @@ class Services(Struct, frozen=True):
     """Tool servers, by the ids that canvases use."""
     knowledge: Knowledge | None = None
     """The datasets for Retrieval, None if the settings define none."""
+    databases: Databases = field(default_factory=NoDatabases)
+    """The databases that ExeSQL queries."""
+    mailer: Mailer = field(default_factory=NoMailer)
+    """Sends the messages of Email."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     workers: Workers = field(default_factory=NoWorkers)

@@ -81,6 +81,8 @@ class _Checks:
             "dataset": lambda name: ("dataset-unknown", self._check_dataset(name)),
             "reranker": lambda name: ("reranker-unavailable", self._check_reranker(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
+            "database": lambda name: ("account-missing", self._check_database(name)),
+            "mail_server": lambda name: ("account-missing", self._check_mail_server(name)),
         }
 
     def _check_model(self, llm_id: str) -> str:
@@ -136,6 +138,18 @@ class _Checks:
         if section.api_key_env and section.key() is None:
             return f"The environment variable {section.api_key_env} with the key of {rerank_id!r} is not set. Set it."
         return ""
+
+    def _check_database(self, name: str) -> str:
+        if name in self._settings.sql.connections:
+            return ""
+        label = name[:80]
+        return f"There is no database connection {label!r}. Add [sql.connections.{label}] to the settings."
+
+    def _check_mail_server(self, name: str) -> str:
+        if name in self._settings.email.servers:
+            return ""
+        label = name[:80]
+        return f"There is no mail server {label!r}. Add [email.servers.{label}] to the settings."
 
     def _check_key(self, service: str) -> str:
         if self._tools.key(service):

@@ -259,6 +259,7 @@ async def open_services(
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+    from ragflow_lg.server.assembly.accounts import open_accounts
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.services import Services
@@ -297,16 +298,13 @@ async def open_services(
             code=await sandboxes.enter_async_context(open_sandbox(settings)),
             state_limits=limits.state,
             secrets=settings.secrets,
+            **await sandboxes.enter_async_context(open_accounts(settings, workers)),
         )
         yield recording.wrap(services) if recording is not None else services
     finally:
         await sandboxes.aclose()
-        await workers.aclose()
-        await knowledge.aclose()
-        await servers.aclose()
-        await models.aclose()
-        await server_http.aclose()
-        await http.aclose()
+        for service in (workers, knowledge, servers, models, server_http, http):
+            await service.aclose()
 
 
 @asynccontextmanager

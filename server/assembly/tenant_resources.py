@@ -61,11 +61,13 @@ class TenantResources:
             return self._services
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
         from ragflow_lg.adapters.mcp.mcp_servers import McpServers
+        from ragflow_lg.server.assembly.accounts import connect_accounts
 
         base, settings = self._services, self.settings(tenant)
         http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
         servers = McpServers(settings.mcp_settings(), server_http)
-        self._close += [servers.aclose, server_http.aclose, http.aclose]
+        databases, mailer = connect_accounts(settings, base.workers.for_tenant(tenant))
+        self._close += [databases.aclose, servers.aclose, server_http.aclose, http.aclose]
         models = base.models
         if isinstance(models, ConfiguredModels):
             models = models.for_tenant(tenant) if self._model else models.restrict(settings.chat_settings())
@@ -76,5 +78,7 @@ class TenantResources:
             tools=settings.tool_settings,
             policies=tool_policies(settings, base.clock),
             servers=servers,
+            databases=databases,
+            mailer=mailer,
             knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, section),
         )

@@ -44,6 +44,8 @@ def restrict_settings(settings: Settings, tenant: str, section: TenantSection) -
             "embeddings": {},
             "rerankers": _select(settings.rerankers, section.rerankers),
             "mcp": _select(settings.mcp, section.mcp),
+            "sql": settings.sql.model_copy(update={"connections": _select(settings.sql.connections, section.sql)}),
+            "email": settings.email.model_copy(update={"servers": _select(settings.email.servers, section.email)}),
             "canvases": _select(settings.canvases, section.canvases),
             "http": settings.http.model_copy(update={"allow": section.http_allow}),
         }

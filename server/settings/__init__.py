@@ -34,6 +34,18 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     base_url = "https://api.siliconflow.cn/v1"
     api_key_env = "SILICONFLOW_API_KEY"
 
+    [sql.connections.shop]
+    db_type = "postgres"
+    host = "db.example.com"
+    database = "shop"
+    username = "reader"
+    password_env = "SHOP_PASSWORD"
+
+    [email.servers.office]
+    host = "smtp.example.com"
+    sender = "office@example.com"
+    password_env = "MAIL_PASSWORD"
+
     [mcp.tickets]
     url = "https://tickets.example.com/mcp"
 
@@ -72,6 +84,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ragflow_lg.server.settings.account_sections import (
+        ConnectionSection,
+        EmailSection,
+        MailServerSection,
+        SqlSection,
+    )
     from ragflow_lg.server.settings.code_section import CodeSection
     from ragflow_lg.server.settings.compat_section import CompatSection
     from ragflow_lg.server.settings.limits_section import LimitsSection
@@ -98,12 +116,15 @@ __all__ = [
     "AgentsSection",
     "CodeSection",
     "CompatSection",
+    "ConnectionSection",
     "CrawlerSection",
     "DatasetSection",
+    "EmailSection",
     "EmbeddingSection",
     "HttpSection",
     "KnowledgeSection",
     "LimitsSection",
+    "MailServerSection",
     "McpSection",
     "ModelSection",
     "OtelSection",
@@ -114,6 +135,7 @@ __all__ = [
     "RunSection",
     "ServerSection",
     "Settings",
+    "SqlSection",
     "TenantQuotasSection",
     "TenantSection",
     "ToolSection",
@@ -125,12 +147,15 @@ _MODULES = {
     "AgentsSection": "sections",
     "CodeSection": "code_section",
     "CompatSection": "compat_section",
+    "ConnectionSection": "account_sections",
     "CrawlerSection": "sections",
     "DatasetSection": "sections",
+    "EmailSection": "account_sections",
     "EmbeddingSection": "sections",
     "HttpSection": "sections",
     "KnowledgeSection": "sections",
     "LimitsSection": "limits_section",
+    "MailServerSection": "account_sections",
     "McpSection": "sections",
     "ModelSection": "sections",
     "OtelSection": "server_section",
@@ -141,6 +166,7 @@ _MODULES = {
     "RunSection": "server_section",
     "ServerSection": "server_section",
     "Settings": "settings",
+    "SqlSection": "account_sections",
     "TenantQuotasSection": "quotas_section",
     "TenantSection": "tenant_section",
     "ToolSection": "sections",

@@ -15,6 +15,7 @@ from ragflow_lg.adapters.chat.chat_models import DEMO, KEY_VARIABLES, ChatModelS
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
+from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
 from ragflow_lg.server.settings.code_section import CodeSection
 from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
@@ -67,6 +68,8 @@ class Settings(BaseSettings):
     datasets: dict[str, DatasetSection] = Field(default_factory=dict[str, DatasetSection])
     rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
+    sql: SqlSection = SqlSection()
+    email: EmailSection = EmailSection()
     http: HttpSection = HttpSection()
     code: CodeSection = CodeSection()
     crawler: CrawlerSection = CrawlerSection()
@@ -137,6 +140,7 @@ class Settings(BaseSettings):
         secrets = [section.key_text() for section in (*models, *self.tools.values(), self.knowledge, self.code)]
         secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
+        secrets += [*self.sql.secrets(), *(server.secret() for server in self.email.servers.values())]
         secrets += [user.secret() for user in self.server.users.values()]
         for server in self.mcp_settings().values():
             secrets += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]

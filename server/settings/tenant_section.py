@@ -22,6 +22,10 @@ class TenantSection(Section):
     """Datasets, by name or id."""
     mcp: tuple[str, ...] = ()
     """MCP servers, by id. The tenant has its own sessions with them."""
+    sql: tuple[str, ...] = ()
+    """Databases under ``[sql.connections]``, by name."""
+    email: tuple[str, ...] = ()
+    """Mail servers under ``[email.servers]``, by name."""
     tools: tuple[str, ...] = ()
     """Sections ``[tools.NAME]`` whose key and endpoint the tenant's tools use."""
     canvases: tuple[str, ...] = ()

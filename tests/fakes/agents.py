@@ -63,16 +63,17 @@ async def play_agent(
     model: ScriptedModel | None = None,
     clock: Any = None,
     knowledge: Any = None,
+    services: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> AgentTurn:
     """Play one turn of an agent ``a`` that a Message shows or another node reads. A turn that hangs is cancelled.
 
-    Citations are off unless the params enable them.
+    Citations are off unless the params enable them. ``services`` replaces more services, by name.
     """
     model = model or ScriptedModel()
     model.replies = list(replies)
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
-    services = fake_services(
+    all_services = fake_services(
         models=OneModel(model),
         http=http,
         tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
@@ -80,12 +81,13 @@ async def play_agent(
         servers=servers or {},
         knowledge=knowledge,
         **({"clock": clock} if clock is not None else {}),
+        **(services or {}),
     )
     agent_params = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False, **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})
     if "store" not in more:
         more.setdefault("saver", InMemorySaver())
-    runner = runner_of({"a": node("Agent", agent_params, ["out"]), "out": reader}, services=services, **more)
+    runner = runner_of({"a": node("Agent", agent_params, ["out"]), "out": reader}, services=all_services, **more)
     run = runner.continue_("s") if is_continued else runner.start("s", {"query": query})
 
     async def until_it_hangs() -> None:

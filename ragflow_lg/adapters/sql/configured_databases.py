@@ -1,0 +1,243 @@
+"""The databases of a deployment: connections from the settings, and those that canvases name themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.http.address_guard import AddressGuard
+from ragflow_lg.adapters.sql.database_kinds import CONNECT_S, address_arguments, build_url, find_kind, kind_name
+from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.extras import require
+from ragflow_lg.services.databases import SqlQuery, StatementResult, Target
+from ragflow_lg.services.workers import NoWorkers, Workers
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.sql.execution import Session
+    from ragflow_lg.adapters.sql.pools import Pool
+    from ragflow_lg.adapters.sql.statements import Statement
+
+MAX_ERROR_CHARS = 1_000
+_STREAMED = ("SELECT", "WITH", "VALUES", "TABLE", "(")
+_SERVER_CURSOR = re.compile(r'DECLARE "[^"]+" CURSOR FOR ')
+"""What SQLAlchemy puts before a query to read its rows one by one."""
+_RAGFLOW_DATABASE = "rag_flow"
+
+
+class _Access(Struct, frozen=True):
+    """How to reach a database."""
+
+    connection: ConnectionSettings
+    address: str
+    """The address that was checked; ``""`` for the connections in the settings."""
+    port: int
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        account = self.connection.account
+        fields = tuple(getattr(account, name) for name in account.__struct_fields__)
+        options = tuple(sorted(self.connection.options.items()))
+        return (*fields, options, self.address, self.connection.allow_writes)
+
+
+class ConfiguredDatabases:
+    """The `ragflow_lg.services.databases.Databases` of the settings."""
+
+    def __init__(self, settings: SqlSettings, guard: AddressGuard, workers: Workers | None = None) -> None:
+        """Initialize. The guard checks the addresses that canvases name."""
+        self._settings = settings
+        self._guard = guard
+        self._workers = workers or NoWorkers()
+        self._pools: Any = None
+
+    def allows_writes(self, target: Target) -> bool:
+        """Return whether statements may change the database."""
+        if isinstance(target, str):
+            connection = self._settings.connections.get(target)
+            return connection is not None and connection.allow_writes
+        return self._settings.allow_writes
+
+    async def run(self, target: Target, query: SqlQuery) -> Sequence[StatementResult]:
+        """Run the statements in order, up to the first read without rows. A failed statement does not stop them."""
+        access = await self._find(target)
+        kind = find_kind(access.connection.account.kind)
+        modules = await asyncio.to_thread(_import_modules)  # SQLAlchemy and sqlglot are slow to load
+        read: Any = modules["statements"].read_statements
+        sql = modules["statements"].clean(query.sql)
+        entries = await self._workers.run(read, sql, kind.dialect, list(query.values))
+        statements = [modules["statements"].Statement(**entry) for entry in entries]
+        batch = _Batch(self._settings, access, query, modules)
+        if not any(batch.may_run(statement) for statement in statements):
+            return [batch.refuse(statement) for statement in statements]
+        if self._pools is None:
+            self._pools = modules["pools"].Pools(self._settings.max_pools, self._settings.idle_s)
+        async with self._pools.use(access.key, partial(self._create_pool, access, modules)) as pool:
+            return await batch.run(pool, statements)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._pools is not None:
+            await self._pools.aclose()
+
+    @property
+    def open_pools(self) -> int:
+        """The number of databases with open connections."""
+        return 0 if self._pools is None else len(self._pools)
+
+    async def _find(self, target: Target) -> _Access:
+        if isinstance(target, str):
+            connection = self._settings.connections.get(target)
+            if connection is None:
+                raise SettingsError(
+                    f"There is no database connection {target[:80]!r}: add [sql.connections.{target[:80]}] to the "
+                    "settings."
+                )
+            _require(connection.account.kind)
+            return _Access(connection, "", connection.account.port)
+        _require(target.kind)
+        if not find_kind(target.kind).is_server:
+            raise ServiceError(
+                f"A canvas cannot name a {target.kind} file. Add it to the settings as [sql.connections.NAME]."
+            )
+        if target.database == _RAGFLOW_DATABASE and (
+            target.host == "ragflow-mysql" or target.password == "infini_rag_flow"
+        ):
+            raise ServiceError("For the security reason, it does not support database named rag_flow.")
+        try:
+            address, port = (await self._guard.resolve(target.host, target.port))[0]
+        except ServiceError as error:
+            raise ServiceError(f"Database host {target.host[:200]!r} is not allowed: {error}") from None
+        return _Access(ConnectionSettings(target, {}, self._settings.allow_writes), address, port)
+
+    def _create_pool(self, access: _Access, modules: dict[str, Any]) -> Pool:
+        kind, connection = find_kind(access.connection.account.kind), access.connection
+        account, arguments = connection.account, dict[str, Any]()
+        if access.address:
+            arguments = address_arguments(kind, access.address)
+            if "host" in arguments:
+                account, arguments = replace(account, host=access.address), {}
+        return modules["pools"].create_pool(
+            build_url(account, connection.options, writes=connection.allow_writes),
+            kind,
+            arguments,
+            size=self._settings.pool_size,
+            timeout_s=self._settings.timeout_s,
+            writes=connection.allow_writes,
+        )
+
+
+def _import_modules() -> dict[str, Any]:
+    importlib.import_module("sqlglot")
+    names = ("execution", "pools", "statements")
+    return {name: importlib.import_module(f"ragflow_lg.adapters.sql.{name}") for name in names}
+
+
+def _require(kind: str) -> None:
+    """Raise SettingsError if a package is missing."""
+    require("sql", "ExeSQL")
+    found = find_kind(kind)
+    if found.module and find_spec(found.module) is None:
+        raise SettingsError(
+            f"A connection to {kind_name(kind)} needs the package {found.package}. Install it with: "
+            f"pip install '{found.package}'"
+        )
+
+
+class _Batch:
+    """The statements of one query, on one database."""
+
+    def __init__(self, settings: SqlSettings, access: _Access, query: SqlQuery, modules: dict[str, Any]) -> None:
+        self._settings = settings
+        self._access = access
+        self._query = query
+        self._statements = modules["statements"]
+        self._execution = modules["execution"]
+        self._writes = access.connection.allow_writes
+        self._rows = min(query.max_rows, settings.max_rows)
+
+    def may_run(self, statement: Statement) -> bool:
+        """Return whether a statement can be read and is allowed."""
+        return not statement.error and (self._writes or not statement.refusal)
+
+    def refuse(self, statement: Statement) -> StatementResult:
+        """Return the result of a statement that may not run."""
+        error = statement.error or statement.refusal
+        return StatementResult(statement.text, error=error, is_refused=not statement.error)
+
+    async def run(self, pool: Pool, statements: Sequence[Statement]) -> list[StatementResult]:
+        """Run the statements on a pool. If the connection breaks, the next statement gets another one."""
+        results: list[StatementResult] = []
+        pending = list(statements)
+        is_kept = not self._writes or not any(statement.refusal for statement in statements)
+        while pending:
+            try:
+                async with self._execution.open_session(pool, is_kept=is_kept) as session:
+                    while pending and not session.is_broken:
+                        results.append(await self._run_one(session, pool, pending.pop(0)))
+                        last = results[-1]
+                        if last.columns and not last.rows:
+                            return results
+            except Exception as error:  # noqa: BLE001 - each driver has its own errors
+                self._raise_connection_error(error, pool)
+        return results
+
+    async def _run_one(self, session: Session, pool: Pool, statement: Statement) -> StatementResult:
+        if not self.may_run(statement):
+            return self.refuse(statement)
+        text, values = self._statements.bind(statement.parts, self._query.values, pool.kind.binds)
+        is_read = not statement.refusal
+        first = statement.parts[0] if statement.parts and isinstance(statement.parts[0], str) else ""
+        streams = pool.kind.is_async and is_read and first.upper().startswith(_STREAMED)
+        limits = self._execution.RowLimits(self._rows, self._settings.max_result_bytes)
+        work = partial(
+            self._execution.read_rows, text=text, values=values, limits=limits, is_read=is_read, streams=streams
+        )
+        seconds = self._settings.timeout_s
+        try:
+            rows = await session.run(work, seconds)
+        except self._execution.StatementTimeoutError:
+            return self._failure(statement, f"It took longer than {seconds:g} s and was stopped ([sql] timeout_s).")
+        except Exception as error:  # noqa: BLE001 - each driver has its own errors
+            await self._roll_back(session)
+            return self._failure(statement, self._describe(error))
+        if rows.is_cut:
+            await session.drop()
+            if rows.columns is None:
+                limit = self._settings.max_result_bytes
+                reason = f"Its result is larger than {limit:,} bytes ([sql] max_result_bytes). Select less."
+                return self._failure(statement, reason)
+        if rows.columns is None:
+            return StatementResult(statement.text, changed=rows.changed)
+        return StatementResult(statement.text, rows.columns, rows.rows)
+
+    async def _roll_back(self, session: Session) -> None:
+        try:
+            await session.run(lambda connection: connection.rollback(), CONNECT_S)
+        except Exception:  # noqa: BLE001 - the connection is of no more use
+            session.is_broken = True
+
+    def _failure(self, statement: Statement, reason: str) -> StatementResult:
+        return StatementResult(statement.text, error=reason)
+
+    def _raise_connection_error(self, error: Exception, pool: Pool) -> None:
+        if isinstance(error, ServiceError | SettingsError):
+            raise error
+        raise ServiceError(f"Database Connection Failed! {self._describe(error)}", is_retryable=True) from None
+
+    def _describe(self, error: Exception) -> str:
+        """Return the driver's message, without the password and what SQLAlchemy adds."""
+        text = str(getattr(error, "orig", None) or error) or type(error).__name__
+        secrets = [self._access.connection.account.password, *self._access.connection.options.values()]
+        for secret in sorted(filter(None, secrets), key=len, reverse=True):
+            text = text.replace(secret, "***") if len(secret) > 3 else text
+        text = _SERVER_CURSOR.sub("", " ".join(text.split()))
+        return text[:MAX_ERROR_CHARS]

@@ -1,0 +1,139 @@
+"""The kinds of databases: their drivers, dialects, and how a session becomes read-only and limited in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.services.databases import DatabaseAccount
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+CONNECT_S = 10
+"""Time limit for a connection."""
+LONGEST_MS = 2**31 - 1
+
+
+class DatabaseKind(Struct, frozen=True):
+    """One kind of database."""
+
+    driver: str
+    """SQLAlchemy's name for dialect and driver."""
+    dialect: str
+    """sqlglot's name for the dialect."""
+    package: str = ""
+    """The package with the driver, as pip spells it, if it is not part of the extra ``sql``."""
+    module: str = ""
+    """The top-level module of that package."""
+    is_async: bool = True
+    """Whether the driver is asynchronous; others run in threads."""
+    is_server: bool = True
+    binds: str = "?"
+    """How the driver marks a bound value."""
+    connect: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments for the driver."""
+
+
+_MYSQL = DatabaseKind("mysql+asyncmy", "mysql", binds="%s", connect={"connect_timeout": CONNECT_S})
+
+KINDS: Mapping[str, DatabaseKind] = {
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "oceanbase": _MYSQL,
+    "postgres": DatabaseKind(
+        "postgresql+psycopg",
+        "postgres",
+        binds="%s",
+        # A prepared statement is a single statement, whatever its text contains.
+        connect={"connect_timeout": CONNECT_S, "prepare_threshold": 0},
+    ),
+    "mssql": DatabaseKind("mssql+aioodbc", "tsql", "aioodbc", "aioodbc", connect={"timeout": CONNECT_S}),
+    "sqlite": DatabaseKind("sqlite+aiosqlite", "sqlite", is_server=False),
+    "ibm db2": DatabaseKind("db2+ibm_db", "", "ibm-db-sa", "ibm_db_sa", is_async=False),
+    "trino": DatabaseKind("trino", "trino", "trino[sqlalchemy]", "trino", is_async=False),
+}
+"""The kinds by the lower-case name that RAGFlow's editor uses."""
+
+ALIASES = {"postgresql": "postgres", "db2": "ibm db2", "sqlserver": "mssql"}
+
+
+def kind_name(name: str) -> str:
+    """Return the name of a kind under which `KINDS` has it.
+
+    >>> [kind_name(name) for name in ("PostgreSQL", "IBM DB2", "mysql")]
+    ['postgres', 'ibm db2', 'mysql']
+    """
+    key = " ".join(name.lower().split())
+    return ALIASES.get(key, key)
+
+
+def find_kind(name: str) -> DatabaseKind:
+    """Return a kind by the name that canvases use.
+
+    Raises:
+        ServiceError: if there is no such kind.
+    """
+    kind = KINDS.get(kind_name(name))
+    if kind is None:
+        raise ServiceError(f"There is no database type {name[:40]!r}. The types are {', '.join(KINDS)}.")
+    return kind
+
+
+def build_url(account: DatabaseAccount, options: Mapping[str, str], *, writes: bool) -> URL:
+    """Return SQLAlchemy's URL for an account."""
+    from sqlalchemy import URL
+
+    kind = find_kind(account.kind)
+    if not kind.is_server:
+        path = account.database if account.database.startswith("file:") else f"file:{_quote_path(account.database)}"
+        query = {"mode": "rw" if writes else "ro", "uri": "true", **options}
+        return URL.create(kind.driver, database=path, query=query)
+    database = account.database
+    if kind.dialect == "trino":
+        catalog, _, schema = database.replace(".", "/", 1).partition("/")
+        database = f"{catalog}/{schema or 'default'}"
+    query = {"driver": "ODBC Driver 18 for SQL Server", **options} if kind.dialect == "tsql" else dict(options)
+    return URL.create(
+        kind.driver, account.username, account.password or None, account.host, account.port, database, query
+    )
+
+
+def _quote_path(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)
+
+
+def address_arguments(kind: DatabaseKind, host: str) -> dict[str, str]:
+    """Return the driver's arguments that pin a connection to an address that was checked."""
+    return {"hostaddr": host} if kind.dialect == "postgres" else {"host": host}
+
+
+def set_up_statements(kind: DatabaseKind, timeout_s: float, *, writes: bool) -> Iterable[tuple[str, ...]]:
+    """Yield what a new session runs first: groups of statements of which the first that the server knows is enough."""
+    limit_ms = min(int(timeout_s * 1000) or 1, LONGEST_MS)
+    if kind.dialect == "postgres":
+        yield (f"SET statement_timeout = {limit_ms}",)
+        yield ("SET standard_conforming_strings = on",)
+        if not writes:
+            yield ("SET default_transaction_read_only = on",)
+    elif kind.dialect == "mysql":
+        yield (
+            f"SET SESSION max_statement_time = {limit_ms / 1000:g}",  # MariaDB, seconds
+            f"SET SESSION ob_query_timeout = {limit_ms * 1000}",  # OceanBase, microseconds
+            f"SET SESSION max_execution_time = {limit_ms}",  # MySQL, milliseconds
+        )
+        # The check reads quotes and backslashes as MySQL does by default.
+        modes = "REPLACE(REPLACE(REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''), 'ANSI_QUOTES', ''), 'ANSI', '')"
+        yield (f"SET SESSION sql_mode = {modes}",)
+        if not writes:
+            yield ("SET SESSION TRANSACTION READ ONLY",)
+    elif kind.dialect == "sqlite":
+        if not writes:
+            yield ("PRAGMA query_only = ON",)
+    elif kind.dialect == "tsql":
+        yield (f"SET LOCK_TIMEOUT {limit_ms}",)

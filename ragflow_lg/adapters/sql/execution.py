@@ -1,0 +1,208 @@
+"""Running one statement on a connection: rows up to the limits, and an end of the statement when time is up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+
+from ragflow_lg.adapters.sql.pools import Pool
+from ragflow_lg.adapters.sql.result_values import size_of_value, to_json_value
+from ragflow_lg.base.values import JsonValue
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sqlalchemy import Connection
+
+T = TypeVar("T")
+
+KILL_S = 5.0
+"""Time limit for telling a server to stop a statement."""
+GRACE_S = 2.0
+"""How much longer we wait than the server, whose own limit leaves the connection usable."""
+CHUNK_ROWS = 200
+
+
+class RowLimits(Struct, frozen=True):
+    """How much of a result is read."""
+
+    rows: int
+    bytes: int
+
+
+class Rows(Struct, frozen=True):
+    """The result of a statement. ``columns`` is None if it returns no rows."""
+
+    columns: tuple[str, ...] | None
+    rows: list[dict[str, JsonValue]]
+    changed: int = -1
+    is_cut: bool = False
+    """Whether there are more rows. The result is then still open, because closing it may read all of them."""
+
+
+class StatementTimeoutError(Exception):
+    """The statement took too long."""
+
+
+class Session:
+    """A connection of a pool, used by one task. ``driver`` is the driver's connection."""
+
+    def __init__(self, pool: Pool, connection: Any, driver: Any) -> None:
+        self._pool = pool
+        self._connection = connection
+        self._driver = driver
+        self.is_broken = False
+
+    async def run(self, work: Callable[[Connection], T], timeout_s: float) -> T:
+        """Run a function with the connection. If it takes too long or is cancelled, the statement is killed.
+
+        Raises:
+            StatementTimeoutError: if it takes too long.
+        """
+        task = _start(self._call(work))
+        try:
+            await asyncio.wait({task}, timeout=timeout_s + GRACE_S)
+        except asyncio.CancelledError:
+            self.is_broken = True
+            await asyncio.shield(_start(self._stop(task)))
+            raise
+        if not task.done():
+            self.is_broken = True
+            await asyncio.shield(_start(self._stop(task)))
+            raise StatementTimeoutError
+        return task.result()
+
+    async def drop(self) -> None:
+        """Drop the connection, whatever it is still sending."""
+        self.is_broken = True
+        if self._pool.kind.is_async:
+            await self._connection.invalidate()
+
+    async def _call(self, work: Callable[[Connection], T]) -> T:
+        if self._pool.kind.is_async:
+            return await self._connection.run_sync(work)
+        return await asyncio.to_thread(work, self._connection)
+
+    async def _stop(self, task: asyncio.Task[Any]) -> None:
+        """Stop the statement in the server, and drop the connection.
+
+        Only then is the task cancelled: some drivers would wait for the end of the statement to close the connection.
+        """
+        kill = _KILLERS.get(self._pool.kind.dialect)
+        with suppress(Exception):  # the connection is dropped in any case
+            async with asyncio.timeout(KILL_S):
+                if kill is not None:
+                    await kill(self._pool, self._driver)
+        if not self._pool.kind.is_async:
+            task.add_done_callback(lambda _: _start(asyncio.to_thread(self._connection.close)))
+            return  # a thread cannot be stopped
+        await asyncio.wait({task}, timeout=KILL_S)
+        task.cancel()
+        with suppress(Exception):
+            async with asyncio.timeout(KILL_S):
+                await self._connection.invalidate()
+
+
+_tasks: set[asyncio.Task[Any]] = set()
+
+
+def _start(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start work that must end even if its caller is cancelled."""
+    task = asyncio.get_running_loop().create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_forget)
+    return task
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _tasks.discard(task)
+    if not task.cancelled():
+        task.exception()  # of a statement that was stopped
+
+
+async def _kill_in_mysql(pool: Pool, driver: Any) -> None:
+    import asyncmy
+
+    engine: Any = pool.engine
+    arguments = {**engine.url.translate_connect_args(username="user", database="db"), **pool.arguments}
+    killer: Any = await asyncmy.connect(**arguments)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        async with killer.cursor() as cursor:
+            await cursor.execute(f"KILL QUERY {int(driver.thread_id())}")
+    finally:
+        killer.close()
+
+
+async def _cancel_in_postgresql(pool: Pool, driver: Any) -> None:
+    await driver.cancel_safe(timeout=KILL_S)
+
+
+async def _interrupt_sqlite(pool: Pool, driver: Any) -> None:
+    await driver.interrupt()
+
+
+_KILLERS: dict[str, Callable[[Pool, Any], Awaitable[None]]] = {
+    "mysql": _kill_in_mysql,
+    "postgres": _cancel_in_postgresql,
+    "sqlite": _interrupt_sqlite,
+}
+
+
+@asynccontextmanager
+async def open_session(pool: Pool, *, is_kept: bool) -> AsyncGenerator[Session]:
+    """Yield a session. Its transaction is rolled back at the end; unless ``is_kept``, the connection is dropped."""
+    engine: Any = pool.engine
+    if pool.kind.is_async:
+        async with engine.connect() as connection:
+            raw = await connection.get_raw_connection()
+            session = Session(pool, connection, raw.driver_connection)
+            try:
+                yield session
+            finally:
+                if not is_kept and not session.is_broken:
+                    await connection.invalidate()
+        return
+    connection = await asyncio.to_thread(engine.connect)
+    session = Session(pool, connection, None)
+    try:
+        yield session
+    finally:
+        if not session.is_broken:  # otherwise a thread still uses it
+            await asyncio.to_thread(connection.close)
+
+
+def read_rows(
+    connection: Connection, text: str, values: tuple[Any, ...], limits: RowLimits, *, is_read: bool, streams: bool
+) -> Rows:
+    """Run a statement and read its rows. What does not merely read is committed.
+
+    A result that is larger than the limit has no columns and is cut.
+    """
+    options: dict[str, Any] = {"stream_results": streams}
+    if not values:
+        options["no_parameters"] = True  # some drivers would look for marks
+    result = connection.exec_driver_sql(text, values or None, execution_options=options)
+    if not result.returns_rows:
+        if not is_read:
+            connection.commit()
+        return Rows(None, [], result.rowcount)
+    columns = tuple(map(str, result.keys()))
+    rows: list[dict[str, JsonValue]] = []
+    size = 0
+    while chunk := result.fetchmany(min(CHUNK_ROWS, limits.rows + 1 - len(rows))):
+        for row in chunk:
+            entries = [to_json_value(value) for value in row]
+            size += sum(map(size_of_value, entries))
+            rows.append(dict(zip(columns, entries, strict=True)))
+        if size > limits.bytes:
+            return Rows(None, [], is_cut=True)
+        if len(rows) > limits.rows:
+            return Rows(tuple(dict.fromkeys(columns)), rows[: limits.rows], is_cut=True)
+    result.close()
+    if not is_read:
+        connection.commit()
+    return Rows(tuple(dict.fromkeys(columns)), rows)

@@ -1,0 +1,181 @@
+"""The check that a statement only reads. What it does not know is refused.
+
+It is one of two: where the database has read-only transactions, statements run in one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+
+from ragflow_lg.adapters.sql.lexemes import Lexeme
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CHANGES_REFUSED = "For security reasons, INSERT, UPDATE, and DELETE statements are not supported."
+"""RAGFlow's text for these three statements. Source: RAGFlow's ``agent/tools/exesql.py``."""
+
+_QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
+_EXPLAINING = frozenset({"EXPLAIN", "DESCRIBE", "DESC"})
+_EXPLAIN_OPTIONS = _words(
+    "ANALYZE ANALYSE VERBOSE EXTENDED PARTITIONS QUERY PLAN FORMAT = JSON TREE TRADITIONAL TEXT XML YAML"
+)
+_SHOWING = frozenset({"mysql", "postgres", "trino"})
+_PRAGMAS = _words(
+    "table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list database_list "
+    "collation_list function_list compile_options encoding user_version page_count page_size"
+)
+
+_REFUSED_KINDS = frozenset({"HINT", "HEREDOC_STRING", "COLON_EQ", "BLOCK_START", "BLOCK_END"})
+"""Optimizer hints, dollar quotes, assignments and template marks: databases differ in how they read them."""
+
+_ALWAYS_REFUSED = _words(
+    "INSERT UPDATE DELETE MERGE REPLACE TRUNCATE CREATE DROP ALTER GRANT REVOKE INTO OUTFILE DUMPFILE EXEC EXECUTE "
+    "HANDLER INFILE VACUUM ATTACH DETACH REINDEX"
+)
+"""Words that stand for a change unless they are quoted, part of a longer name, or functions."""
+_NEVER_FUNCTIONS = _words("INTO OUTFILE DUMPFILE EXEC EXECUTE DELETE UPDATE MERGE CREATE DROP ALTER GRANT")
+_TSQL_REFUSED = _words(
+    "SET USE DECLARE KILL BACKUP RESTORE DBCC BULK WAITFOR SHUTDOWN BEGIN COMMIT ROLLBACK SAVE GOTO PRINT RAISERROR "
+    "THROW DENY RECONFIGURE UPDATETEXT WRITETEXT READTEXT ENABLE DISABLE IF WHILE RETURN GO CHECKPOINT SETUSER "
+    "REVERT SEND RECEIVE MOVE OPENROWSET OPENQUERY OPENDATASOURCE OPENXML"
+)
+"""T-SQL needs nothing between two statements, so that a second one could follow an expression."""
+
+_REFUSED_FUNCTIONS: dict[str, frozenset[str]] = {
+    "mysql": _words(
+        "load_file get_lock release_lock release_all_locks nextval setval lastval master_pos_wait source_pos_wait "
+        "wait_for_executed_gtid_set wait_until_sql_thread_after_gtids"
+    ),
+    "sqlite": _words("load_extension writefile readfile edit fts3_tokenizer"),
+    "postgres": _words(
+        "set_config nextval setval currval txid_current "
+        "query_to_xml query_to_xmlschema query_to_xml_and_xmlschema cursor_to_xml table_to_xml ts_stat "
+        "database_to_xml schema_to_xml"
+    ),
+    "tsql": _words("openrowset openquery opendatasource openxml"),
+    "trino": frozenset({"query"}),
+}
+_REFUSED_PREFIXES: dict[str, tuple[str, ...]] = {
+    "mysql": ("sys_", "lib_mysqludf"),
+    "sqlite": (),
+    "postgres": ("pg_", "lo_", "dblink", "lowrite", "loread", "binary_upgrade"),
+    "tsql": ("xp_", "sp_"),
+}
+_HARMLESS_FUNCTIONS = _words(
+    "pg_typeof pg_size_pretty pg_size_bytes pg_table_size pg_total_relation_size pg_relation_size pg_indexes_size "
+    "pg_database_size pg_column_size pg_get_viewdef pg_get_constraintdef pg_get_indexdef pg_get_expr pg_get_userbyid "
+    "pg_get_functiondef pg_get_triggerdef pg_get_serial_sequence pg_table_is_visible pg_type_is_visible "
+    "pg_encoding_to_char pg_postmaster_start_time pg_sleep pg_backend_pid"
+)
+
+
+def refusal_of(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
+    """Return why a statement is not a mere read; ``""`` if it is one."""
+    word = tokens[0].word
+    if word in ("INSERT", "UPDATE", "DELETE"):
+        return CHANGES_REFUSED
+    if word in _EXPLAINING:
+        return _refusal_of_explained(text, tokens, dialect)
+    if word == "SHOW" and dialect in _SHOWING:
+        return ""
+    if word == "PRAGMA" and dialect == "sqlite":
+        return _refusal_of_pragma(tokens)
+    if word in _QUERY_WORDS:
+        return _refusal_of_tokens(tokens, dialect) or _refusal_of_tree(text, dialect)
+    return _not_a_read(f"{word[:40]} statements are not run")
+
+
+def _not_a_read(what: str) -> str:
+    return f"For security reasons, only statements that read are supported: {what}."
+
+
+def _refusal_of_explained(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
+    """Check what follows EXPLAIN or DESCRIBE: a name, or a read, which ANALYZE even runs."""
+    at = 1
+    if [token.word for token in tokens[1:2]] == ["("] and tokens[2:3] and tokens[2].word not in _QUERY_WORDS:
+        # EXPLAIN (ANALYZE, FORMAT JSON) SELECT …
+        at = next((i + 1 for i, token in enumerate(tokens) if token.word == ")"), len(tokens))
+    while at < len(tokens) and tokens[at].word in _EXPLAIN_OPTIONS:
+        at += 1
+    rest = tokens[at:]
+    if not rest:
+        return _not_a_read("there is nothing to explain")
+    if rest[0].word in _QUERY_WORDS:
+        return _refusal_of_tokens(rest, dialect) or _refusal_of_tree(text[rest[0].start :], dialect)
+    is_name = all(re.fullmatch(r"[\w.%$ ]+", token.text) for token in rest)
+    if not is_name or len(rest) > 6 or rest[0].word in _ALWAYS_REFUSED:
+        return _not_a_read("only tables and queries can be explained")
+    return ""
+
+
+def _refusal_of_pragma(tokens: Sequence[Lexeme]) -> str:
+    """Check that a PRAGMA only reads: ``PRAGMA [schema.]name[(argument)]``."""
+    words = [token.text.lower() for token in tokens[1:]]
+    name = words[2] if words[1:2] == ["."] and len(words) > 2 else "".join(words[:1])
+    if name not in _PRAGMAS or "=" in words:
+        return _not_a_read("this PRAGMA is not run")
+    return ""
+
+
+def _refusal_of_tokens(tokens: Sequence[Lexeme], dialect: str) -> str:
+    refused = _ALWAYS_REFUSED | _TSQL_REFUSED if dialect == "tsql" else _ALWAYS_REFUSED
+    for index, token in enumerate(tokens):
+        kind, word = token.kind, token.word
+        before = tokens[index - 1].text if index else ""
+        is_called = index + 1 < len(tokens) and tokens[index + 1].text == "("
+        if kind in _REFUSED_KINDS or token.text == ":=":
+            return _not_a_read(f"{token.text[:20]!r} is not supported")
+        if kind == "BYTE_STRING" and "'" in token.text:
+            return _not_a_read("quotes in an escaped string are not supported")
+        if word in refused and before != "." and not (is_called and word not in _NEVER_FUNCTIONS):
+            return _not_a_read(f"{word} is not supported in a query; quote it if it is a name")
+        if is_called and kind != "STRING" and (name := _refused_function(token.text, dialect)):
+            return _not_a_read(f"the function {name} is not supported")
+    return ""
+
+
+def _refused_function(text: str, dialect: str) -> str:
+    """Return the name of a function that may have effects; ``""`` for others."""
+    name = text.lower()
+    if "\\" in name:
+        return text[:40]  # PostgreSQL's U&"…" can spell any name
+    if name in _HARMLESS_FUNCTIONS:
+        return ""
+    is_refused = name in _REFUSED_FUNCTIONS.get(dialect, ()) or name.startswith(_REFUSED_PREFIXES.get(dialect, ()))
+    return text[:40] if is_refused else ""
+
+
+def _refusal_of_tree(text: str, dialect: str) -> str:
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    try:
+        trees = sqlglot.parse(text, read=dialect or None)
+    except (SqlglotError, RecursionError) as error:
+        return _not_a_read(f"this one cannot be checked, because {_reason(error)}")
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
+        return _not_a_read("this is not a single query")
+    for node in trees[0].walk():
+        if isinstance(node, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Create | exp.Copy):
+            return CHANGES_REFUSED
+        if isinstance(node, exp.Command | exp.Into | exp.Lock | exp.Drop | exp.Alter | exp.Set | exp.NextValueFor):
+            return _not_a_read(f"{type(node).__name__} is not supported in a query")
+    return ""
+
+
+def _reason(error: Exception) -> str:
+    """Return sqlglot's reason as one line, without the colours of a terminal."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    return "it has a syntax error: " + " ".join(text.split())[:300].rstrip(".")
+
+
+# sqlglot logs what it cannot parse, which may contain values.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)

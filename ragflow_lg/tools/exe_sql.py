@@ -1,0 +1,183 @@
+"""ExeSQL: run SQL on a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+
+from ragflow_lg.base.aligned_table import aligned_table
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.spec import ComponentParams, OnceParams, Requirement, ToolResult
+from ragflow_lg.component.tool import QueryText, tool
+from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult, Target
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext
+
+LIMIT_S = 60.0
+MAX_ROWS = 1024
+NO_RECORD = "No record in the database!"
+
+_TYPES = ("mysql", "mariadb", "oceanbase", "postgres", "mssql", "IBM DB2", "trino")
+_NAMES = {name.lower(): name for name in (*_TYPES, "sqlite")} | {"postgresql": "postgres"}
+_DEFAULT_PORT = 3306
+
+
+def _text(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _check_type(value: str) -> str:
+    name = _NAMES.get(value.strip().lower())
+    if name is None:
+        raise ValueError(f"should be one of {', '.join(_TYPES)}")
+    return name
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+
+
+class Params(OnceParams):
+    """Parameters of ExeSQL: an account, or the name of a connection in the settings."""
+
+    connection: Text = ""
+    """Name of a connection in the settings, ``[sql.connections.NAME]``, instead of an account in the canvas."""
+    db_type: Annotated[Text, AfterValidator(_check_type)] = Field("mysql", examples=list(_TYPES))
+    database: Text = ""
+    username: Text = ""
+    host: Text = ""
+    port: Annotated[int, Field(gt=0, lt=65536)] = _DEFAULT_PORT
+    password: Text = Field("", repr=False)
+    max_records: Annotated[int, Field(gt=0)] = MAX_ROWS
+    """Maximum number of rows of each statement."""
+    bind_references: bool = False
+    """Whether references inside the SQL are sent as values, apart from it, so that they cannot change the statement.
+    Otherwise their text becomes a part of the statement, as in RAGFlow."""
+
+
+class Arguments(BaseModel):
+    """The arguments of a call."""
+
+    sql: QueryText = Field("", description="The SQL to run, in the dialect of the database.")
+
+
+def _target(params: Params) -> Target:
+    if params.connection.strip():
+        return params.connection.strip()
+    return DatabaseAccount(
+        params.db_type, params.host.strip(), params.port, params.database, params.username, params.password
+    )
+
+
+def _missing(params: Params) -> list[str]:
+    """Return the parameters of the account that are missing, as RAGFlow names them."""
+    if params.connection.strip():
+        return []
+    names = ["database", "username", "host", *([] if params.db_type == "trino" else ["password"])]
+    return [name for name in names if not getattr(params, name).strip()]
+
+
+def _lint(params: Params) -> Iterable[Finding]:
+    missing = _missing(params)
+    if missing:
+        message = f"ExeSQL has no {', '.join(missing)}, so it fails when it runs."
+        hint = "Set them, or connection to the name of a connection in the settings."
+        yield Finding("account-missing", "warning", (missing[0],), message, hint)
+    sql: Any = (params.__pydantic_extra__ or {}).get("sql", getattr(params, "sql", None))
+    if isinstance(sql, Template) and sql.sole_reference is None and any(sql.references) and not params.bind_references:
+        message = "References in the SQL become a part of the statement: whoever sets their values can change it."
+        hint = "Set bind_references to true, unless they are names of tables or columns."
+        yield Finding("sql-reference-text", "info", ("sql",), message, hint)
+
+
+def _requires(params: Params) -> Iterable[Requirement]:
+    if params.connection.strip():
+        yield Requirement("database", params.connection.strip(), ("connection",))
+
+
+def _writes(ctx: RunContext, params: Params) -> bool:
+    return ctx.services.databases.allows_writes(_target(params))
+
+
+def _refuse_blank(_: ComponentParams) -> NoReturn:
+    raise ComponentError("SQL for `ExeSQL` MUST not be empty.")
+
+
+@tool(
+    "ExeSQL",
+    function="execute_sql",
+    params=Params,
+    arguments=Arguments,
+    needs="sql",
+    defaults={"sql": "{sys.query}"},
+    blank=_refuse_blank,
+    description="Run SQL on a database and return the rows.",
+    source="agent/tools/exesql.py",
+    timeout_s=LIMIT_S,
+    retries=False,
+    runs_once=_writes,
+    lint=_lint,
+    requires=_requires,
+)
+async def exe_sql(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Run the statements and return the rows of each, as objects and as a table in Markdown."""
+    if missing := _missing(params):
+        raise ComponentError(
+            f"ExeSQL has no {', '.join(missing)}. Set them in the canvas, or connection to the name of a connection "
+            "in the settings ([sql.connections.NAME]).",
+            node=ctx.node.id,
+        )
+    query = SqlQuery(arguments.sql, {}, params.max_records)
+    template: Any = getattr(params, "sql", None)
+    is_node = ctx.owner == ctx.node.id
+    if params.bind_references and is_node and isinstance(template, Template) and template.sole_reference is None:
+        query = _bound_query(ctx, params, template)
+    return _to_result(await ctx.services.databases.run(_target(params), query))
+
+
+def _bound_query(ctx: RunContext, params: Params, template: Template) -> SqlQuery:
+    """Return the query with marks in place of its references."""
+    literal = "".join(part for part in template.segments if isinstance(part, str))
+    prefix = "ragflow_lg_value"
+    while prefix in literal:
+        prefix += "_x"
+    pieces: list[str] = []
+    values: dict[str, JsonValue] = {}
+    for part in template.segments:
+        if isinstance(part, str):
+            pieces.append(part)
+            continue
+        mark = f"{prefix}_{len(values)}_"
+        values[mark] = ctx.value(part)
+        pieces.append(mark)
+    return SqlQuery("".join(pieces), values, params.max_records)
+
+
+def _to_result(results: Iterable[StatementResult]) -> ToolResult:
+    """Return the results in RAGFlow's form. A statement without rows appears only in ``json``."""
+    entries: list[JsonValue] = []
+    texts: list[str] = []
+    for result in results:
+        entry = _entry(result)
+        entries.append(entry)
+        if result.columns and result.rows:
+            texts.append(aligned_table(result.columns, result.rows))
+        elif isinstance(entry, Mapping) and entry["content"] != NO_RECORD:
+            texts.append(str(entry["content"]))
+    text = "\n\n".join(texts)
+    return ToolResult(text or NO_RECORD, {"formalized_content": text, "json": entries})
+
+
+def _entry(result: StatementResult) -> JsonValue:
+    if result.is_refused:
+        return {"content": result.error}
+    if result.error:
+        return {"content": f"SQL Execution Failed: {result.sql}\n{result.error}"}
+    if result.changed is not None:
+        return {"content": f"Rows changed: {result.changed}" if result.changed >= 0 else "The statement was run."}
+    return [dict(row) for row in result.rows] if result.rows else {"content": NO_RECORD}

@@ -1,0 +1,123 @@
+"""Sections for accounts elsewhere that canvases use by name: databases and mail servers."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from pydantic import Field, SecretStr, model_validator
+
+from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
+from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
+from ragflow_lg.server.settings.sections import Section
+from ragflow_lg.services.databases import DatabaseAccount
+from ragflow_lg.services.mail import MailAccount, Security
+
+_PORTS = {"postgres": 5432, "postgresql": 5432, "mssql": 1433, "trino": 8080, "ibm db2": 50000}
+
+
+class AccountSection(Section):
+    """A section with a password."""
+
+    password: SecretStr | None = None
+    password_env: str = ""
+    """Environment variable that holds the password, instead of ``password``."""
+
+    def secret(self) -> str:
+        """Return the password, or ``""`` if there is none."""
+        if self.password is not None:
+            return self.password.get_secret_value()
+        return os.environ.get(self.password_env, "") if self.password_env else ""
+
+
+class ConnectionSection(AccountSection):
+    """``[sql.connections.NAME]``: a database that canvases use by this name."""
+
+    db_type: str
+    """As in RAGFlow: mysql, mariadb, oceanbase, postgres, mssql, IBM DB2 or trino; or sqlite."""
+    host: str = ""
+    port: Annotated[int, Field(ge=0, lt=65536)] = 0
+    """0 is the default port of the database."""
+    database: str
+    """Its name; for sqlite, the path of its file."""
+    username: str = ""
+    allow_writes: bool | None = None
+    """Whether statements may change it. Default: ``[sql] allow_writes``."""
+    options: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """Options of the driver, such as ``sslmode`` of psycopg or ``ssl_ca`` of asyncmy."""
+
+    @model_validator(mode="after")
+    def _has_a_host(self) -> ConnectionSection:
+        if self.db_type.strip().lower() != "sqlite" and not self.host:
+            raise ValueError("set host")
+        return self
+
+    def settings(self, *, allow_writes: bool) -> ConnectionSettings:
+        """Return the connection. ``allow_writes`` is the default."""
+        kind = self.db_type.strip().lower()
+        port = self.port or _PORTS.get(kind, 3306)
+        account = DatabaseAccount(self.db_type, self.host, port, self.database, self.username, self.secret())
+        options = {name: value.get_secret_value() for name, value in self.options.items()}
+        writes = allow_writes if self.allow_writes is None else self.allow_writes
+        return ConnectionSettings(account, options, writes)
+
+
+class SqlSection(Section):
+    """``[sql]``: the databases that ExeSQL queries. Requires ``ragflow-lg[sql]``."""
+
+    connections: dict[str, ConnectionSection] = Field(default_factory=dict[str, ConnectionSection])
+    allow_writes: bool = False
+    """Whether statements may change databases, also those that canvases name themselves."""
+    timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 30.0
+    """Time limit for a statement, which the server then stops."""
+    max_rows: Annotated[int, Field(gt=0)] = 10_000
+    """Maximum number of rows for each statement, whatever ``max_records`` of the canvas says."""
+    max_result_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
+    """About how large the rows of a statement may be."""
+    pool_size: Annotated[int, Field(gt=0, le=1000)] = 5
+    """Maximum number of connections to a database with the same account."""
+    max_pools: Annotated[int, Field(gt=0)] = 32
+    """Maximum number of accounts with open connections."""
+    idle_s: Annotated[float, Field(gt=0)] = 60.0
+    """Connections are closed after this time without use."""
+
+    def settings(self) -> SqlSettings:
+        """Return the settings for the databases."""
+        connections = {name: c.settings(allow_writes=self.allow_writes) for name, c in self.connections.items()}
+        fields = {name: getattr(self, name) for name in SqlSettings.__struct_fields__ if name != "connections"}
+        return SqlSettings(connections=connections, **fields)
+
+    def secrets(self) -> list[str]:
+        """Return all passwords and options."""
+        options = [value.get_secret_value() for c in self.connections.values() for value in c.options.values()]
+        return [*(c.secret() for c in self.connections.values()), *(o for o in options if len(o) >= 16)]
+
+
+class MailServerSection(AccountSection):
+    """``[email.servers.NAME]``: a mail server that canvases use by this name. Requires ``ragflow-lg[email]``."""
+
+    host: str
+    port: Annotated[int, Field(gt=0, lt=65536)] = 465
+    username: str = ""
+    """Default: ``sender``."""
+    sender: str = ""
+    """The address that messages come from, if the canvas sets none."""
+    sender_name: str = ""
+    security: Security = "auto"
+    """``tls`` from the first byte, ``starttls``, or ``none``, which needs a server on this machine. Default: ``tls`` on
+    port 465, otherwise ``starttls``."""
+
+    def settings(self) -> MailServerSettings:
+        """Return the server."""
+        account = MailAccount(self.host, self.port, self.username or self.sender, self.secret())
+        return MailServerSettings(account, self.sender, self.sender_name, self.security)
+
+
+class EmailSection(Section):
+    """``[email]``: the mail servers of the component Email."""
+
+    servers: dict[str, MailServerSection] = Field(default_factory=dict[str, MailServerSection])
+
+    def settings(self) -> dict[str, MailServerSettings]:
+        """Return the servers by name."""
+        return {name: section.settings() for name, section in self.servers.items()}

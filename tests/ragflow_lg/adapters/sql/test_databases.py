@@ -1,0 +1,286 @@
+"""Queries on real databases: SQLite, PostgreSQL and MariaDB."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.sql import configured_databases
+from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
+from ragflow_lg.adapters.sql.database_kinds import DatabaseKind
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.databases import DatabaseAccount
+from tests.fakes.databases import ask, execute, open_databases
+
+ENDLESS = {
+    "sqlite": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
+    "postgres": "SELECT pg_sleep(30)",
+    "mariadb": "SELECT SLEEP(30)",
+}
+LARGE = {
+    "sqlite": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS n FROM c",
+    "postgres": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS n FROM c",
+    "mariadb": "SELECT seq AS n FROM seq_1_to_1000000000",
+}
+RUNNING = {
+    "postgres": "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%sleep(30)' || ''",
+    "mariadb": "SELECT count(*) FROM information_schema.processlist WHERE info LIKE CONCAT('SELECT SLEEP(3', '0)')",
+}
+
+
+@asynccontextmanager
+async def opened(account: DatabaseAccount, **settings: Any) -> AsyncGenerator[ConfiguredDatabases]:
+    databases = open_databases(account, **settings)
+    try:
+        yield databases
+    finally:
+        await databases.aclose()
+
+
+async def test_rows_are_json(shop: DatabaseAccount) -> None:
+    async with opened(shop) as databases:
+        (result,) = await ask(databases, "SELECT id, name, price, since FROM goods ORDER BY id LIMIT 2")
+    since = "2026-05-04 03:02:01" if shop.kind == "sqlite" else "2026-05-04"  # SQLite stores texts
+    assert result.columns == ("id", "name", "price", "since")
+    assert list(result.rows) == [
+        {"id": 1, "name": "tea", "price": 2.5, "since": since},
+        {"id": 2, "name": "jam", "price": None, "since": None},
+    ]
+
+
+async def test_statements_run_in_order_until_one_has_no_rows(shop: DatabaseAccount) -> None:
+    sql = "SELECT 1 AS a; SELECT nothing FROM goods; SELECT 2 AS b; SELECT id FROM goods WHERE id = 9; SELECT 3 AS c"
+    async with opened(shop) as databases:
+        results = await ask(databases, sql)
+    assert [list(result.rows) for result in results] == [[{"a": 1}], [], [{"b": 2}], []]
+    assert "nothing" in results[1].error
+
+
+async def test_a_connection_of_the_settings_that_may_write_commits(shop: DatabaseAccount) -> None:
+    async with opened(shop) as databases:
+        assert (databases.allows_writes("reader"), databases.allows_writes("writer")) == (False, True)
+        sql = (
+            "UPDATE goods SET name = 'cup' WHERE id < 3; CREATE TABLE more (a int); SELECT name FROM goods WHERE id = 1"
+        )
+        results = await ask(databases, sql, "writer")
+    assert results[0].changed == 2
+    assert list(results[2].rows) == [{"name": "cup"}]
+    assert execute(shop, ["SELECT count(*) FROM more"]) == [(0,)]
+    assert [tuple(row) for row in execute(shop, ["SELECT count(*) FROM goods WHERE name = 'cup'"])] == [(2,)]
+
+
+async def test_values_are_bound_and_not_read_as_sql(shop: DatabaseAccount) -> None:
+    values = {"v0_": "x' OR '1'='1", "v1_": [1, 3], "v2_": "% off"}
+    async with opened(shop) as databases:
+        (none,) = await ask(databases, "SELECT id FROM goods WHERE name = v0_ OR name = 'v0_'", values=values)
+        (two,) = await ask(databases, "SELECT id FROM goods WHERE id IN (v1_) ORDER BY id", values=values)
+        (like,) = await ask(databases, "SELECT id FROM goods WHERE name LIKE '50v2_'", values=values)
+        (no_values,) = await ask(databases, "SELECT id FROM goods WHERE name LIKE '50%' AND 7 % 5 = 2")
+    assert [list(result.rows) for result in (none, two, like, no_values)] == [
+        [],
+        [{"id": 1}, {"id": 3}],
+        [{"id": 3}],
+        [{"id": 3}],
+    ]
+
+
+async def test_the_row_limit_ends_a_large_result(shop: DatabaseAccount) -> None:
+    async with opened(shop, max_rows=300) as databases:
+        results = await ask(databases, LARGE[shop.kind] + "; SELECT 1 AS a", max_rows=1000)
+    assert [len(result.rows) for result in results] == [300, 1]
+
+
+async def test_the_size_limit_fails_a_statement(shop: DatabaseAccount) -> None:
+    async with opened(shop, max_result_bytes=1000) as databases:
+        results = await ask(databases, LARGE[shop.kind] + "; SELECT 1 AS a")
+    assert "larger than 1,000 bytes" in results[0].error
+    assert list(results[1].rows) == [{"a": 1}]
+
+
+async def test_the_time_limit_stops_the_statement_in_the_server(shop: DatabaseAccount) -> None:
+    async with opened(shop, timeout_s=0.3) as databases:
+        start = time.monotonic()
+        results = await ask(databases, ENDLESS[shop.kind] + "; SELECT 1 AS a")
+        assert time.monotonic() - start < 10
+    assert results[0].error
+    assert list(results[1].rows) == [{"a": 1}]
+    await check_nothing_runs(shop)
+
+
+async def test_a_cancelled_query_is_stopped_in_the_server(shop: DatabaseAccount) -> None:
+    async with opened(shop, timeout_s=60.0) as databases:
+        await ask(databases, "SELECT 1")
+        task = asyncio.ensure_future(ask(databases, ENDLESS[shop.kind]))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert list((await ask(databases, "SELECT 2 AS b"))[0].rows) == [{"b": 2}]
+    await check_nothing_runs(shop)
+
+
+async def check_nothing_runs(account: DatabaseAccount) -> None:
+    if account.kind not in RUNNING:
+        return  # SQLite has no server: the thread of the statement has ended
+    until = time.monotonic() + 5
+    while (count := execute(account, [RUNNING[account.kind]])[0][0]) and time.monotonic() < until:
+        await asyncio.sleep(0.05)
+    assert count == 0
+
+
+async def test_the_server_itself_refuses_writes(shop: DatabaseAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second barrier holds if the first one lets everything pass."""
+
+    def refuse_nothing(*_: object) -> str:
+        return ""
+
+    monkeypatch.setattr("ragflow_lg.adapters.sql.statements.refusal_of", refuse_nothing)
+    before = execute(shop, ["SELECT count(*) FROM goods"])
+    async with opened(shop) as databases:
+        for sql in ("DELETE FROM goods", "DROP TABLE goods", "CREATE TABLE x (a int)", "UPDATE goods SET id = 7"):
+            (result,) = await ask(databases, sql)
+            assert "read" in result.error.lower(), sql
+    assert execute(shop, ["SELECT count(*) FROM goods"]) == before
+
+
+async def test_one_text_is_one_statement_for_the_server(shop: DatabaseAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the check reads as one statement cannot be two for the server."""
+    hidden: list[dict[str, Any]] = [{"text": "x", "parts": ["SELECT 1; SELECT 2"], "refusal": "", "error": ""}]
+
+    def read_one(*_: object) -> list[dict[str, Any]]:
+        return hidden
+
+    monkeypatch.setattr("ragflow_lg.adapters.sql.statements.read_statements.function", read_one)
+    async with opened(shop) as databases:
+        (result,) = await ask(databases, "x")
+    assert result.error
+
+
+async def test_connections_are_shared_bounded_and_closed_when_idle(shop: DatabaseAccount) -> None:
+    async with opened(shop, pool_size=2, idle_s=0.2) as databases:
+        results = await asyncio.gather(*(ask(databases, f"SELECT {n} AS n") for n in range(8)))
+        assert [result[0].rows[0]["n"] for result in results] == list(range(8))
+        assert databases.open_pools == 1
+        if shop.kind == "postgres":
+            count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            assert execute(shop, [count])[0][0] <= 3  # this connection, and two of the pool
+        for _ in range(100):
+            if not databases.open_pools:
+                break
+            await asyncio.sleep(0.05)
+        assert databases.open_pools == 0
+        assert (await ask(databases, "SELECT 1 AS a"))[0].rows
+
+
+async def test_more_databases_than_pools_wait_for_an_idle_one(shop: DatabaseAccount) -> None:
+    async with opened(shop, max_pools=1) as databases:
+        for target in ("reader", "writer", "reader"):
+            assert (await ask(databases, "SELECT 1 AS a", target))[0].rows
+            assert databases.open_pools == 1
+        busy = asyncio.ensure_future(ask(databases, ENDLESS[shop.kind]))
+        await asyncio.sleep(0.2)
+        with pytest.raises(ServiceError, match="max_pools"):
+            await ask(databases, "SELECT 1", "writer")
+        busy.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await busy
+
+
+async def test_a_canvas_reaches_only_addresses_that_are_allowed(shop: DatabaseAccount) -> None:
+    if shop.kind == "sqlite":
+        async with opened(shop) as databases:
+            with pytest.raises(ServiceError, match=r"sql\.connections"):
+                await ask(databases, "SELECT 1", shop)
+        return
+    async with opened(shop) as databases:
+        with pytest.raises(ServiceError, match=r"Database host '127\.0\.0\.1' is not allowed: .*not on the public"):
+            await ask(databases, "SELECT 1", shop)
+    async with opened(shop, allow=["localhost"]) as databases:
+        target = replace(shop, host="localhost")
+        assert (await ask(databases, "SELECT 1 AS a", target))[0].rows
+        assert not databases.allows_writes(target)
+        assert (await ask(databases, "DELETE FROM goods", target))[0].is_refused
+
+
+async def test_ragflows_own_database_is_refused() -> None:
+    account = DatabaseAccount("mysql", "ragflow-mysql", 3306, "rag_flow", "root", "x")
+    databases = open_databases(account)
+    for target in (account, replace(account, host="8.8.8.8", password="infini_rag_flow")):
+        with pytest.raises(ServiceError, match="For the security reason"):
+            await ask(databases, "SELECT 1", target)
+
+
+async def test_errors_do_not_contain_the_password(shop: DatabaseAccount) -> None:
+    if shop.kind == "sqlite":
+        pytest.skip("SQLite has no passwords")
+    wrong = replace(shop, password="a wrong password")
+    async with opened(wrong) as databases:
+        with pytest.raises(ServiceError, match="Database Connection Failed!") as caught:
+            await ask(databases, "SELECT 1")
+    texts = [str(caught.value), repr(wrong), repr(databases)]
+    assert not any("a wrong password" in text for text in texts)
+    async with opened(shop) as databases:
+        (result,) = await ask(databases, f"SELECT nothing('{shop.password}')")
+    assert shop.password not in result.error
+
+
+async def test_a_server_that_is_gone_is_reported(shop: DatabaseAccount, tmp_path: Path) -> None:
+    gone = replace(shop, port=9) if shop.port else replace(shop, database=str(tmp_path / "gone.db"))
+    async with opened(gone) as databases:
+        with pytest.raises(ServiceError, match="Database Connection Failed!") as caught:
+            await ask(databases, "SELECT 1")
+    assert caught.value.is_retryable
+
+
+async def test_an_unknown_connection_is_named() -> None:
+    databases = open_databases(DatabaseAccount("sqlite", "", 0, "x", ""))
+    with pytest.raises(SettingsError, match=r"\[sql\.connections\.other\]"):
+        await ask(databases, "SELECT 1", "other")
+
+
+async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without(name: str) -> Any:
+        return None if name == "sqlglot" else object()
+
+    monkeypatch.setattr("ragflow_lg.base.extras.find_spec", without)
+    databases = open_databases(DatabaseAccount("sqlite", "", 0, "x", ""))
+    with pytest.raises(SettingsError, match=r"ExeSQL needs sqlglot\. Install it with: pip install '.*\[sql\]'"):
+        await ask(databases, "SELECT 1")
+
+
+async def test_the_package_for_another_database_is_named() -> None:
+    databases = open_databases(DatabaseAccount("trino", "db", 8080, "a.b", "u"))
+    with pytest.raises(SettingsError, match=r"trino needs the package trino\[sqlalchemy\]"):
+        await ask(databases, "SELECT 1")
+
+
+async def test_a_driver_without_asyncio_runs_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trino and IBM Db2 have only such drivers; SQLite's own stands for them."""
+    kinds = configured_databases.find_kind("sqlite")
+    kind = replace(kinds, driver="sqlite+pysqlite", is_async=False)
+
+    def find_kind(_: str) -> DatabaseKind:
+        return kind
+
+    for name in ("configured_databases", "database_kinds"):
+        monkeypatch.setattr(f"ragflow_lg.adapters.sql.{name}.find_kind", find_kind)
+    monkeypatch.setattr("ragflow_lg.adapters.sql.execution.GRACE_S", 0.0)
+    account = DatabaseAccount("sqlite", "", 0, str(tmp_path / "a.db"), "")
+    execute(account, ["CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (2)"])
+    async with opened(account, timeout_s=0.1) as databases:
+        results = await ask(databases, "SELECT a FROM t ORDER BY a; DELETE FROM t; SELECT nothing")
+        assert list(results[0].rows) == [{"a": 1}, {"a": 2}]
+        assert results[1].is_refused
+        assert "nothing" in results[2].error
+        (late,) = await ask(databases, SLOW_IN_THREAD)
+        assert "longer than 0.1 s" in late.error
+
+
+SLOW_IN_THREAD = (
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 1000000) SELECT count(*) FROM c"
+)

@@ -1,0 +1,180 @@
+"""Splitting, binding and checking SQL, without a database."""
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.sql.read_only import CHANGES_REFUSED
+from ragflow_lg.adapters.sql.statements import bind, clean, read_statements
+
+READS = [
+    ("mysql", "SELECT a, `b c` FROM t WHERE x LIKE 'a;b' -- comment"),
+    ("mysql", "SELECT REPLACE(a, 'x', 'y'), INSERT('abc', 1, 1, 'x'), TRUNCATE(1.23, 1) FROM t"),
+    ("mysql", "SHOW CREATE TABLE t"),
+    ("mysql", "SHOW TABLES"),
+    ("mysql", "DESC t"),
+    ("mysql", "DESCRIBE shop.t"),
+    ("mysql", "EXPLAIN SELECT * FROM t"),
+    ("mysql", "EXPLAIN FORMAT=JSON SELECT * FROM t"),
+    ("mysql", "(SELECT 1) UNION ALL (SELECT 2) ORDER BY 1 LIMIT 1"),
+    ("mysql", "SELECT \"it's\", 'a\\'b', t.update FROM t"),
+    ("mysql", "SELECT 1 /*! + 1 */"),
+    ("postgres", "WITH a AS (SELECT 1 AS n) SELECT n::text FROM a"),
+    ("postgres", "VALUES (1), (2)"),
+    ("postgres", "TABLE t"),
+    ("postgres", "EXPLAIN (ANALYZE, FORMAT JSON) SELECT 1"),
+    ("postgres", "EXPLAIN ANALYZE SELECT 1"),
+    ("postgres", "SHOW search_path"),
+    ("postgres", 'SELECT "delete", E\'a\\nb\', pg_size_pretty(1::bigint) FROM "update"'),
+    ("postgres", "SELECT count(*) FILTER (WHERE a) OVER (PARTITION BY b) FROM t, LATERAL (SELECT 1) x"),
+    ("sqlite", "PRAGMA table_info(t)"),
+    ("sqlite", "PRAGMA main.index_list('t')"),
+    ("sqlite", 'SELECT [a b], "c;d" FROM t'),
+    ("tsql", "SELECT a FROM t ORDER BY a OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY"),
+    ("trino", "SHOW TABLES"),
+    ("", "SELECT 1 FROM sysibm.sysdummy1"),
+]
+
+WRITES = [
+    ("mysql", "DELETE FROM t"),
+    ("mysql", "insert into t values (1)"),
+    ("mysql", "REPLACE INTO t VALUES (1)"),
+    ("mysql", "CREATE TABLE x (a int)"),
+    ("mysql", "SET GLOBAL max_connections = 1"),
+    ("mysql", "SELECT 1 INTO OUTFILE '/tmp/x'"),
+    ("mysql", "SELECT 1 INTO @a"),
+    ("mysql", "SELECT @a := 1"),
+    ("mysql", "SELECT * FROM t FOR UPDATE"),
+    ("mysql", "SELECT LOAD_FILE('/etc/passwd')"),
+    ("mysql", "SELECT `load_file`('/etc/passwd')"),
+    ("mysql", "SELECT GET_LOCK('a', 10)"),
+    ("mysql", "SELECT NEXTVAL(s)"),
+    ("mysql", "CALL p()"),
+    ("mysql", "DO SLEEP(1)"),
+    ("mysql", "HANDLER t OPEN"),
+    ("mysql", "LOAD DATA INFILE 'x' INTO TABLE t"),
+    ("mysql", "EXPLAIN DELETE FROM t"),
+    ("mysql", "ANALYZE DELETE FROM t"),
+    ("mysql", "SELECT 1 PROCEDURE ANALYSE()"),
+    ("mysql", "USE mysql"),
+    ("mysql", "KILL 5"),
+    ("mysql", "FLUSH TABLES"),
+    ("postgres", "WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a"),
+    ("postgres", "SELECT * INTO x FROM t"),
+    ("postgres", "SELECT set_config('transaction_read_only', 'off', false)"),
+    ("postgres", "SELECT pg_catalog.pg_read_file('/etc/passwd')"),
+    ("postgres", "SELECT \"pg_read_file\"('/etc/passwd')"),
+    ("postgres", "SELECT U&\"\\0070g_read_file\"('/etc/passwd')"),
+    ("postgres", "SELECT lo_export(1, '/tmp/x')"),
+    ("postgres", "SELECT nextval('s')"),
+    ("postgres", "SELECT dblink_exec('', 'DELETE FROM t')"),
+    ("postgres", "COPY t TO PROGRAM 'sh'"),
+    ("postgres", "DO $$ BEGIN DELETE FROM t; END $$"),
+    ("postgres", "SELECT $$a$$"),
+    ("postgres", "EXPLAIN ANALYZE DELETE FROM t"),
+    ("postgres", "EXPLAIN (ANALYZE) INSERT INTO t VALUES (1)"),
+    ("postgres", "COMMIT"),
+    ("postgres", "SET default_transaction_read_only = off"),
+    ("postgres", "VACUUM"),
+    ("postgres", "REFRESH MATERIALIZED VIEW v"),
+    ("postgres", "NOTIFY a"),
+    ("postgres", "EXECUTE p"),
+    ("sqlite", "PRAGMA journal_mode = WAL"),
+    ("sqlite", "PRAGMA writable_schema(1)"),
+    ("sqlite", "ATTACH 'x.db' AS x"),
+    ("sqlite", "VACUUM INTO 'x.db'"),
+    ("sqlite", "SELECT load_extension('x')"),
+    ("sqlite", "REINDEX"),
+    ("tsql", "SELECT 1 DELETE FROM t"),
+    ("tsql", "SELECT 1 EXEC xp_cmdshell 'dir'"),
+    ("tsql", "SELECT * FROM OPENROWSET(BULK 'c:\\x', SINGLE_CLOB) a"),
+    ("trino", "CALL system.runtime.kill_query('x')"),
+    ("", "MERGE INTO t USING u ON 1 = 1 WHEN MATCHED THEN DELETE"),
+]
+
+
+def read(sql: str, dialect: str = "mysql", marks: list[str] | None = None) -> list[dict[str, Any]]:
+    return read_statements(sql, dialect, marks or [])
+
+
+@pytest.mark.parametrize(("dialect", "sql"), READS, ids=str)
+def test_reads_are_allowed(dialect: str, sql: str) -> None:
+    assert [(one["refusal"], one["error"]) for one in read(sql, dialect)] == [("", "")]
+
+
+@pytest.mark.parametrize(("dialect", "sql"), WRITES, ids=str)
+def test_everything_else_is_refused(dialect: str, sql: str) -> None:
+    assert all(one["refusal"] for one in read(sql, dialect))
+
+
+@pytest.mark.parametrize("word", ["insert into t values (1)", "UPDATE t SET a = 1", "Delete from t"])
+def test_changes_are_refused_with_ragflows_text(word: str) -> None:
+    assert read(word)[0]["refusal"] == CHANGES_REFUSED
+
+
+def test_statements_are_split_where_the_dialect_ends_them() -> None:
+    texts = [one["text"] for one in read("SELECT ';' ; ;SELECT `a;b` /* ; */ FROM t # ; x\n; SELECT 2;")]
+    assert texts == ["SELECT ';'", "SELECT `a;b` /* ; */ FROM t", "SELECT 2"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "sent"),
+    [
+        ("mysql", "SELECT 1 /*!50000 , 2 */ FROM t", "SELECT 1 FROM t"),
+        ("mysql", "SELECT 1 -- x\n, 2 # y\n", "SELECT 1 , 2"),
+        ("postgres", "EXPLAIN /* a */ SELECT/**/1", "EXPLAIN SELECT 1"),
+    ],
+)
+def test_comments_are_not_sent(dialect: str, sql: str, sent: str) -> None:
+    assert "".join(read(sql, dialect)[0]["parts"]) == sent
+
+
+def test_a_quote_that_is_not_closed_is_reported() -> None:
+    assert "perhaps a quote is not closed" in read("SELECT 'a")[0]["error"]
+
+
+def test_deep_nesting_and_endless_lists_are_refused_in_bounded_time() -> None:
+    assert "nested too deeply" in read(f"SELECT {'(' * 3000}1{')' * 3000}")[0]["refusal"]
+    assert "more than 100 statements" in read("SELECT 1;" * 101)[0]["error"]
+    assert "more than 200,000 characters" in read("SELECT 1," + "1," * 100_000)[0]["error"]
+
+
+def test_fences_and_citations_of_models_are_removed() -> None:
+    assert clean("```sql\nSELECT 1 [ID:12]\n```") == "SELECT 1"
+
+
+MARKS = ["value_0_", "value_1_"]
+
+
+def bound(sql: str, values: dict[str, Any], mark: str = "%s") -> tuple[str, tuple[Any, ...]]:
+    (statement,) = read(sql, "mysql", list(values))
+    assert statement["error"] == ""
+    return bind(statement["parts"], values, mark)
+
+
+def test_a_reference_that_stands_for_a_value_is_bound() -> None:
+    values = {"value_0_": "x' OR 1=1 --", "value_1_": 5}
+    sql, parameters = bound("SELECT '10%' FROM t WHERE a = value_0_ AND b < value_1_", values)
+    assert (sql, parameters) == ("SELECT '10%%' FROM t WHERE a = %s AND b < %s", ("x' OR 1=1 --", 5))
+
+
+def test_a_reference_inside_a_text_is_bound_with_the_text() -> None:
+    sql, parameters = bound(
+        "SELECT 1 WHERE a LIKE '%value_0_\\'%' AND b = 'value_1_'", {"value_0_": 7, "value_1_": None}
+    )
+    assert (sql, parameters) == ("SELECT 1 WHERE a LIKE %s AND b = %s", ("%7'%", None))
+
+
+def test_a_list_after_in_becomes_several_values() -> None:
+    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": [1, "b"]}, "?") == (
+        "SELECT 1 WHERE a IN (?, ?)",
+        (1, "b"),
+    )
+    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": []}) == ("SELECT 1 WHERE a IN (%s)", (None,))
+    assert bound("SELECT value_0_", {"value_0_": [1, {"b": 2}]})[1] == ('[1, {"b": 2}]',)
+
+
+@pytest.mark.parametrize("sql", ["SELECT `value_0_` FROM t", "SELECT a_value_0_ FROM t", 'SELECT 1 AS "value_0_"'])
+def test_a_reference_that_is_a_part_of_a_name_cannot_be_bound(sql: str) -> None:
+    (statement,) = read(sql, "postgres" if '"' in sql else "mysql", MARKS)
+    assert "where no value can stand" in statement["error"]

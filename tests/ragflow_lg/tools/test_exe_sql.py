@@ -1,0 +1,178 @@
+"""ExeSQL as a node and as a tool, on real databases."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.services.databases import DatabaseAccount
+from ragflow_lg.services.services import Services
+from ragflow_lg.tools.exe_sql import exe_sql
+from tests.fakes.agents import play_agent, tool_calls
+from tests.fakes.databases import KINDS, SHOP, execute, new_database, open_databases
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import Reply, fake_services
+
+TABLE = """\
+|   id | name   |    price |
+|-----:|:-------|---------:|
+|    1 | tea    | 2.500000 |
+|    2 | jam    |          |"""
+
+
+@pytest.fixture(params=KINDS)
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[DatabaseAccount]:
+    with new_database(request.param, tmp_path) as account:
+        execute(account, SHOP)
+        yield account
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Generator[DatabaseAccount]:
+    with new_database("sqlite", tmp_path) as account:
+        execute(account, SHOP)
+        yield account
+
+
+@asynccontextmanager
+async def services_for(account: DatabaseAccount, **settings: Any) -> AsyncGenerator[Services]:
+    databases = open_databases(account, **settings)
+    try:
+        yield fake_services(databases=databases)
+    finally:
+        await databases.aclose()
+
+
+async def run(account: DatabaseAccount, params: dict[str, Any], **options: Any) -> Result:
+    async with services_for(account) as services:
+        return await run_component(exe_sql, {"connection": "reader", **params}, services=services, **options)
+
+
+async def test_a_node_returns_rows_and_a_table(shop: DatabaseAccount) -> None:
+    sql = "SELECT id, name, price FROM goods WHERE id < 3 ORDER BY id; SELECT id FROM goods WHERE id = 99; SELECT 1"
+    result = await run(shop, {"sql": sql})
+    assert result.error is None
+    rows = [{"id": 1, "name": "tea", "price": 2.5}, {"id": 2, "name": "jam", "price": None}]
+    assert result.outputs["json"] == [rows, {"content": "No record in the database!"}]
+    assert result.outputs["formalized_content"] == TABLE
+
+
+async def test_a_node_runs_the_query_of_the_user_by_default(file: DatabaseAccount) -> None:
+    result = await run(file, {}, globals={"sys.query": "```sql\nSELECT name FROM goods WHERE id = 1 [ID:3]\n```"})
+    assert result.outputs["json"] == [[{"name": "tea"}]]
+    assert result.inputs == {"sql": "```sql\nSELECT name FROM goods WHERE id = 1 [ID:3]\n```"}
+
+
+async def test_a_failing_statement_does_not_stop_the_others(shop: DatabaseAccount) -> None:
+    result = await run(shop, {"sql": "SELECT nothing FROM goods; DELETE FROM goods; SELECT 2 AS b"})
+    failed, refused, rows = result.outputs["json"]
+    assert failed["content"].startswith("SQL Execution Failed: SELECT nothing FROM goods\n")
+    assert refused == {"content": "For security reasons, INSERT, UPDATE, and DELETE statements are not supported."}
+    assert rows == [{"b": 2}]
+    texts = [failed["content"], refused["content"], "|   b |\n|----:|\n|   2 |"]
+    assert result.outputs["formalized_content"] == "\n\n".join(texts)
+    assert execute(shop, ["SELECT count(*) FROM goods"])[0][0] == 3
+
+
+async def test_the_row_limit_is_that_of_the_canvas(file: DatabaseAccount) -> None:
+    result = await run(file, {"sql": "SELECT id FROM goods ORDER BY id", "max_records": 2})
+    assert result.outputs["json"] == [[{"id": 1}, {"id": 2}]]
+
+
+async def test_references_become_text_as_in_ragflow(file: DatabaseAccount) -> None:
+    sql = "SELECT id FROM goods WHERE name = '{begin@name}' ORDER BY {begin@column}"
+    outputs = {"begin": {"name": "x' OR '1' = '1", "column": "id"}}
+    result = await run(file, {"sql": sql}, outputs=outputs)
+    assert len(result.outputs["json"][0]) == 3  # the value changed the statement
+
+
+async def test_bound_references_cannot_change_the_statement(shop: DatabaseAccount) -> None:
+    sql = "SELECT id FROM goods WHERE name = '{begin@name}' OR id = {begin@id} OR id IN ({begin@ids}) ORDER BY id"
+    outputs = {"begin": {"name": "x' OR '1' = '1", "id": 2, "ids": [3, 4]}}
+    result = await run(shop, {"sql": sql, "bind_references": True}, outputs=outputs)
+    assert result.outputs["json"] == [[{"id": 2}, {"id": 3}]]
+    result = await run(shop, {"sql": "SELECT id FROM {begin@name}_x", "bind_references": True}, outputs=outputs)
+    assert "where no value can stand" in result.outputs["json"][0]["content"]
+
+
+async def test_a_reference_that_is_the_whole_sql_is_the_sql(file: DatabaseAccount) -> None:
+    params = {"sql": "{agent@content}", "bind_references": True}
+    result = await run(file, params, outputs={"agent": {"content": "SELECT 5 AS a"}})
+    assert result.outputs["json"] == [[{"a": 5}]]
+
+
+async def test_values_of_references_are_not_searched_for_references(file: DatabaseAccount) -> None:
+    outputs = {"begin": {"name": "{sys.query}"}}
+    result = await run(file, {"sql": "SELECT '{begin@name}' AS a"}, outputs=outputs, globals={"sys.query": "secret"})
+    assert result.outputs["json"] == [[{"a": "{sys.query}"}]]
+
+
+async def test_no_sql_is_an_error(file: DatabaseAccount) -> None:
+    result = await run(file, {"sql": " "})
+    assert result.error == "SQL for `ExeSQL` MUST not be empty."
+
+
+async def test_a_missing_account_is_named_by_the_check_and_the_run(file: DatabaseAccount) -> None:
+    params = {"connection": "", "host": "db", "password": ""}
+    (finding,) = exe_sql.lint(bind(exe_sql, params))
+    assert (finding.code, finding.path) == ("account-missing", ("database",))
+    result = await run(file, {**params, "sql": "SELECT 1"})
+    assert result.error is not None
+    assert "no database, username, password" in result.error
+
+
+def test_the_check_reports_references_that_can_change_the_statement() -> None:
+    params = {"connection": "shop", "sql": "SELECT 1 WHERE a = '{sys.query}'"}
+    assert [finding.code for finding in exe_sql.lint(bind(exe_sql, params))] == ["sql-reference-text"]
+    for safe in ({"bind_references": True}, {"sql": "{sys.query}"}, {"sql": "SELECT 1"}):
+        assert list(exe_sql.lint(bind(exe_sql, {**params, **safe}))) == []
+
+
+async def test_an_account_of_a_canvas_goes_through_the_address_guard(file: DatabaseAccount) -> None:
+    account = {"host": "10.1.2.3", "database": "a", "username": "b", "password": "secret-1", "db_type": "postgres"}
+    result = await run(file, {**account, "connection": "", "sql": "SELECT 1"})
+    assert result.error is not None
+    assert result.error.startswith("Database host '10.1.2.3' is not allowed: ")
+    assert "secret-1" not in str(result)
+
+
+@pytest.mark.parametrize("strategy", ["function_calling", "react"])
+async def test_an_agent_queries_a_database(file: DatabaseAccount, strategy: str) -> None:
+    sql = "SELECT name FROM goods WHERE id = 1"
+    first = (
+        tool_calls(("execute_sql_0", {"sql": sql}))
+        if strategy == "function_calling"
+        else Reply(f'Thought: look\nAction: execute_sql\nAction Input: {{"sql": "{sql}"}}')
+    )
+    last = Reply("It is tea." if strategy == "function_calling" else "Final Answer: It is tea.")
+    tools = [{"component_name": "ExeSQL", "name": "Shop", "params": {"connection": "reader"}}]
+    async with services_for(file) as services:
+        more = {"databases": services.databases}
+        turn = await play_agent([first, last], {"tools": tools, "strategy": strategy}, services=more)
+    assert turn.outputs["content"].endswith("It is tea.")
+    assert "| tea    |" in str(turn.model.requests[-1][1].messages)
+
+
+async def test_only_what_may_write_runs_once(file: DatabaseAccount) -> None:
+    async with services_for(file) as services:
+
+        class Context:
+            pass
+
+        ctx: Any = Context()
+        ctx.services = services
+        marks = {
+            (connection, once): exe_sql.must_run_once(ctx, bind(exe_sql, {"connection": connection, "once_only": once}))
+            for connection in ("reader", "writer")
+            for once in (None, True, False)
+        }
+    assert marks == {
+        ("reader", None): False,
+        ("reader", True): True,
+        ("reader", False): False,
+        ("writer", None): True,
+        ("writer", True): True,
+        ("writer", False): False,
+    }
