@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.quotas import find_limits
-from ragflow_lg.server.assembly.fair_knowledge import FairKnowledge
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 from ragflow_lg.services.workers import Workers
@@ -26,7 +24,6 @@ from ragflow_lg.services.workers import Workers
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
-    from ragflow_lg.services.services import Services
 
 
 MAX_READ_BYTES = 10 * 1024 * 1024
@@ -54,9 +51,18 @@ class FileStore(Struct, frozen=True):
     max_page_bytes: int = 0
 
     async def save(
-        self, file_id: str, name: str, mime_type: str, content: bytes, now_ms: int, agent: str, *, page_key: str = ""
+        self,
+        file_id: str,
+        name: str,
+        mime_type: str,
+        content: bytes,
+        now_ms: int,
+        agent: str,
+        *,
+        page_key: str = "",
+        expire_ms: int = 0,
     ) -> FileRow:
-        """Store a file for an agent and return its metadata.
+        """Store a file for an agent and return its metadata. It is deleted at ``expire_ms``, unless that is 0.
 
         Raises:
             QuotaError: If the tenant, or the key of the page, has too many files or too many bytes.
@@ -70,6 +76,7 @@ class FileStore(Struct, frozen=True):
             size_bytes=len(content),
             create_ms=now_ms,
             page_key=page_key,
+            expire_ms=expire_ms,
         )
         path = self._path(file_id)
         try:
@@ -88,6 +95,11 @@ class FileStore(Struct, frozen=True):
     async def find(self, file_id: str) -> FileRow | None:
         """Return a file's metadata, or None."""
         return await self._files.get(file_id) if _ID.fullmatch(file_id) else None
+
+    async def find_valid(self, file_id: str, now_ms: int) -> FileRow | None:
+        """Return a file's metadata, or None if there is none or the file has expired."""
+        row = await self.find(file_id)
+        return row if row is not None and (not row.expire_ms or row.expire_ms > now_ms) else None
 
     async def content(self, file: FileRow) -> bytes:
         """Return a file's bytes.
@@ -183,18 +195,6 @@ def file_store(app_state: AppState, tenant: str) -> FileStore:
         pages.files,
         pages.file_bytes,
     )
-
-
-def tenant_services(app_state: AppState, tenant: str, agent: str = "") -> Services:
-    """Return the services for a tenant's runs, with access to its uploads, or only to those for one ``agent``."""
-    services = app_state.services_of(tenant)
-    workers = services.workers.for_tenant(tenant)
-    knowledge = services.knowledge
-    if knowledge is not None and app_state.searches is not None:
-        knowledge = FairKnowledge(knowledge, app_state.searches, tenant)
-    files = TenantFiles(file_store(app_state, tenant), workers, agent)
-    code = services.code.for_tenant(tenant)
-    return replace(services, files=files, workers=workers, knowledge=knowledge, code=code)
 
 
 class TenantFiles(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -9,11 +10,12 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
 from ragflow_lg.base.errors import SettingsError
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
     from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.code import CodeSandbox
 
 
 @asynccontextmanager
@@ -25,7 +27,6 @@ async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGe
     Raises:
         SettingsError: if they do.
     """
-    from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 
     code = settings.code.settings
@@ -40,6 +41,18 @@ async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGe
         yield ChosenSandbox(code, http)
     finally:
         await http.aclose()
+
+
+@asynccontextmanager
+async def finding_sandbox(code: CodeSandbox) -> AsyncGenerator[None]:
+    """Look for the sandbox inside the context, so that the first program does not wait for it and the log names it."""
+    task = asyncio.create_task(code.find()) if isinstance(code, ChosenSandbox) else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 def _hosts(url: str) -> tuple[str, ...]:

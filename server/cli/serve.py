@@ -55,7 +55,9 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str) -> None:
+    from ragflow_lg.server.agents.artifact_files import deleting_expired_files
     from ragflow_lg.server.assembly.app_state import open_app_state
+    from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
     from ragflow_lg.server.assembly.warm_up import loading_turn_code
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import open_socket
@@ -88,6 +90,8 @@ async def _serve(settings: Settings, model: str) -> None:
                 operations.metrics.measure_loop_lag(),
                 operations.loop_watch.watching(),
                 returning_memory(),
+                deleting_expired_files(app_state),
+                finding_sandbox(app_state.services.code),
                 _serve_metrics(section, operations),
             ):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)

@@ -29,6 +29,14 @@ class FileQuery(Struct, frozen=True):
         return [*conditions, FileRow.agent_id.in_(self.agents)] if self.agents else conditions
 
 
+async def find_expired(database: Database, now_ms: int, limit: int) -> list[tuple[str, str]]:
+    """Return the tenants and ids of files of all tenants that have expired."""
+    has_expired = (FileRow.expire_ms > 0, FileRow.expire_ms <= now_ms)
+    async with database.reading() as db:
+        rows = await db.execute(select(FileRow.tenant, FileRow.id).where(*has_expired).limit(limit))
+        return [(tenant, id_) for tenant, id_ in rows]
+
+
 class FileRepository:
     """One tenant's files. Those of other tenants are invisible."""
 

@@ -9,7 +9,7 @@ from sqlalchemy import inspect, text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-NEWEST = "0007_usage_of_tenants"
+NEWEST = "0008_expiry_of_files"
 """The last of ``migrations/versions``."""
 
 _TABLE = "alembic_version"

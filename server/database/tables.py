@@ -233,6 +233,8 @@ class FileRow(Row):
     create_ms: Mapped[int] = mapped_column(BigInteger)
     page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
     """Id of the key of the embedded page that uploaded the file, or ``""``."""
+    expire_ms: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0", index=True)
+    """When the file is deleted, or 0 for never."""
 
 
 class WebhookBucketRow(Row):

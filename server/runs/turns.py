@@ -15,8 +15,8 @@ from ragflow_lg.base.errors import CompileError, RequestError, RunUnknownError, 
 from ragflow_lg.base.values import to_text
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
-from ragflow_lg.server.agents.file_store import tenant_services
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
+from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.assembly.warm_up import load_turn_code
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -239,7 +239,7 @@ class Turns:
         app_state = self._app_state
         return Runner(
             await self.canvas(version or await self.version(agent, session.version_id)),
-            tenant_services(app_state, agent.tenant, agent.id if is_page else ""),
+            tenant_services(app_state, agent.tenant, agent.id, is_page=is_page),
             store=app_state.store,
             canvas_id=agent.id,
             event_limit=app_state.settings.run.event_limit,

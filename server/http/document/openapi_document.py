@@ -39,6 +39,7 @@ _PATH = {
     "version_id": "Id of the version.",
     "version": "`draft`, `published`, or the id of a version.",
     "file_id": "Id of the file.",
+    "file_name": "Id of the file, and its extension.",
     "key_id": "Id of the key.",
     "component_id": "Id of the component in the canvas.",
     "tenant_id": "Id of the tenant.",

@@ -34,6 +34,7 @@ class FileAnswer(BaseModel):
     agent_id: Annotated[str, Field(description="The agent that it was uploaded for; empty for none.")]
     page_key: Annotated[str, Field(description="Id of the key of the embedded page that uploaded it, or empty.")]
     created_at: Annotated[float, Field(description="Epoch seconds.")]
+    expires_at: Annotated[float | None, Field(description="When it is deleted, in epoch seconds; null for never.")]
 
 
 class FileListAnswer(BaseModel):
@@ -92,4 +93,5 @@ def _build_file(row: FileRow) -> FileAnswer:
         agent_id=row.agent_id,
         page_key=row.page_key,
         created_at=row.create_ms / 1000,
+        expires_at=row.expire_ms / 1000 if row.expire_ms else None,
     )

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.engine.single_visit import input_form, visit_alone
 from ragflow_lg.server.agents.agent_versions import reset_canvas
-from ragflow_lg.server.agents.file_store import tenant_services
+from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import VersionRow
@@ -88,7 +88,7 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     values = _read_values(body)
     turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
-    services = tenant_services(get_app_state(request), caller.tenant)
+    services = tenant_services(get_app_state(request), caller.tenant, agent.id)
     release_slot = await turns.acquire_slot(caller.tenant)
     try:
         await turns.quotas.begin_turn(caller.tenant)

@@ -115,9 +115,17 @@ async def preview(file_id: str, request: Request, caller: Authenticated) -> Resp
     return await _download(request, caller, file_id, is_preview=True)
 
 
+@router.get("/api/v1/documents/artifact/{file_name}")
+@describe(surface="none", raw=_BYTES)
+async def artifact(file_name: str, request: Request, caller: Authenticated) -> Response:
+    """Return a file that a program of CodeExec has created, for display if its type is safe to display."""
+    return await _download(request, caller, file_name.partition(".")[0], is_preview=True)
+
+
 async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_preview: bool = False) -> Response:
-    store = file_store(get_app_state(request), caller.tenant)
-    file = await store.find(file_id)
+    app_state = get_app_state(request)
+    store = file_store(app_state, caller.tenant)
+    file = await store.find_valid(file_id, app_state.now_ms())
     if file is None or not caller.opens(file.agent_id):
         audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)

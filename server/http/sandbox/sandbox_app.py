@@ -101,7 +101,7 @@ def _read_request(body: bytes) -> CodeRequest:
     language = _LANGUAGES.get(str(fields.get("language", "python")))
     if language is None:
         raise RequestError(f"language must be one of: {', '.join(_LANGUAGES)}.", status=_UNPROCESSABLE)
-    arguments = fields.get("arguments") or {}
+    arguments: Any = fields.get("arguments") or {}
     if not isinstance(arguments, dict):
         raise RequestError("arguments must be an object.", status=_UNPROCESSABLE)
     try:

@@ -59,6 +59,9 @@ async def test_a_database_of_the_first_version_is_migrated(database_url: str) ->
         of_table = " ON sessions" if "mariadb" in database_url else ""
         await db.execute(text(f"DROP INDEX ix_sessions_tenant_conversation{of_table}"))
         await db.execute(text("ALTER TABLE sessions DROP COLUMN conversation"))
+        of_table = " ON files" if "mariadb" in database_url else ""
+        await db.execute(text(f"DROP INDEX ix_files_expire_ms{of_table}"))
+        await db.execute(text("ALTER TABLE files DROP COLUMN expire_ms"))
         for column in ("asked", "lease_token"):
             await db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         of_usage = ("api_keys agents", "api_keys expire_ms", "files page_key", "runs page_key", "sessions stored_bytes")

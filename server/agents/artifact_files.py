@@ -1,0 +1,109 @@
+"""Artifacts of CodeExec's programs as files of their agent, which expire."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragflow_lg.adapters.knowledge.attachments import file_text
+from ragflow_lg.base.errors import RagflowLgError, ServiceError
+from ragflow_lg.server.agents.file_store import FileStore, file_store
+from ragflow_lg.server.database.file_repository import find_expired
+from ragflow_lg.services.code import Artifact, StoredArtifact
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.services.workers import Workers
+
+logger = logging.getLogger(__name__)
+
+ARTIFACT_PATH = "/api/v1/documents/artifact/"
+"""RAGFlow's path of artifacts. Its front end recognises them by it."""
+
+MAX_TEXT_CHARS = 100_000
+"""How much of an artifact's text becomes part of the node's output."""
+
+SWEEP_S = 600.0
+"""How often expired files are deleted."""
+
+_SWEPT_AT_ONCE = 200
+_DAY_MS = 24 * 3600 * 1000
+
+
+class TenantArtifacts(Struct, frozen=True):
+    """The server's implementation of `ragflow_lg.services.code.Artifacts`."""
+
+    app_state: AppState
+    files: FileStore
+    workers: Workers
+    agent: str
+
+    async def store(self, artifact: Artifact) -> StoredArtifact:
+        """Store an artifact as a file of the agent, for the number of days in the settings.
+
+        Raises:
+            QuotaError: If the tenant has too many files or too many bytes.
+            ServiceError: If the file cannot be written.
+        """
+        now = self.app_state.now_ms()
+        expire_ms = now + int(self.app_state.settings.code.artifact_days * _DAY_MS)
+        row = await self.files.save(
+            self.app_state.new_id(),
+            artifact.name,
+            artifact.mime_type,
+            artifact.content,
+            now,
+            self.agent,
+            expire_ms=expire_ms,
+        )
+        url = f"{ARTIFACT_PATH}{row.id}{PurePosixPath(artifact.name).suffix.lower()}"
+        return StoredArtifact(url, await self._text(artifact))
+
+    async def _text(self, artifact: Artifact) -> str:
+        """Return the text of an artifact; ``""`` for an image, and a note if it cannot be read."""
+        if artifact.mime_type.startswith("image/"):
+            return ""
+        try:
+            text = await file_text(self.workers, artifact.name, artifact.mime_type, artifact.content)
+        except ServiceError as error:
+            return str(error)
+        return text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + " …"
+
+
+async def delete_expired_files(app_state: AppState) -> int:
+    """Delete the files of all tenants that have expired. Return their number."""
+    count = 0
+    while expired := await find_expired(app_state.database, app_state.now_ms(), _SWEPT_AT_ONCE):
+        for tenant, file_id in expired:
+            store = file_store(app_state, tenant)
+            if (row := await store.find(file_id)) is not None:
+                await store.delete(row)
+                count += 1
+    return count
+
+
+@asynccontextmanager
+async def deleting_expired_files(app_state: AppState) -> AsyncGenerator[None]:
+    """Delete expired files inside the context, at once and then every ten minutes."""
+    task = asyncio.create_task(_sweep(app_state), name="delete expired files")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _sweep(app_state: AppState) -> None:
+    while True:
+        try:
+            if count := await delete_expired_files(app_state):
+                logger.info("%s expired files deleted", count)
+        except RagflowLgError as error:
+            logger.warning("Expired files cannot be deleted: %s", error)
+        await asyncio.sleep(SWEEP_S)

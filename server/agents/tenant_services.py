@@ -1,0 +1,36 @@
+"""The services that the runs of a tenant's agent use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ragflow_lg.server.agents.artifact_files import TenantArtifacts
+from ragflow_lg.server.agents.file_store import TenantFiles, file_store
+from ragflow_lg.server.assembly.fair_knowledge import FairKnowledge
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.services.services import Services
+
+
+def tenant_services(app_state: AppState, tenant: str, agent: str = "", *, is_page: bool = False) -> Services:
+    """Return the services for the runs of a tenant's agent, with access to its uploads.
+
+    The runs of an embedded page have access only to the uploads for the agent.
+    """
+    services = app_state.services_of(tenant)
+    workers = services.workers.for_tenant(tenant)
+    knowledge = services.knowledge
+    if knowledge is not None and app_state.searches is not None:
+        knowledge = FairKnowledge(knowledge, app_state.searches, tenant)
+    store = file_store(app_state, tenant)
+    return replace(
+        services,
+        files=TenantFiles(store, workers, agent if is_page else ""),
+        workers=workers,
+        knowledge=knowledge,
+        code=services.code.for_tenant(tenant),
+        artifacts=TenantArtifacts(app_state, store, workers, agent),
+    )
