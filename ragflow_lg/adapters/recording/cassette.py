@@ -41,11 +41,13 @@ class _Head(_Record):
 
 
 class ToolsLine(_Record):
-    """Addresses of the tools' services, and the services that have a key."""
+    """Addresses of the tools' services, the services that have a key, and Crawler's rules."""
 
     kind: Literal["tools"] = "tools"
     endpoints: dict[str, str] = Field(default_factory=dict[str, str])
     keys: list[str] = Field(default_factory=list[str])
+    obeys_robots: bool = True
+    user_agent: str = Field(default="ragflow-lg", max_length=200)
 
 
 class DateLine(_Record):

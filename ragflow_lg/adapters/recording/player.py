@@ -30,7 +30,7 @@ from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import REDACTED, Redactor
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatRequest
 from ragflow_lg.services.services import Caller, Clock, Files, Ids, Services
-from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
+from ragflow_lg.services.tool_policies import CrawlerRules, ToolPolicies, ToolServer, ToolSettings
 
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100
@@ -125,7 +125,8 @@ class Player:
         self._dates = deque(line.value for _, line in lines if isinstance(line, DateLine))
         self._seeds = deque(line.value for _, line in lines if isinstance(line, SeedLine))
         tools = next((line for _, line in lines if isinstance(line, ToolsLine)), ToolsLine())
-        self._tools = ToolSettings(tools.endpoints, dict.fromkeys(tools.keys, REDACTED))
+        keys = dict.fromkeys(tools.keys, REDACTED)
+        self._tools = ToolSettings(tools.endpoints, keys, CrawlerRules(tools.obeys_robots, user_agent=tools.user_agent))
 
     @property
     def unused(self) -> int:

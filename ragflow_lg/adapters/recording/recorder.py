@@ -23,7 +23,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatRequest
 from ragflow_lg.services.services import Caller, Clock, Ids, Services
-from ragflow_lg.services.tool_policies import ToolServer
+from ragflow_lg.services.tool_policies import ToolServer, ToolSettings
 
 
 class Recorder:
@@ -39,11 +39,17 @@ class Recorder:
     def wrap(self, services: Services) -> Services:
         """Return services that behave the same and are recorded."""
         tools = services.tools
-        if tools.endpoints or tools.keys:
+        if tools != ToolSettings():
             for key in tools.keys.values():
                 self.redactor.learn(key)
             endpoints = {name: self.redactor.text(url) for name, url in tools.endpoints.items()}
-            self._writer.write(ToolsLine(endpoints=endpoints, keys=sorted(tools.keys)))
+            line = ToolsLine(
+                endpoints=endpoints,
+                keys=sorted(tools.keys),
+                obeys_robots=tools.crawler.obeys_robots,
+                user_agent=tools.crawler.user_agent,
+            )
+            self._writer.write(line)
         return wrap_services(self, services)
 
     async def exchange(

@@ -99,7 +99,7 @@ CONTRACTS = [
     Contract("SearXNG", searxng.stub, "Text 3 about Laos."),
     Contract("TuShare", tushare.stub, "贵州茅台发布公告", "茅台", key=tushare.KEY),
     Contract("WenCai", wencai.stub, "| 0 | 600510.SH | 贵州茅台 |", "茅台股价", key=wencai.KEY),
-    Contract("YahooFinance", yahoo.stub, "Apple \\| rises", "AAPL", params={"info": False}),
+    Contract("YahooFinance", yahoo.stub, "Apple \\| rises", "AAPL", nothing=""),
 ]
 
 

@@ -2,13 +2,17 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from msgspec.structs import replace as replace_struct
 
+from ragflow_lg.services.tool_policies import CrawlerRules
 from tests.fakes.agents import tool_calls
 from tests.fakes.canvas import node
+from tests.fakes.recordings import record, replay
 from tests.fakes.regions import runner_of
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel
@@ -41,17 +45,26 @@ async def test_a_node_returns_what_the_service_answers(contract: Contract) -> No
     assert stub.received
 
 
+def agent_with(contract: Contract) -> dict[str, Any]:
+    """Return a canvas whose agent has the tool."""
+    entry = {"component_name": contract.name, "name": "Tool", "params": contract.params}
+    agent = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [entry], "cite": False}
+    return {"a": node("Agent", agent, ["out"]), "out": node("Message", {"content": ["{a@content}"]})}
+
+
+def model_that_calls(contract: Contract, host: str) -> ScriptedModel:
+    assert contract.spec.tool is not None
+    call_ = (f"{contract.spec.tool.function}_0", contract.arguments(host))
+    return ScriptedModel(replies=[tool_calls(call_), Reply("It is so.")])
+
+
 @every_contract
 async def test_an_agent_uses_the_tool(contract: Contract) -> None:
-    stub, model = contract.stub(), ScriptedModel()
-    async with service_of(contract, stub, models=OneModel(model)) as (host, services):
-        assert contract.spec.tool is not None
-        call_ = (f"{contract.spec.tool.function}_0", contract.arguments(host))
-        model.replies = [tool_calls(call_), Reply("It is so.")]
-        entry = {"component_name": contract.name, "name": "Tool", "params": contract.params}
-        agent = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [entry], "cite": False}
-        canvas = {"a": node("Agent", agent, ["out"]), "out": node("Message", {"content": ["{a@content}"]})}
-        runner = runner_of(canvas, services=services, saver=InMemorySaver())
+    stub = contract.stub()
+    async with service_of(contract, stub) as (host, services):
+        model = model_that_calls(contract, host)
+        services = replace_struct(services, models=OneModel(model))
+        runner = runner_of(agent_with(contract), services=services, saver=InMemorySaver())
         run = runner.start("s", {"query": "Tell me."})
         async for _ in run:
             pass
@@ -63,6 +76,22 @@ async def test_an_agent_uses_the_tool(contract: Contract) -> None:
     assert stub.received
     if contract.key:
         assert contract.key not in json.dumps(state, default=str)
+
+
+@every_contract
+async def test_a_recorded_run_of_an_agent_is_played_without_the_service(contract: Contract, tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    async with service_of(contract, contract.stub(), crawler=CrawlerRules(False, user_agent="Acme/1")) as (
+        host,
+        services,
+    ):
+        services = replace_struct(services, models=OneModel(model_that_calls(contract, host)))
+        run, events = await record(file, agent_with(contract), services)
+    again, replayed, tape = await replay(file, agent_with(contract))
+    assert (run.status, again.status, tape.problems, tape.unused) == ("succeeded", "succeeded", [], 0)
+    assert replayed == events
+    assert "It is so." in json.dumps(events)
+    assert not contract.key or contract.key not in file.read_text("utf-8")
 
 
 @pytest.mark.parametrize("contract", [c for c in CONTRACTS if c.nothing], ids=lambda contract: contract.name)
