@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
+from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type, to_json
 from ragflow_lg.dsl.forms import FormField, form_fields
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
@@ -30,7 +32,7 @@ def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
     session and are not read.
     """
     values: dict[str, JsonValue] = dict(SYSTEM_DEFAULTS)
-    variables = dict(_variables(draft))
+    variables = dict(_variables(draft, reporter))
     for name, value in as_map(draft.document.get("globals")).items():
         if name.startswith("sys."):
             values[name] = empty_like(value)
@@ -58,16 +60,23 @@ def _report_dropped_value(draft: Draft, reporter: Reporter, name: str) -> None:
     )
 
 
-def _variables(draft: Draft) -> Iterable[tuple[str, JsonValue]]:
+def _variables(draft: Draft, reporter: Reporter) -> Iterable[tuple[str, JsonValue]]:
     variables = draft.document.get("variables")
-    named = as_map(variables).items() if isinstance(variables, Mapping) else ((None, v) for v in as_list(variables))
+    is_map = isinstance(variables, Mapping)
+    named: Iterable[tuple[str | int, Any]] = as_map(variables).items() if is_map else enumerate(as_list(variables))
     for key, entry in named:
         variable = as_map(entry)
-        name = as_text(variable.get("name")) or key
-        if name:
-            value = variable.get("value")
-            reset = empty_of_type(as_text(variable.get("type"))) if value is None else to_json(value)
-            yield f"env.{name.removeprefix('env.')}", reset
+        name = as_text(variable.get("name")) or (key if isinstance(key, str) else "")
+        if not name:
+            continue
+        value: JsonValue = variable.get("value")
+        try:
+            value = empty_of_type(as_text(variable.get("type"))) if value is None else to_json(value)
+        except ComponentError as error:
+            pointer = extend_pointer(draft.base, ["variables", key, "value"])
+            reporter.report("document-too-large", "error", pointer, f"The value of the variable {name!r}: {error}")
+            value = ""
+        yield f"env.{name.removeprefix('env.')}", value
 
 
 def _form_fields(draft: Draft) -> Iterable[FormField]:

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -72,3 +73,13 @@ def test_the_fields_of_begin_become_the_form() -> None:
     number, odd = plan_of(canvas({"begin": begin, "a": text()})).form
     assert (number.label, number.type, number.is_optional) == ("Number", "integer", True)
     assert (odd.label, odd.type) == ("x", "line")
+
+
+@pytest.mark.parametrize("value", [[0] * 100_001, json.loads("[" * 70 + "]" * 70)])
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_variable_with_too_large_a_value_is_an_error(value: Any, is_list: bool) -> None:
+    variable = {"name": "a", "type": "array", "value": value}
+    document = canvas({"x": text()}, variables=[variable] if is_list else {"a": variable})
+    (diagnostic,) = diagnostics_of(document, "document-too-large")
+    assert (diagnostic.severity, diagnostic.pointer) == ("error", f"/variables/{0 if is_list else 'a'}/value")
+    assert "The value of the variable 'a': A value " in diagnostic.message
