@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Run, Runner
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow
+    from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn, Turns
     from ragflow_lg.server.streaming import DisconnectPolicy
     from ragflow_lg.services.sessions import RunRecord
@@ -110,13 +111,15 @@ class RunControl:
             return await self.state(fresh)  # it has ended in the meantime
         return "interrupted"
 
-    async def start(self, session: SessionRow, request: TurnRequest) -> Turn:
-        """Begin a new turn.
+    async def start(self, session: SessionRow, request: TurnRequest, new: NewSession | None = None) -> Turn:
+        """Begin a new turn. ``new`` is given if the session comes from `Turns.new_session`.
 
         Raises:
             RequestError: If the session is busy or is waiting for an answer.
         """
-        runner = await self._turns.runner(self._agent, session)
+        runner = await self._turns.runner(self._agent, session, new.version if new else None)
+        if new is not None:
+            return await self._play(session, runner.start(session.id, request), question_text(request), new=new)
         await self._refuse_busy(session.id)
         if pauses := await runner.pauses(session.id):
             forms = " and ".join(pause.node for pause in pauses)
@@ -324,9 +327,11 @@ class RunControl:
                 raise _busy("The session is busy: wait until its run ends, or cancel it.")
             await asyncio.sleep(BUSY_POLL_S)
 
-    async def _play(self, session: SessionRow, run: Run, question: str | None, *, parent: str = "") -> Turn:
+    async def _play(
+        self, session: SessionRow, run: Run, question: str | None, *, parent: str = "", new: NewSession | None = None
+    ) -> Turn:
         run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)
-        return await self._turns.play(self._agent, session, run, question, self._policy)
+        return await self._turns.play(self._agent, session, run, question, self._policy, new=new)
 
     async def _end_of(self, run: RunRow) -> str:
         record = await self.record(run)

@@ -6,9 +6,11 @@ import asyncio
 import json
 import math
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
+
+from typing_extensions import Unpack
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import CompileError, RequestError, RunUnknownError, StreamError
@@ -26,6 +28,7 @@ from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.ended_run import store_end
 from ragflow_lg.server.runs.failover import Failover
+from ragflow_lg.server.runs.new_session import NewSession, SessionFields
 from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.services.chat import Usage
 
@@ -124,73 +127,44 @@ class Turns:
             raise RequestError("The agent has been deleted.", status=404)
         return row
 
-    async def open_session(
-        self,
-        agent: AgentRow,
-        version: VersionRow,
-        *,
-        user_id: str,
-        name: str,
-        source: str,
-        exp_user_id: str = "",
-        earlier: Sequence[Sequence[str]] = (),
-        has_prologue: bool = False,
-        conversation: str = "",
-    ) -> tuple[SessionRow, list[MessageRow]]:
-        """Store a new session that begins with the ``earlier`` messages, or with the canvas's prologue.
+    async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
+        """Return a new session that begins with earlier messages, or with the canvas's prologue.
 
-        ``earlier`` contains pairs of role and text for display. The first turn's request passes them to the canvas. As
-        in RAGFlow, only a session that is created before its first question begins with the prologue.
-        """
-        session = await self.new_session(
-            agent,
-            version,
-            user_id=user_id,
-            name=name,
-            source=source,
-            exp_user_id=exp_user_id,
-            conversation=conversation,
-        )
-        prologue = await self._prologue(version) if has_prologue else ""
-        messages = earlier or ([("assistant", prologue)] if prologue else [])
-        rows = [
-            MessageRow(session_id=session.id, number=number, role=role, content=text, create_ms=session.create_ms)
-            for number, (role, text) in enumerate(messages)
-        ]
-        await SessionRepository(self._app_state.database, agent.tenant).add(session, rows)
-        return session, rows
-
-    async def new_session(
-        self,
-        agent: AgentRow,
-        version: VersionRow,
-        *,
-        user_id: str,
-        name: str,
-        source: str,
-        exp_user_id: str = "",
-        conversation: str = "",
-    ) -> SessionRow:
-        """Return a new session, which `begin` stores together with its first run.
+        `begin` stores it together with its first run.
 
         Raises:
             QuotaError: If the tenant has too many sessions.
         """
         await self.quotas.require(agent.tenant, "sessions")
         now = self._app_state.now_ms()
-        return SessionRow(
+        row = SessionRow(
             tenant=agent.tenant,
             id=self._app_state.new_id(),
             agent_id=agent.id,
             version_id=version.id,
-            user_id=user_id[:TITLE_CHARS],
-            exp_user_id=exp_user_id[:TITLE_CHARS],
-            name=name[:NAME_CHARS],
-            source=source,
-            conversation=conversation,
+            user_id=fields["user_id"][:TITLE_CHARS],
+            exp_user_id=fields.get("exp_user_id", "")[:TITLE_CHARS],
+            name=fields["name"][:NAME_CHARS],
+            source=fields["source"],
+            conversation=fields.get("conversation", ""),
             create_ms=now,
             update_ms=now,
         )
+        prologue = await self._prologue(version) if fields.get("has_prologue") else ""
+        messages = fields.get("earlier") or ([("assistant", prologue)] if prologue else [])
+        rows = [
+            MessageRow(session_id=row.id, number=number, role=role, content=text, create_ms=now)
+            for number, (role, text) in enumerate(messages)
+        ]
+        return NewSession(row, version, rows)
+
+    async def open_session(
+        self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]
+    ) -> tuple[SessionRow, list[MessageRow]]:
+        """Store a new session without a run; see `new_session`."""
+        new = await self.new_session(agent, version, **fields)
+        await SessionRepository(self._app_state.database, agent.tenant).add(new.row, new.messages)
+        return new.row, new.messages
 
     async def begin(
         self,
@@ -198,13 +172,13 @@ class Turns:
         session: SessionRow,
         request: TurnRequest,
         policy: DisconnectPolicy | None = None,
-        version: VersionRow | None = None,
+        new: NewSession | None = None,
         page_key: str = "",
     ) -> Turn:
         """Begin a turn, or answer the form the session is waiting at.
 
-        ``version`` is given with a session from `new_session`, and is its version. ``page_key`` is the id of the key of
-        the embedded page that sends the request.
+        ``new`` is given if the session comes from `new_session`. ``page_key`` is the id of the key of the embedded page
+        that sends the request.
 
         A client whose server stopped may repeat its request. If the session's last run answers the same request and
         was interrupted, that run is followed from its beginning, and taken over.
@@ -212,19 +186,19 @@ class Turns:
         Raises:
             CompileError: If the canvas has errors.
         """
-        is_new, head = version is not None, None
-        if not is_new:
+        head = None
+        if new is None:
             head = await self._interrupted_run(agent.tenant, session.id, hash_request(request))
         if head is not None and await self._app_state.run_manager.has_events(head.run_id):
             return Turn(head.envelope, self, agent.tenant)
-        runner = await self.runner(agent, session, version, is_page=bool(page_key))
+        runner = await self.runner(agent, session, new.version if new else None, is_page=bool(page_key))
         if head is not None:  # without events, it may have stopped before it took the request
             await self._app_state.store.leases.expire(session.id, head.process)
             if await runner.unfinished_checkpoint(session.id):
                 return Turn(head.envelope, self, agent.tenant)
         run = runner.start(session.id, request)
         question = question_text(request)
-        return await self.play(agent, session, run, question, policy, request, page_key, is_new=is_new)
+        return await self.play(agent, session, run, question, policy, request, page_key, new=new)
 
     async def runner(
         self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
@@ -257,7 +231,7 @@ class Turns:
         request: TurnRequest | None = None,
         page_key: str = "",
         *,
-        is_new: bool = False,
+        new: NewSession | None = None,
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
@@ -276,7 +250,7 @@ class Turns:
         row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
         request_hash = hash_request(request) if request is not None else ""
         try:
-            await self.quotas.begin_turn(agent.tenant, page_key, *((session, row) if is_new else (row,)))
+            await self.quotas.begin_turn(agent.tenant, page_key, *((session, *new.messages) if new else ()), row)
             try:
                 await self.start_run(
                     run, agent.tenant, question, start_ms, policy, request_hash=request_hash, release=release

@@ -163,7 +163,7 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
     request, agent, turns = responder.request, responder.agent, get_turns(responder.request)
 
     async def start(control: RunControl) -> Turn:
-        turn_request = _build_turn_request(body)
+        turn_request, new = _build_turn_request(body), None
         if body.resume_from:
             if body.session_id or body.version:
                 raise RequestError(
@@ -185,9 +185,10 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
             check_input_names(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant
-            session, _ = await turns.open_session(agent, version, user_id=user_id, name=name, source="workflow")
+            new = await turns.new_session(agent, version, user_id=user_id, name=name, source="workflow")
+            session = new.row
         turn_request["user_id"] = session.user_id or agent.tenant
-        return await control.start(session, turn_request)
+        return await control.start(session, turn_request, new)
 
     return start
 

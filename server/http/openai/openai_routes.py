@@ -49,6 +49,7 @@ from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserI
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
+    from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.wire.wire_events import WireEvent
 
@@ -144,14 +145,14 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
     query, earlier = ("", list[list[str]]()) if last is None else (messages[last][1], merge_by_role(messages[:last]))
     policy = read_disconnect_policy(request)
-    session, is_new = await _open_session(request, caller, agent, body, query, earlier)
-    if body.get("inputs") and not is_new and await _is_waiting(request, agent, session):
+    session, new = await _open_session(request, caller, agent, body, query, earlier)
+    if body.get("inputs") and new is None and await _is_waiting(request, agent, session):
         query = ""  # the fields are the answer; the last message was answered before
     prompt_tokens = sum(estimate_tokens(text) for _, text in messages)
     turn_request = build_turn_request(caller, session, {**body, "query": query, "question": ""})
-    if is_new and earlier:
+    if new is not None and earlier:
         turn_request["earlier"] = earlier
-    turn = await get_turns(request).begin(agent, session, turn_request, policy)
+    turn = await get_turns(request).begin(agent, session, turn_request, policy, new)
     builder = _ResponseBuilder(session.id, agent.id, turn.envelope.created_at, prompt_tokens)
     events = turn.events()
     if not parse_flag(body.get("stream")):
@@ -182,25 +183,22 @@ async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) 
 
 async def _open_session(
     request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
-) -> tuple[SessionRow, bool]:
-    """Load the named session or that of a chat program's conversation, or create one that starts with ``earlier``.
-
-    Also return whether it is new.
-    """
+) -> tuple[SessionRow, NewSession | None]:
+    """Load the named session or that of a chat program's conversation, or make one that starts with ``earlier``."""
     metadata: Any = body.get("metadata")
     metadata_id: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
     session_id = to_text(body.get("session_id")) or to_text(body.get("id")) or to_text(metadata_id)
     if session_id:
-        return await load_session(request, agent, session_id), False
+        return await load_session(request, agent, session_id), None
     user = to_text(body.get("user_id")) or to_text(body.get("user")) or request.headers.get(_USER_HEADER, "")
     user_id = user or caller.tenant
     if conversation := read_conversation(request.headers, body, query):
         sessions = SessionRepository(get_app_state(request).database, caller.tenant)
         if (session := await find_session(sessions, agent.id, user_id, conversation, earlier)) is not None:
-            return session, False
+            return session, None
     turns = get_turns(request)
     version = await turns.version(agent, is_released=parse_flag(body.get("release")))
-    session, _ = await turns.open_session(
+    new = await turns.new_session(
         agent,
         version,
         user_id=user_id,
@@ -209,7 +207,7 @@ async def _open_session(
         earlier=earlier,
         conversation=conversation,
     )
-    return session, True
+    return new.row, new
 
 
 async def _is_waiting(request: Request, agent: AgentRow, session: SessionRow) -> bool:

@@ -51,6 +51,7 @@ from ragflow_lg.wire.wire_events import Message, MessageEnd
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
+    from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
@@ -138,9 +139,9 @@ async def complete_with(
         events = turns.wire_events(position.run_id)
     else:
         policy = read_disconnect_policy(request)
-        session, version = await open_session(request, caller, agent, body, source, conversation)
+        session, new = await open_session(request, caller, agent, body, source, conversation)
         forwarding = "session" if session.source == "agent" else "all"
-        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
+        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, new)
         envelope, events = turn.envelope, turn.events()
     if is_old_path:
         forwarding = "messages"
@@ -191,10 +192,10 @@ async def open_session(
     source: str,
     conversation: str = "",
     version: VersionRow | None = None,
-) -> tuple[SessionRow, VersionRow | None]:
+) -> tuple[SessionRow, NewSession | None]:
     """Load the session named in the body, or that of the conversation if it has the wanted version, or make a new one.
 
-    A new one has not been stored. Also return its version: the given one, or else the one that the body selects.
+    A new one has the given version, or else the one that the body selects. It has not been stored.
     """
     session_id = to_text(body.get("session_id"))
     if session_id:
@@ -208,7 +209,7 @@ async def open_session(
         for session in await sessions.of_conversation(agent.id, user_id, conversation):
             if session.version_id == version.id:
                 return session, None
-    session = await turns.new_session(
+    new = await turns.new_session(
         agent,
         version,
         user_id=user_id,
@@ -217,7 +218,7 @@ async def open_session(
         source=source,
         conversation=conversation,
     )
-    return session, version
+    return new.row, new
 
 
 async def collect(

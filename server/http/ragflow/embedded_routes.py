@@ -93,9 +93,9 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
         policy = read_disconnect_policy(request)
         name = PUBLISHED if parse_flag(body.get("release")) else ""
         version = None if body.get("session_id") else await find_version(app_state.database, agent, name)
-        session, version = await open_session(request, caller, agent, body, source="agent", version=version)
+        session, new = await open_session(request, caller, agent, body, source="agent", version=version)
         turn = await turns.begin(
-            agent, session, build_turn_request(caller, session, body), policy, version, page_key=caller.owner.id
+            agent, session, build_turn_request(caller, session, body), policy, new, page_key=caller.owner.id
         )
         envelope, events = turn.envelope, turn.events()
     if not parse_flag(body.get("stream"), default=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter
@@ -30,6 +30,9 @@ from ragflow_lg.server.http.shared.request_parsing import (
 )
 from ragflow_lg.server.http.shared.responses import format_times
 from ragflow_lg.server.runs.run_control import RunControl
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.runs.new_session import NewSession
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"], route_class=DescribedRoute)
 
@@ -124,8 +127,8 @@ async def _run_turn(
         answers = {name: _unwrap(value) for name, value in inputs.items()}
         turn = await control.resume_from(run, turn_request, answers)
     else:
-        session = await _open_session(request, agent, fields, query)
-        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy)
+        session, new = await _open_session(request, agent, fields, query)
+        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, new)
     return await respond_with_turn(request, caller, turn, body, is_streamed=is_streamed)
 
 
@@ -135,19 +138,21 @@ def _unwrap(value: Any) -> Any:
     return wrapper.get("value", value)
 
 
-async def _open_session(request: Request, agent: AgentRow, fields: dict[str, Any], query: Any) -> SessionRow:
-    """Load the session named in the request, or create one with the requested version."""
+async def _open_session(
+    request: Request, agent: AgentRow, fields: dict[str, Any], query: Any
+) -> tuple[SessionRow, NewSession | None]:
+    """Load the session named in the request, or make one with the requested version."""
     if session_id := to_text(fields.get("session_id")):
-        return await load_session(request, agent, session_id)
+        return await load_session(request, agent, session_id), None
     version = await find_version(get_app_state(request).database, agent, to_text(fields.get("version")))
-    session, _ = await get_turns(request).open_session(
+    new = await get_turns(request).new_session(
         agent,
         version,
         user_id=to_text(fields.get("user_id")) or agent.tenant,
         name=query if isinstance(query, str) else "",
         source="workflow",
     )
-    return session
+    return new.row, new
 
 
 def _build_item(row: VersionRow) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ragflow_lg.wire.answer_text import AnswerText
 from ragflow_lg.wire.wire_events import MessageEnd
 
 if TYPE_CHECKING:
+    from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.database.webhook_repository import WebhookTests
@@ -55,8 +56,9 @@ async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> 
     """
     version = await turns.version(agent)
     await turns.canvas(version)  # an invalid canvas must not create a session
-    session, _ = await turns.open_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
-    return await turns.begin(agent, session, {"query": "", "payload": payload, "user_id": agent.tenant}, CONTINUE)
+    new = await turns.new_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
+    request: TurnRequest = {"query": "", "payload": payload, "user_id": agent.tenant}
+    return await turns.begin(agent, new.row, request, CONTINUE, new)
 
 
 def trim_in_background(app_state: AppState, agent: AgentRow) -> None:
