@@ -14,7 +14,7 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
 from ragflow_lg.base.values import MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany
+from ragflow_lg.component.spec import ComponentOutputs, OnceParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.workers import worker_task
@@ -97,7 +97,7 @@ class Variable(BaseModel):
 Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
 
 
-class Params(ComponentParams):
+class Params(OnceParams):
     """Parameters of Invoke. ``timeout`` is in seconds per attempt."""
 
     url: Annotated[Template, AfterValidator(_check_url)]
@@ -122,12 +122,18 @@ def _limit_s(params: Params) -> float:
     return OWN_TIME_S + params.timeout * (1 + (params.max_retries or 0))
 
 
+def _may_change(ctx: RunContext, params: Params) -> bool:
+    """Return whether the request may change something at the server, so that a crash must not repeat it unasked."""
+    return params.method not in ("GET", "HEAD")
+
+
 @component(
     "Invoke",
     params=Params,
     outputs=Outputs,
     timeout_s=_limit_s,
     retries=True,
+    runs_once=_may_change,
     shows_default=True,
     description="Send an HTTP request and return the response text.",
     source="agent/component/invoke.py",

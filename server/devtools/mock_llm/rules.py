@@ -150,7 +150,7 @@ class When(_RuleModel):
     """The last message, from any role."""
     last_role: Literal["system", "user", "assistant", "tool"] | None = None
     tools: bool | Contained | None = None
-    """Whether the request offers tools, or the name of one of them."""
+    """Whether the request offers tools, or the name of one of them or of its component."""
     stream: bool | None = None
     call: Annotated[CallSpan, BeforeValidator(_as_span)] | None = None
 
@@ -173,6 +173,7 @@ class MockCall(_RuleModel):
     """A tool call in a reply. String arguments are sent unchanged, even if they are not JSON."""
 
     name: str
+    """The tool's name, with or without its number, or its component's name."""
     arguments: dict[str, Any] | str = Field(default_factory=dict[str, Any])
     id: str = ""
     """Default: a new id."""

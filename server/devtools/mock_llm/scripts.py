@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.server.devtools.mock_llm.offered_tools import find_offered, names_of
 from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules, TextTest, When
 
 _MAX_CHARS = 80
@@ -63,7 +64,7 @@ class Script:
                 raise ServiceError(f"Rule {index + 1} has used all {len(sequence)} replies, and at_end is 'error'.")
             at = count % len(sequence) if rule.at_end == "again" else min(count, len(sequence) - 1)
             self._reply_counts[index] += 1
-            return ReplyChoice(rule.replies[sequence[at]], index + 1, sequence[at] + 1)
+            return ReplyChoice(_with_offered(rule.replies[sequence[at]], request), index + 1, sequence[at] + 1)
         raise ServiceError(
             f"No rule matches: model {request.model!r}, last message of {request.last_role or 'nobody'} "
             f"{_shorten(request.last)!r}, user {_shorten(request.user)!r}, tools {list(request.tools)}. "
@@ -81,6 +82,14 @@ class Script:
         return rule.when.call is None or rule.when.call.has(self._match_counts[index])
 
 
+def _with_offered(reply: Reply, request: MockRequest) -> Reply:
+    """Return a reply whose calls have the names of the tools that the request offers."""
+    if not reply.calls:
+        return reply
+    calls = [call.model_copy(update={"name": find_offered(call.name, request.tools)}) for call in reply.calls]
+    return reply.model_copy(update={"calls": calls})
+
+
 def _matches(when: When, request: MockRequest) -> bool:
     if when.last_role is not None and when.last_role != request.last_role:
         return False
@@ -88,7 +97,7 @@ def _matches(when: When, request: MockRequest) -> bool:
         return False
     if isinstance(when.tools, bool) and when.tools != bool(request.tools):
         return False
-    if isinstance(when.tools, TextTest) and not any(when.tools.matches(name) for name in request.tools):
+    if isinstance(when.tools, TextTest) and not any(map(when.tools.matches, names_of(request.tools))):
         return False
     tests = (
         (when.model, request.model),

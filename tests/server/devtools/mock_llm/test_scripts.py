@@ -119,3 +119,30 @@ def test_invalid_requests_are_refused(odd: Any, problem: str) -> None:
 def test_malformed_tools_are_ignored() -> None:
     assert parse_request(body(tools=[1, {"function": 2}, {"function": {"name": "a"}}])).tools == ("a",)
     assert parse_request(body(tools={"a": 1})).tools == ()
+
+
+@pytest.mark.parametrize(
+    ("named", "called"),
+    [
+        ("execute_sql_1", "execute_sql_1"),
+        ("execute_sql", "execute_sql_1"),
+        ("ExeSQL", "execute_sql_1"),
+        ("exesql", "execute_sql_1"),
+        ("Wikipedia", "wikipedia_search_0"),
+        ("Archive", "Archive_3"),
+        ("Email", "Email"),
+    ],
+)
+def test_a_call_can_name_a_component_without_its_number(named: str, called: str) -> None:
+    names = ("wikipedia_search_0", "execute_sql_1", "execute_sql_2", "Archive_3")
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    rules = script({"replies": [{"calls": [{"name": named, "arguments": {"a": 1}}]}]})
+    (call,) = rules.choose(parse_request(body(tools=tools))).reply.calls
+    assert (call.name, call.arguments) == (called, {"a": 1})
+
+
+def test_a_condition_can_name_a_component() -> None:
+    rules = script({"when": {"tools": "ExeSQL"}, "replies": [{"text": "yes"}]}, {"replies": [{"text": "no"}]})
+    for name, expected in (("execute_sql_4", "yes"), ("search_4", "no")):
+        tools = [{"type": "function", "function": {"name": name}}]
+        assert reply_to(rules, body(tools=tools)) == expected

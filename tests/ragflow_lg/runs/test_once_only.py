@@ -1,0 +1,139 @@
+"""Components with effects outside the run ask before they repeat one that a crash has interrupted."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.http.address_guard import AddressGuard
+from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
+from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.mail import MailAccount
+from ragflow_lg.services.services import Services
+from tests.fakes.databases import execute, new_database, open_databases
+from tests.fakes.regions import node, out, play_run, runner_of
+from tests.fakes.services import fake_services
+from tests.fakes.smtp_server import PASSWORD, USER, certificates, smtp_server
+from tests.stores import OpenStore
+
+
+class ProcessDeath(BaseException):
+    """Ends a run as a kill would."""
+
+
+class Dying:
+    """A service whose first call has its effect, after which the process dies."""
+
+    def __init__(self, service: Any, method: str) -> None:
+        self._service = service
+        self._method = method
+        self._has_died = False
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._service, name)
+        if name != self._method:
+            return function
+
+        async def call(*arguments: Any) -> Any:
+            result = await function(*arguments)
+            if not self._has_died:
+                self._has_died = True
+                raise ProcessDeath
+            return result
+
+        return call
+
+
+class CountingHttp:
+    """A client that counts the requests."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self.count += 1
+        return HttpResponse(200, {}, "ok", request.url)
+
+
+@asynccontextmanager
+async def mail(folder: Path) -> AsyncGenerator[tuple[Services, Callable[[], int]]]:
+    async with smtp_server() as server:
+        settings = MailServerSettings(MailAccount("localhost", server.port, USER, PASSWORD), USER)
+        mailer = SmtpMailer({"office": settings}, AddressGuard(), tls=certificates()[1])
+        yield fake_services(mailer=Dying(mailer, "send")), lambda: len(server.received)
+
+
+@asynccontextmanager
+async def database(folder: Path) -> AsyncGenerator[tuple[Services, Callable[[], int]]]:
+    with new_database("sqlite", folder) as account:
+        execute(account, ["CREATE TABLE t (a int)"])
+        databases = open_databases(account)
+        yield (
+            fake_services(databases=Dying(databases, "run")),
+            lambda: execute(account, ["SELECT count(*) FROM t"])[0][0],
+        )
+        await databases.aclose()
+
+
+@asynccontextmanager
+async def http(folder: Path) -> AsyncGenerator[tuple[Services, Callable[[], int]]]:
+    client = CountingHttp()
+    yield fake_services(http=Dying(client, "send")), lambda: client.count
+
+
+EMAIL = node("Email", {"server": "office", "to_email": "a@example.com"}, ["out"])
+INSERT = node("ExeSQL", {"connection": "writer", "sql": "INSERT INTO t VALUES (1)"}, ["out"])
+POST = node("Invoke", {"url": "http://shop.test/orders", "method": "post", "variables": []}, ["out"])
+EFFECTS = {"Email": (mail, EMAIL), "ExeSQL": (database, INSERT), "Invoke": (http, POST)}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.parametrize(("decision", "count"), [("run it again", 2), ("continue with an error", 1)])
+async def test_the_run_asks_after_a_crash(
+    name: str, decision: str, count: int, tmp_path: Path, reopen: OpenStore
+) -> None:
+    opened, effect = EFFECTS[name]
+    async with opened(tmp_path) as (services, effects):
+        canvas = {"w": effect, **out("done")}
+        async with reopen() as store:
+            with pytest.raises(ProcessDeath):
+                await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
+        async with reopen() as store:
+            runner = runner_of(canvas, services=services, store=store)
+            run = runner.continue_("s")
+            await play_run(run)
+            assert (run.status, effects()) == ("waiting", 1)
+            run = runner.resume("s", {"decision": decision})
+            await play_run(run)
+            assert (run.status, effects()) == ("succeeded" if count == 2 else "failed", count)
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+async def test_a_canvas_can_choose_that_it_is_repeated(name: str, tmp_path: Path, reopen: OpenStore) -> None:
+    opened, effect = EFFECTS[name]
+    obj = effect["obj"]
+    repeated = {**effect, "obj": {**obj, "params": {**obj["params"], "once_only": False}}}
+    async with opened(tmp_path) as (services, effects):
+        canvas = {"w": repeated, **out("done")}
+        async with reopen() as store:
+            with pytest.raises(ProcessDeath):
+                await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
+        async with reopen() as store:
+            run = runner_of(canvas, services=services, store=store).continue_("s")
+            await play_run(run)
+            assert (run.status, effects()) == ("succeeded", 2)
+
+
+async def test_a_request_that_only_reads_is_repeated(tmp_path: Path, reopen: OpenStore) -> None:
+    async with http(tmp_path) as (services, effects):
+        canvas = {"w": node("Invoke", {"url": "http://shop.test/x", "variables": []}, ["out"]), **out("done")}
+        async with reopen() as store:
+            with pytest.raises(ProcessDeath):
+                await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
+        async with reopen() as store:
+            run = runner_of(canvas, services=services, store=store).continue_("s")
+            await play_run(run)
+            assert (run.status, effects()) == ("succeeded", 2)
