@@ -70,7 +70,9 @@ async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
         raise ServiceError(f"The address leads to {kind[:80]!r}, which is not a web page.")
     try:
         text = await ctx.run_in_thread(convert_page, response.text, response.url, params.extract_type)
-        visible = await ctx.run_in_thread(convert_page, response.text, response.url, "markdown")
+        visible = text
+        if params.extract_type != "markdown":
+            visible = await ctx.run_in_thread(convert_page, response.text, response.url, "markdown")
     except ValueError as error:
         raise ServiceError(str(error)) from None
     if len(visible) < MIN_TEXT_CHARS and "<script" in response.text.lower():

@@ -9,9 +9,12 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec.structs import replace as replace_struct
 
+from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.server.devtools.mock_llm.rules import MockCall
 from ragflow_lg.services.tool_policies import CrawlerRules
 from tests.fakes.agents import tool_calls
 from tests.fakes.canvas import node
+from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.recordings import record, replay
 from tests.fakes.regions import runner_of
 from tests.fakes.run import Result, run_component
@@ -60,18 +63,22 @@ def model_that_calls(contract: Contract, host: str) -> ScriptedModel:
 
 @every_contract
 async def test_an_agent_uses_the_tool(contract: Contract) -> None:
+    assert contract.spec.tool is not None
     stub = contract.stub()
     async with service_of(contract, stub) as (host, services):
-        model = model_that_calls(contract, host)
-        services = replace_struct(services, models=OneModel(model))
-        runner = runner_of(agent_with(contract), services=services, saver=InMemorySaver())
-        run = runner.start("s", {"query": "Tell me."})
-        async for _ in run:
-            pass
-        state = await runner.state("s")
+        call_ = MockCall(name=f"{contract.spec.tool.function}_0", arguments=contract.arguments(host))
+        async with MockLLM([reply(calls=[call_]), reply("It is so.")]) as model:
+            models = ConfiguredModels(ChatModelSettings(providers={"Test": ProviderSettings(model.base_url, "k")}))
+            services = replace_struct(services, models=models)
+            runner = runner_of(agent_with(contract), services=services, saver=InMemorySaver())
+            run = runner.start("s", {"query": "Tell me."})
+            async for _ in run:
+                pass
+            state = await runner.state("s")
+            await models.aclose()
     assert run.status == "succeeded"
     assert "It is so." in state["outputs"]["a"]["content"]
-    (result,) = [m["content"] for m in model.requests[-1][1].messages if m["role"] == "tool"]
+    (result,) = [m["content"] for m in model.requests[-1].body["messages"] if m["role"] == "tool"]
     assert contract.says in result
     assert stub.received
     if contract.key:
