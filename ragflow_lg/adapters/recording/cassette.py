@@ -233,7 +233,34 @@ class MetadataLine(_Exchange):
     metadata: dict[str, dict[str, list[str]]] | None = None
 
 
-ExchangeLine: TypeAlias = ChatLine | HttpLine | CallLine | DatasetsLine | SearchLine | MetadataLine
+class StatementRecord(_Record):
+    """A `ragflow_lg.services.databases.StatementResult`."""
+
+    sql: str
+    columns: list[str] = Field(default_factory=list[str])
+    rows: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    error: str = ""
+    changed: int | None = None
+    is_refused: bool = False
+
+
+class QueryLine(_Exchange):
+    """A query of a database."""
+
+    kind: Literal["query"] = "query"
+    results: list[StatementRecord] | None = None
+
+
+class MailLine(_Exchange):
+    """An e-mail, with the recipients that the server refused."""
+
+    kind: Literal["mail"] = "mail"
+    refused: dict[str, str] | None = None
+
+
+ExchangeLine: TypeAlias = (
+    ChatLine | HttpLine | CallLine | DatasetsLine | SearchLine | MetadataLine | QueryLine | MailLine
+)
 Line: TypeAlias = ExchangeLine | ModelLine | ServerLine | DateLine | SeedLine | ToolsLine
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])

@@ -13,8 +13,10 @@ from ragflow_lg.adapters.recording.cassette import (
     DatasetEntry,
     DatasetsLine,
     HttpLine,
+    MailLine,
     MetadataLine,
     PieceRecord,
+    QueryLine,
     ResponseRecord,
     SearchLine,
     SearchRecord,
@@ -29,7 +31,7 @@ from ragflow_lg.services.knowledge import Dataset, DocumentCount, Metadata, Sear
 from ragflow_lg.services.tool_policies import ServerAnswer
 
 A = TypeVar("A")
-L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
+L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine, QueryLine, MailLine)
 
 DatasetRow: TypeAlias = Sequence[Dataset | None]
 """The dataset for each requested name or id, or None for unknown ones."""

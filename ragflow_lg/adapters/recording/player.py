@@ -15,8 +15,10 @@ from ragflow_lg.adapters.recording.cassette import (
     DateLine,
     ExchangeLine,
     HttpLine,
+    MailLine,
     MetadataLine,
     ModelLine,
+    QueryLine,
     SearchLine,
     SeedLine,
     ServerLine,
@@ -118,7 +120,7 @@ class Player:
         lines = read_cassette(path)
         self._tracks: dict[type[Any], _Track] = {
             kind: _Track((n, line) for n, line in lines if isinstance(line, kind))
-            for kind in (ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
+            for kind in (ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine, QueryLine, MailLine)
         }
         self._servers = {(line.server, line.tool): line for _, line in lines if isinstance(line, ServerLine)}
         self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,60 +22,16 @@ from ragflow_lg.adapters.recording.exchanges import (
     HTTP,
     METADATA,
     SEARCH,
-    A,
     DatasetRow,
-    Exchange,
 )
+from ragflow_lg.adapters.recording.recorded_accounts import RecordedDatabases, RecordedMailer
+from ragflow_lg.adapters.recording.tape import Tape
 from ragflow_lg.base.ids import RunId
-from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatModel, ChatModels, ChatRequest
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata, SearchResult
 from ragflow_lg.services.services import Caller, Clock, Ids, Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolServer
-
-
-class Tape(Protocol):
-    """A recorder, which calls the real services, or a player, which never does."""
-
-    @property
-    def redactor(self) -> Redactor:
-        """Removes secrets from requests."""
-        ...
-
-    async def exchange(
-        self,
-        kind: Exchange[A, Any],
-        caller: Caller,
-        request: dict[str, Any],
-        call_service: Callable[[], Awaitable[A]],
-    ) -> A:
-        """Return the answer to a request."""
-        ...
-
-    def stream(self, caller: Caller, llm_id: str, request: ChatRequest, model: ChatModel) -> AsyncIterator[ChatDelta]:
-        """Yield the pieces of a model's answer."""
-        ...
-
-    def find_model(self, caller: Caller, llm_id: str, models: ChatModels) -> Any:
-        """Return the model, or an object with its properties."""
-        ...
-
-    def find_server(self, id_: str, servers: Mapping[str, ToolServer]) -> ToolServer:
-        """Return an MCP server. Raise KeyError if there is no such server."""
-        ...
-
-    def check_tool(self, caller: Caller, server_id: str, tool: str, server: ToolServer) -> None:
-        """Raise SettingsError if the tool of a server may not be called."""
-        ...
-
-    def local_time(self, clock: Clock) -> str:
-        """Return the local time, which prompts may contain."""
-        ...
-
-    def seed(self, ids: Ids) -> int:
-        """Return the seed of a turn, which selects texts."""
-        ...
 
 
 def wrap_services(tape: Tape, services: Services) -> Services:
@@ -92,6 +48,8 @@ def wrap_services(tape: Tape, services: Services) -> Services:
             http=_Http(tape, caller, services.http),
             servers=_Servers(tape, caller, services.servers),
             knowledge=_Knowledge(tape, caller, services.knowledge) if services.knowledge is not None else None,
+            databases=RecordedDatabases(tape, caller, services.databases),
+            mailer=RecordedMailer(tape, caller, services.mailer),
             for_caller=inside,
         )
 
