@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from msgspec.structs import replace as replace_struct
 
 from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.component.tool import SearchOutputs
 from ragflow_lg.server.devtools.mock_llm.rules import MockCall
 from ragflow_lg.services.tool_policies import CrawlerRules
 from tests.fakes.agents import tool_calls
@@ -81,6 +82,7 @@ async def test_an_agent_uses_the_tool(contract: Contract) -> None:
     (result,) = [m["content"] for m in model.requests[-1].body["messages"] if m["role"] == "tool"]
     assert contract.says in result
     assert stub.received
+    assert ("references" in state["turn"]) == (contract.spec.outputs is SearchOutputs)
     if contract.key:
         assert contract.key not in json.dumps(state, default=str)
 
