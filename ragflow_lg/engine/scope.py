@@ -267,7 +267,7 @@ class Scope(Struct, eq=False):
             if reference.kind == "alias":
                 value = view.get("aliases", {}).get(reference.key, "")
             else:
-                is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
+                is_there = ran.get(reference.node) == index and not outputs.get(reference.node, {}).get(ERROR)
                 node = self.program.owner.plan.nodes.get(NodeId(reference.node))  # None: `check` has warned of it
                 value = look_up(reference, {}, outputs if is_there else {}, node.declared if node else ())
             self.turn.state_size.add(self._part(name), size_of(value), self.turn.services.state_limits)

@@ -115,7 +115,7 @@ def _add_finished(plan: Plan, values: Mapping[str, Any], running: set[NodeId], p
             elapsed_s,
             inputs,
             outputs,
-            outputs.get(ERROR),
+            outputs.get(ERROR) or None,
             () if node.chooses else node.downstream,
             end=data,
             place=place,

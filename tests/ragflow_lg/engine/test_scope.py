@@ -4,7 +4,10 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from ragflow_lg.services.code import CodeResult
+from tests.fakes.code import ScriptedSandbox
 from tests.fakes.regions import answer_of, assign, iteration, loop, node, out, play_run, runner_of, text
+from tests.fakes.services import fake_services
 
 
 async def test_a_body_reads_outer_values_without_copying_them() -> None:
@@ -60,3 +63,11 @@ async def test_a_cycle_in_a_body_runs_until_its_exit() -> None:
         "ok": text(),
     }
     assert await answer_of({**loop(body, count=1, variables={"s": ""}), **out("{lp@s}")}) == "xxx"
+
+
+async def test_a_node_that_succeeds_with_an_empty_error_is_collected() -> None:
+    """CodeExec has an output ``_ERROR`` even if its program succeeds, as in RAGFlow."""
+    program = node("CodeExec", {"script": "x", "outputs": {"r": {"type": "Any"}}}, [], parent_id="it")
+    components = {**iteration({"row": program}, {"rows": "row@r"}), **out("{it@rows}")}
+    services = fake_services(code=ScriptedSandbox(CodeResult(has_value=True, value="v")))
+    assert await answer_of(components, inputs=["a", "b"], services=services) == ["v", "v"]
