@@ -109,11 +109,12 @@ format: $(VENV)/.ok
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ok
+bench: $(VENV)/.ok sandboxes
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.large_values
 	$(BIN)/python -m benchmarks.starts
 	$(BIN)/python -m benchmarks.knowledge
+	$(BIN)/python -m benchmarks.code_runs
 	$(BIN)/python -m benchmarks.server
 
 # Long: 20,000 turns take most of an hour. `make soak TURNS=500` for a look.

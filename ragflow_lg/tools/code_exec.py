@@ -161,7 +161,8 @@ async def _execute(ctx: RunContext, params: Params, arguments: Arguments) -> dic
         for name, reference in params.arguments.items()
     }
     try:
-        result = await ctx.services.code.run(CodeRequest(LANGUAGES[arguments.lang], arguments.script, values))
+        plain = cast("dict[str, JsonValue]", to_json(values))
+        result = await ctx.services.code.run(CodeRequest(LANGUAGES[arguments.lang], arguments.script, plain))
     except (CodeLimitError, SettingsError) as error:
         raise ComponentError(str(error), node=ctx.node.id) from error
     except ServiceError as error:

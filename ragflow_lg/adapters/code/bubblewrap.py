@@ -9,6 +9,7 @@ user ``nobody``, because the limit on processes does not bind root.
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import shutil
 import sys
@@ -44,6 +45,9 @@ _SIGNALS: dict[int, LimitName] = {24: "cpu_s", 25: "file_bytes"}
 
 _STARTERS = (b"bwrap: ", *(f"{name}: ".encode() for name in PROGRAMS))
 _SHELL_SIGNAL = 128
+_MARSHAL_FORMAT = 2
+"""The version that every Python 3 reads."""
+
 _OUT_OF_HEAP = b"JavaScript heap out of memory"
 
 
@@ -115,7 +119,7 @@ def find_bubblewrap(program: str = "") -> str:
             raise SettingsError(f"Bubblewrap needs {name}, which is not installed. Install util-linux.")
     path = shutil.which(program or "bwrap")
     if path is None:
-        raise SettingsError("bwrap is not installed. Install bubblewrap, for example with: apt install bubblewrap")
+        raise SettingsError("bwrap is not installed.")
     return path
 
 
@@ -130,7 +134,10 @@ def _request_text(request: CodeRequest, limits: CodeLimits) -> bytes:
         CodeLimitError: if it is too large.
     """
     fields = {"code": request.code, "arguments": dict(request.arguments), "limits": to_builtins(limits)}
-    text = json.dumps(fields).encode("ascii")
+    if request.language == "python":
+        text = marshal.dumps(fields, _MARSHAL_FORMAT)
+    else:
+        text = json.dumps(fields).encode("ascii")
     if len(text) > limits.code_bytes:
         raise exceeded(limits, "code_bytes")
     return text

@@ -2,17 +2,24 @@
 
 It reads ``{"code", "arguments", "limits"}`` from standard input, calls ``main(**arguments)`` and reports on the pipe
 whose number is its only argument, one JSON object per line: ``{"artifact", "content"}`` for each file in ``artifacts``,
-``{"exceeded", "detail"}`` for an exceeded limit, and ``{"value"}`` at the end. It uses nothing but the standard
-library, and little of that, because imports are most of its running time.
+``{"exceeded", "detail"}`` for an exceeded limit, and ``{"value"}`` at the end.
+
+Imports are most of its running time. It therefore uses only modules that are part of the interpreter: the request is in
+`marshal`'s format, which is safe because it comes from the host, and JSON is written by the compiled part of `json`.
 """
+
+from __future__ import annotations
 
 import binascii
 import errno
-import json
+import marshal
 import os
 import stat
 import sys
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 FOLDER = "artifacts"
 EXCEEDED = {errno.EAGAIN: "processes", errno.EFBIG: "file_bytes", errno.ENOSPC: "scratch_bytes"}
@@ -24,19 +31,22 @@ class _Exceeded(Exception):
 
 def run(report_to: int) -> NoReturn:
     """Run the program of the request, and end."""
-    request = json.loads(sys.stdin.buffer.read())
+    request = marshal.loads(sys.stdin.buffer.read())
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.set_inheritable(report_to, False)
     os.makedirs(FOLDER, exist_ok=True)
     sys.path.insert(0, os.getcwd())
     lines: list[dict[str, Any]] = []
-    code = _perform(request, lines)
-    with open(report_to, "w", encoding="ascii") as pipe:
-        for line in lines:
-            pipe.write(json.dumps(line) + "\n")
-    _flush()
-    os._exit(code)
+    code = 1
+    try:
+        code = _perform(request, lines)
+        with open(report_to, "w", encoding="ascii") as pipe:
+            for line in lines:
+                pipe.write(_encode(line) + "\n")
+        _flush()
+    finally:
+        os._exit(code)  # does not wait for threads of the program
 
 
 def _perform(request: dict[str, Any], lines: list[dict[str, Any]]) -> int:
@@ -63,7 +73,8 @@ def _perform(request: dict[str, Any], lines: list[dict[str, Any]]) -> int:
     except BaseException as error:  # noqa: BLE001 - whatever the program raises is its result
         if limit := _limit_of(error):
             lines[:] = [{"exceeded": limit}]
-        _print_error(error, request["code"])
+        else:
+            _print_error(error, request["code"])
         return 1
     return 0
 
@@ -85,11 +96,27 @@ def _to_json(value: Any) -> str:
         advice = "a list" if kind == "generator" else "the result of asyncio.run"
         raise SystemExit(f"main must return a value that JSON can hold, not a {kind}. Return {advice} instead.")
     try:
-        return json.dumps(value, separators=(",", ":"))
+        return _encode(value)
     except (TypeError, ValueError) as error:
         raise SystemExit(f"main must return a value that JSON can hold: {error}.") from None
     except RecursionError:
         raise SystemExit("main must return a value that JSON can hold: it is nested too deeply.") from None
+
+
+def _encode(value: Any) -> str:
+    """Return a value as JSON. Importing `json` itself would take as long as starting the interpreter."""
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+    except ImportError:  # an interpreter without the compiled part
+        import json
+
+        return json.dumps(value, separators=(",", ":"))
+    encoder: Any = make_encoder
+    return "".join(encoder({}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, True)(value, 0))
+
+
+def _refuse(value: Any) -> NoReturn:
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _artifacts(limits: dict[str, Any]) -> list[dict[str, Any]]:

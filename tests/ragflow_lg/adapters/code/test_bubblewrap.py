@@ -146,7 +146,7 @@ async def test_a_failure_of_bwrap_is_an_error() -> None:
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match=r"bwrap is not installed. Install bubblewrap"):
+    with pytest.raises(SettingsError, match=r"bwrap is not installed\."):
         find_bubblewrap("/nowhere/bwrap")
     monkeypatch.setattr(module, "PROGRAMS", ("no-such-program",))
     with pytest.raises(SettingsError, match=r"needs no-such-program, which is not installed. Install util-linux"):
