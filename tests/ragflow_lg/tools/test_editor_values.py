@@ -11,7 +11,7 @@ from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, node
 
 TEXT = {"formalized_content": {"value": "", "type": "string"}}
-BOTH = {**TEXT, "json": {"value": [], "type": "Array<Object>"}}
+BOTH: dict[str, Any] = {**TEXT, "json": {"value": [], "type": "Array<Object>"}}
 REPORT = {"report": {"value": "", "type": "string"}}
 QUERY = {"query": "sys.query"}
 
