@@ -1,8 +1,10 @@
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from tests.harness.loaded_python import python_command
@@ -31,6 +33,7 @@ def test_it_prints_its_url_runs_programs_and_ends(tmp_path: Path) -> None:
     assert errors.startswith("Programs run in Bubblewrap (")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Bubblewrap needs Linux")
 def test_it_does_not_start_without_a_local_sandbox(tmp_path: Path) -> None:
     settings = tmp_path / "settings.toml"
     for section, reason in {

@@ -1,6 +1,7 @@
 """Which sandbox is chosen, and how tenants share it."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -27,6 +28,7 @@ async def test_auto_takes_the_service_if_its_address_is_set() -> None:
     assert (found.is_working, found.description) == (True, "the service at http://sandbox.test:9385")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Bubblewrap needs Linux")
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
