@@ -48,9 +48,9 @@ class NewKey(BaseModel):
     ] = False
     name: Annotated[Line, Field(description="Purpose of the key.")] = ""
     expires_days: Annotated[
-        float | None,
+        Annotated[float, Field(gt=0, le=36_500)] | None,
         NoBoolean,
-        Field(gt=0, le=36_500, description="Days after which the key becomes invalid. Default: never."),
+        Field(description="Days after which the key becomes invalid. Default: never."),
     ] = None
 
 

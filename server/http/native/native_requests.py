@@ -140,9 +140,9 @@ class RerunRequest(_Body):
 
     node: Annotated[Line, Field(min_length=1, description="Id or title of the node to start at.")]
     round: Annotated[
-        int | None,
+        Annotated[int, Field(ge=0, le=2**31 - 1)] | None,
         NoBoolean,
-        Field(ge=0, le=2**31 - 1, description="Round of the enclosing Loop or Iteration, from 0. Default: the last."),
+        Field(description="Round of the enclosing Loop or Iteration, from 0. Default: the last."),
     ] = None
     changes: Annotated[
         dict[str, Any],

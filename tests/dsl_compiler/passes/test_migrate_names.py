@@ -2,6 +2,7 @@ import time
 
 import pytest
 
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, text
 
@@ -40,7 +41,8 @@ def test_a_web_search_becomes_the_tool_of_its_engine(engine: str, tool: str) -> 
     search = node("WebSearch", {"engine": engine, "api_key": "k"})
     plan, diagnostics = check_canvas(canvas({"a": agent, "w": search}), CATALOG)
     assert plan is not None
-    assert (plan.nodes["w"].spec.name, plan.nodes["a"].tools[0].spec.name) == (tool, tool)
+    search_node, agent_node = plan.nodes[NodeId("w")], plan.nodes[NodeId("a")]
+    assert (search_node.spec.name, agent_node.tools[0].spec.name) == (tool, tool)
     assert "document-rewritten" in {d.code for d in diagnostics}
 
 

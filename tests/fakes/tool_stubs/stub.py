@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from urllib.parse import parse_qsl
 
 import uvicorn
@@ -32,7 +32,7 @@ class Call:
     def json(self) -> dict[str, Any]:
         value: Any = json.loads(self.body)
         assert isinstance(value, dict)
-        return value
+        return cast("dict[str, Any]", value)
 
 
 @dataclass(frozen=True)

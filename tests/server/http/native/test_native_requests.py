@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from ragflow_lg.server.http.native.native_key_routes import NewKey
 from ragflow_lg.server.http.native.native_requests import (
     ForkRequest,
     OpenSession,
@@ -51,3 +52,8 @@ def test_nul_characters_are_removed() -> None:
     assert RunRequest(query="a\x00b", user_id="\x00").model_dump(exclude_defaults=True) == {"query": "ab"}
     assert RunRequest(query={"city": "Rome"}).query == {"city": "Rome"}
     assert ResumeRequest(answers={PAUSE: {"size": None}}).answers == {PAUSE: {"size": None}}
+
+
+def test_null_is_the_default_of_an_optional_number() -> None:
+    assert RerunRequest.model_validate({"node": "a", "round": None}).round is None
+    assert NewKey.model_validate({"agents": ["a"], "expires_days": None}).expires_days is None
