@@ -66,9 +66,9 @@ databases: $(VENV)/.ok
 sandboxes: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.bubblewrap_package
 
-# The server's database on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
+# The server's database and ExeSQL on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
 test-databases: databases
-	REQUIRE_DATABASES=1 $(BIN)/python -m pytest tests/server/database
+	REQUIRE_DATABASES=1 $(BIN)/python -m pytest tests/server/database tests/ragflow_lg/adapters/sql tests/ragflow_lg/tools/test_exe_sql.py
 
 # Nonsense for every route of the OpenAPI document, EXAMPLES of each kind; the server may fail nowhere.
 fuzz-api: clients

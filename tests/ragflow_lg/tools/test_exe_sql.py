@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.databases import DatabaseAccount
 from ragflow_lg.services.services import Services
 from ragflow_lg.tools.exe_sql import exe_sql
@@ -176,3 +178,19 @@ async def test_only_what_may_write_runs_once(file: DatabaseAccount) -> None:
         ("writer", True): True,
         ("writer", False): False,
     }
+
+
+async def test_passwords_are_in_no_checkpoint_event_or_trace(tmp_path: Path) -> None:
+    secret = "a-password-of-the-canvas"
+    account = {"host": "127.0.0.1", "port": 9, "database": "d", "username": "u", "password": secret}
+    tools = [{"component_name": "ExeSQL", "name": "Shop", "params": account}]
+    replies = [tool_calls(("execute_sql_0", {"sql": "SELECT 1"})), Reply("Done.")]
+    databases = open_databases(DatabaseAccount("sqlite", "", 0, "", ""), allow=["127.0.0.1"])
+    async with open_store(f"sqlite:///{tmp_path / 'runs.db'}", SystemClock()) as store:
+        turn = await play_agent(replies, {"tools": tools}, services={"databases": databases}, store=store)
+        assert "Database Connection Failed!" in str(turn.tool_results)
+        seen = [str(turn.state), str(turn.tool_results), str(turn.run.error)]
+    stored = [file.read_bytes() for file in tmp_path.glob("runs.db*")]
+    assert stored
+    assert not any(secret in text for text in seen)
+    assert not any(secret.encode() in data for data in stored)

@@ -9,7 +9,7 @@ from ragflow_lg.server.assembly.library import check_file
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.canvas import canvas, node
 
-CODES = ("model-unavailable", "dataset-unknown", "reranker-unavailable", "key-missing")
+CODES = ("model-unavailable", "dataset-unknown", "reranker-unavailable", "key-missing", "account-missing")
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +103,17 @@ def test_settings_are_loaded_only_if_they_are_needed() -> None:
 
     Path("c.json").write_text(json.dumps(canvas({"m": node("Message", {"content": ["x"]})})))
     assert check_file(Path("c.json"), load)[1] == ()
+
+
+def test_databases_and_mail_servers_are_checked() -> None:
+    tool = {"component_name": "Email", "name": "Mail", "params": {"server": "office"}}
+    components = {
+        "q": node("ExeSQL", {"connection": "shop", "sql": "SELECT 1"}),
+        "a": node("Agent", {"llm_id": "demo", "tools": [tool]}),
+    }
+    database, mail = warnings_of(components)
+    assert (database.code, database.pointer) == ("account-missing", "/components/q/obj/params/connection")
+    assert database.hint == "Add [sql.connections.shop] to the settings."
+    assert (mail.code, mail.pointer) == ("account-missing", "/components/a/obj/params/tools/0/params/server")
+    known = "[sql.connections.shop]\ndb_type = 'sqlite'\ndatabase = 'a.db'\n[email.servers.office]\nhost = 'h'\n"
+    assert warnings_of(components, known) == []

@@ -13,7 +13,9 @@ from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.services.databases import DatabaseAccount, SqlQuery
 from ragflow_lg.services.http import HttpRequest
+from ragflow_lg.services.mail import MailMessage
 
 SECTIONS: dict[str, Any] = {
     "default_model": "big@Cloud",
@@ -110,3 +112,27 @@ async def test_a_server_with_one_tenant_shares_everything_with_it(tmp_path: Path
         async with open_app_state(settings) as app_state:
             assert {name: len(app_state.services_of(name).servers) for name in counts} == counts
             assert {name: len(app_state.settings_of(name).mcp) for name in counts} == counts
+
+
+async def test_a_tenant_has_the_databases_and_mail_servers_of_its_section(tmp_path: Path) -> None:
+    file = {"db_type": "sqlite", "database": str(tmp_path / "a.db")}
+    (tmp_path / "a.db").touch()
+    sections: dict[str, Any] = {
+        "sql": {"connections": {"shop": {**file, "allow_writes": True}, "hidden": file}},
+        "email": {"servers": {"office": {"host": "smtp.example"}}},
+        "tenants": {"shop": {"sql": ["shop"], "email": []}},
+    }
+    message = MailMessage("a@example.com", "", ("b@example.com",), (), "s", "t")
+    async with resources(**sections) as tenants:
+        shop, stranger = tenants.services("shop"), tenants.services("stranger")
+        (result,) = await shop.databases.run("shop", SqlQuery("SELECT 1 AS a"))
+        assert list(result.rows) == [{"a": 1}]
+        assert [services.databases.allows_writes("shop") for services in (shop, stranger)] == [True, False]
+        for services, name in ((shop, "hidden"), (stranger, "shop")):
+            with pytest.raises(SettingsError, match=rf"no database connection '{name}'"):
+                await services.databases.run(name, SqlQuery("SELECT 1"))
+        with pytest.raises(SettingsError, match="no mail server 'office'"):
+            await shop.mailer.send("office", message)
+        account = DatabaseAccount("mysql", "127.0.0.1", 9, "d", "u", "p")
+        with pytest.raises(ServiceError, match="is not allowed"):
+            await shop.databases.run(account, SqlQuery("SELECT 1"))

@@ -1,0 +1,59 @@
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.services.databases import DatabaseAccount
+from ragflow_lg.services.mail import MailAccount
+
+
+def settings(**sections: Any) -> Settings:
+    return Settings(**sections)
+
+
+SHOP = {"db_type": "postgres", "host": "db", "database": "shop", "username": "reader"}
+
+
+def test_a_connection_has_the_default_port_and_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "secret-password-1")
+    shop = {**SHOP, "password_env": "SHOP_PASSWORD", "options": {"sslpassword": "a-long-secret-option"}}
+    read = settings(sql={"connections": {"shop": shop, "files": {"db_type": "sqlite", "database": "a.db"}}})
+    connections = read.sql.settings().connections
+    assert connections["shop"].account == DatabaseAccount("postgres", "db", 5432, "shop", "reader", "secret-password-1")
+    assert connections["shop"].options == {"sslpassword": "a-long-secret-option"}
+    assert connections["files"].account.database == "a.db"
+    assert {"secret-password-1", "a-long-secret-option"} <= set(read.secrets)
+    assert "secret" not in repr(read) + repr(connections)
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "here", "expected"),
+    [(False, None, False), (True, None, True), (True, False, False), (False, True, True)],
+)
+def test_writes_are_allowed_for_all_connections_or_for_one(everywhere: bool, here: bool | None, expected: bool) -> None:
+    read = settings(sql={"allow_writes": everywhere, "connections": {"shop": {**SHOP, "allow_writes": here}}})
+    assert read.sql.settings().connections["shop"].allow_writes is expected
+    assert read.sql.settings().allow_writes is everywhere
+
+
+def test_limits_are_passed_on() -> None:
+    read = settings(sql={"timeout_s": 3, "pool_size": 2, "max_rows": 7}).sql.settings()
+    assert (read.timeout_s, read.pool_size, read.max_rows, read.idle_s) == (3.0, 2, 7, 60.0)
+
+
+def test_a_server_needs_a_host_and_errors_contain_no_password() -> None:
+    broken = {**SHOP, "host": "", "password": "secret-password-1"}
+    with pytest.raises(ValidationError, match="set host") as caught:
+        settings(sql={"connections": {"shop": broken}})
+    assert "secret-password-1" not in str(caught.value)
+
+
+def test_a_mail_server_uses_its_sender_as_the_user() -> None:
+    office = {"host": "smtp", "sender": "office@example.com", "password": "secret-password-2"}
+    read = settings(email={"servers": {"office": office}})
+    server = read.email.settings()["office"]
+    assert server.account == MailAccount("smtp", 465, "office@example.com", "secret-password-2")
+    assert (server.sender, server.security) == ("office@example.com", "auto")
+    assert "secret-password-2" in read.secrets
+    assert "secret-password-2" not in repr(read) + repr(server)
