@@ -49,7 +49,7 @@ async def call_tool(ctx: RunContext, tool: AgentTool, arguments: dict[str, Any],
         elif not isinstance(verdict, Allow):
             return Outcome(f"The call to {tool.title} was refused: {_reason(verdict)}", is_error=True)
     if tool.runs_once:
-        await ctx.begin(tool.name, arguments, position)
+        await ctx.begin(tool.name, arguments, position, tool.title)
     return await _guard_result(guards, use, tool, await _call_or_cache(ctx, tool, use.arguments, make))
 
 

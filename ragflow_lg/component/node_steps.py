@@ -42,6 +42,10 @@ class NodeSteps:
     node: PlanNode
     steps = 0
     """The number of steps so far."""
+    begun_calls = 0
+    """The number of calls marked by `begin`, including those before a crash."""
+    repeated_calls: frozenset[str] = frozenset()
+    """The marks of interrupted calls that the user wants to be made again."""
     replayed_steps: frozenset[str] = frozenset()
     """The positions of steps whose results were restored."""
 
@@ -83,15 +87,20 @@ class NodeSteps:
         return result
 
     async def has_begun(self, name: str, arguments: object, position: str) -> bool:
-        """Return whether `begin` was called with these arguments by this node, including before a crash."""
+        """Return whether `begin` was called with these arguments by this node, and the call must not be repeated."""
         steps, task = self._steps()
-        has_begun, _ = await steps.find(step_key(task, f"{position} begun", name, arguments))
-        return has_begun
+        mark = step_key(task, f"{position} begun", name, arguments)
+        has_begun, _ = await steps.find(mark)
+        return has_begun and mark not in self.repeated_calls
 
-    async def begin(self, name: str, arguments: object, position: str) -> None:
-        """Mark the start of something that must not start twice. The mark is stored before this method returns."""
+    async def begin(self, name: str, arguments: object, position: str, title: str = "") -> None:
+        """Mark the start of a call that must not start twice. The mark is stored before this method returns."""
         steps, task = self._steps()
-        await steps.put(step_key(task, f"{position} begun", name, arguments), True)
+        number, self.begun_calls = self.begun_calls, self.begun_calls + 1
+        mark = step_key(task, f"{position} begun", name, arguments)
+        await steps.put(mark, True)
+        # ``ragflow_lg.engine.interrupted_calls`` reads these entries.
+        await steps.put(step_key(task, "begun call", "", number), [mark, position, name, to_json(arguments), title])
 
     def _steps(self) -> tuple[Steps, str]:
         """Return the store for this node's steps, and the name of the node execution in that store."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -36,27 +36,10 @@ from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state import TurnRequest, output_patch
 from ragflow_lg.component.state_size import size_of
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext
-from ragflow_lg.dsl.forms import Form, unwrap_submission
+from ragflow_lg.engine.interrupted_calls import Ask, ask_about_calls, begin_once
 from ragflow_lg.engine.message_preview import preview_messages
 
 logger = logging.getLogger(__name__)
-
-RUN_AGAIN, CONTINUE = "run it again", "continue with an error"
-_DECISION = "decision"
-_RETRY_FORM = Form(
-    "This step was interrupted while running. It may already have had its effect.",
-    {
-        _DECISION: {
-            "name": "How should the run continue?",
-            "type": "options",
-            "optional": False,
-            "options": [RUN_AGAIN, CONTINUE],
-        }
-    },
-)
-
-Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
-"""Asks the user. Returns the answer by field name, or pauses the run by raising a LangGraph exception."""
 
 
 class NodeProgram(Struct, frozen=True, dict=True):
@@ -126,8 +109,10 @@ async def visit(
     ctx.visit = turn.visits
     if node.spec.kind == "interrupt" and ask is not None:
         ctx.request = {"inputs": await _request_answer(node, ctx, ask)}
-    if node.spec.must_run_once(ctx, node.params) and not await _begin_once(node, ctx, turn, ask):
+    if node.spec.must_run_once(ctx, node.params) and not await begin_once(node, ctx, turn.steps, ask):
         return await _fail_interrupted(program, ctx, turn, step)
+    if node.tools:
+        await ask_about_calls(node, ctx, turn.steps, ask)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
     await ctx.emit(NodeStarted(node.id, created_at, ctx.visit, ctx.place, preview_messages(ctx, state)))
@@ -209,22 +194,6 @@ async def _store_visit(
         result: dict[str, Any] = {"update": update, "goto": next_names, "said": text, **used}
         await turn.steps.put(step_key(ctx.task, "visit", "", None), to_json(result))
     inner.record(ctx.usage, text)
-
-
-async def _begin_once(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:
-    """Mark the start of a node that must not start twice; ask the user if it has started before."""
-    if turn.steps is None or not ctx.task:
-        return True
-    key = step_key(ctx.task, "begun", "", None)
-    has_begun, _ = await turn.steps.find(key)
-    if not has_begun:
-        await turn.steps.put(key, True)
-        return True
-    if ask is None:
-        return False
-    answer = await ask(node, _RETRY_FORM)
-    value, _ = unwrap_submission(answer.get(_DECISION), {})
-    return value == RUN_AGAIN
 
 
 async def _fail_interrupted(

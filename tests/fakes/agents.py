@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +64,13 @@ async def play_agent(
     clock: Any = None,
     knowledge: Any = None,
     services: Mapping[str, Any] | None = None,
+    decisions: Sequence[str] = (),
     **more: Any,
 ) -> AgentTurn:
     """Play one turn of an agent ``a`` that a Message shows or another node reads. A turn that hangs is cancelled.
 
     Citations are off unless the params enable them. ``services`` replaces more services, by name.
+    ``decisions`` answer the questions about interrupted calls.
     """
     model = model or ScriptedModel()
     model.replies = list(replies)
@@ -98,6 +100,11 @@ async def play_agent(
     watching = asyncio.create_task(until_it_hangs())
     async for _ in run:
         pass
+    for decision in decisions:
+        assert run.status == "waiting"
+        run = runner.resume("s", {"decision": decision})
+        async for _ in run:
+            pass
     watching.cancel()
     return AgentTurn(run, model, http, await runner.state("s"), runner)
 

@@ -16,6 +16,7 @@ import pytest
 
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.component.function_tool import function_tool
+from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
@@ -101,7 +102,7 @@ def killed(tmp_path: Path) -> KilledAgent:
     return KilledAgent(tmp_path)
 
 
-def test_an_interrupted_once_only_tool_is_not_called_again(killed: KilledAgent) -> None:
+def test_the_run_asks_about_an_interrupted_once_only_tool(killed: KilledAgent) -> None:
     @function_tool(runs_once=True)
     def send(to: str) -> str:
         killed.note(to)
@@ -109,10 +110,23 @@ def test_an_interrupted_once_only_tool_is_not_called_again(killed: KilledAgent) 
         return "sent"
 
     replies = [first(("Send_0", {"to": "ada"})), Reply("Done.")]
-    outcome = killed.play({"Send": send}, replies, [entry("Send")])
+    outcome = killed.play({"Send": send}, replies, [entry("Send")], decisions=[CONTINUE])
     assert killed.actions == ["ada"]
     assert outcome["status"] == "succeeded"
     assert "unknown whether it took effect" in outcome["results"][0]
+
+
+def test_an_interrupted_once_only_tool_is_called_again_if_the_user_wants_it(killed: KilledAgent) -> None:
+    @function_tool(runs_once=True)
+    def send(to: str) -> str:
+        killed.note(to)
+        killed.die_once()
+        return "sent"
+
+    replies = [first(("Send_0", {"to": "ada"})), Reply("Done.")]
+    outcome = killed.play({"Send": send}, replies, [entry("Send")], decisions=[RUN_AGAIN])
+    assert killed.actions == ["ada", "ada"]
+    assert (outcome["status"], outcome["results"]) == ("succeeded", ["sent"])
 
 
 def test_an_interrupted_once_only_tool_is_not_repeated_next_to_others(tmp_path: Path, reopen_shared: OpenStore) -> None:
@@ -133,7 +147,8 @@ def test_an_interrupted_once_only_tool_is_not_repeated_next_to_others(tmp_path: 
 
     calls = tool_calls(("Send_0", {"to": "ada"}), ("Look_1", {"at": "bob"}), ("Send_0", {"to": "eve"}))
     replies = [replace(calls, match=QUESTION), Reply("Done.")]
-    outcome = killed.play({"Send": send, "Look": look}, replies, [entry("Send"), entry("Look")])
+    begun = [CONTINUE] * 2
+    outcome = killed.play({"Send": send, "Look": look}, replies, [entry("Send"), entry("Look")], decisions=begun)
     assert sorted(killed.actions) in (["ada", "seen"], ["ada", "eve", "seen"], ["eve", "seen"])
     assert (outcome["status"], outcome["results"][1]) == ("succeeded", "bob")
     assert all("unknown whether it took effect" in outcome["results"][index] for index in (0, 2))

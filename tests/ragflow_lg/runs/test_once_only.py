@@ -13,9 +13,10 @@ from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.mail import MailAccount
 from ragflow_lg.services.services import Services
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.databases import execute, new_database, open_databases
 from tests.fakes.regions import node, out, play_run, runner_of
-from tests.fakes.services import fake_services
+from tests.fakes.services import Reply, fake_services
 from tests.fakes.smtp_server import PASSWORD, USER, certificates, smtp_server
 from tests.stores import OpenStore
 
@@ -25,12 +26,12 @@ class ProcessDeath(BaseException):
 
 
 class Dying:
-    """A service whose first call has its effect, after which the process dies."""
+    """A service whose first calls have their effect, after which the process dies."""
 
-    def __init__(self, service: Any, method: str) -> None:
+    def __init__(self, service: Any, method: str, deaths: int = 1) -> None:
         self._service = service
         self._method = method
-        self._has_died = False
+        self._deaths = deaths
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._service, name)
@@ -39,8 +40,8 @@ class Dying:
 
         async def call(*arguments: Any) -> Any:
             result = await function(*arguments)
-            if not self._has_died:
-                self._has_died = True
+            if self._deaths:
+                self._deaths -= 1
                 raise ProcessDeath
             return result
 
@@ -137,3 +138,54 @@ async def test_a_request_that_only_reads_is_repeated(tmp_path: Path, reopen: Ope
             run = runner_of(canvas, services=services, store=store).continue_("s")
             await play_run(run)
             assert (run.status, effects()) == ("succeeded", 2)
+
+
+@pytest.mark.parametrize(("decision", "count"), [("run it again", 3), ("continue with an error", 2)])
+async def test_every_crash_is_asked_about(decision: str, count: int, tmp_path: Path, reopen: OpenStore) -> None:
+    """An answer holds for one interrupted start, not for the next one."""
+    client = CountingHttp()
+    services = fake_services(http=Dying(client, "send", deaths=2))
+    canvas = {"w": POST, **out("done")}
+    async with reopen() as store:
+        with pytest.raises(ProcessDeath):
+            await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
+    async with reopen() as store:
+        runner = runner_of(canvas, services=services, store=store)
+        await play_run(runner.continue_("s"))
+        with pytest.raises(ProcessDeath):
+            await play_run(runner.resume("s", {"decision": "run it again"}))
+    async with reopen() as store:
+        runner = runner_of(canvas, services=services, store=store)
+        run = runner.continue_("s")
+        await play_run(run)
+        assert (run.status, client.count) == ("waiting", 2)
+        run = runner.resume("s", {"decision": decision})
+        await play_run(run)
+    assert (run.status, client.count) == ("succeeded" if count == 3 else "failed", count)
+
+
+@pytest.mark.parametrize("strategy", ["function_calling", "react"])
+@pytest.mark.parametrize(("decisions", "count"), [(["run it again"], 2), (["continue with an error"], 1)])
+async def test_an_agent_asks_before_it_sends_an_email_again(
+    strategy: str, decisions: list[str], count: int, tmp_path: Path, reopen: OpenStore
+) -> None:
+    arguments = '{"to_email": "ann@example.com", "content": "Hi"}'
+    call = tool_calls(("email_0", arguments)) if strategy == "function_calling" else _react_call(arguments)
+    replies = [call, Reply("Done." if strategy == "function_calling" else "Final Answer: Done.")]
+    tools = [{"component_name": "Email", "name": "Mail", "params": {"server": "office"}}]
+    params = {"tools": tools, "strategy": strategy}
+    async with mail(tmp_path) as (services, effects):
+        more: dict[str, Any] = {"services": {"mailer": services.mailer}, "is_shown": False}
+        async with reopen() as store:
+            with pytest.raises(ProcessDeath):
+                await play_agent(replies, params, store=store, **more)
+        assert effects() == 1
+        async with reopen() as store:
+            turn = await play_agent(replies[1:], params, store=store, is_continued=True, decisions=decisions, **more)
+        assert (turn.run.status, effects()) == ("succeeded", count)
+        told = str(turn.model.requests[-1][1].messages)
+        assert ("unknown whether it took effect" in told) is (count == 1)
+
+
+def _react_call(arguments: str) -> Reply:
+    return Reply(f"Thought: write\nAction: email\nAction Input: {arguments}")
