@@ -37,6 +37,9 @@ ADDRESS_BYTES = 4 * 1024**3
 """Address space that Node.js reserves without using it."""
 
 MAX_OPEN_FILES = 128
+CHILDREN = Path("/proc/thread-self/children")
+"""The list by which the memory and the files of a program are measured. Some kernels lack it."""
+
 PROGRAMS = ("setpriv", "prlimit")
 """Programs of util-linux that are needed besides ``bwrap``."""
 
@@ -112,6 +115,10 @@ def find_bubblewrap(program: str = "") -> str:
     """
     if sys.platform != "linux":
         raise SettingsError("Bubblewrap needs Linux.")
+    if not CHILDREN.exists():
+        raise SettingsError(
+            f"This kernel does not list the processes of a program ({CHILDREN}), so none can be limited."
+        )
     if not syscall_filter():
         raise SettingsError(f"There is no filter of system calls for this machine ({os.uname().machine}).")
     for name in PROGRAMS:

@@ -151,6 +151,9 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROGRAMS", ("no-such-program",))
     with pytest.raises(SettingsError, match=r"needs no-such-program, which is not installed. Install util-linux"):
         find_bubblewrap()
+    monkeypatch.setattr(module, "CHILDREN", Path("/nowhere"))
+    with pytest.raises(SettingsError, match="kernel does not list the processes of a program"):
+        find_bubblewrap()
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(SettingsError, match="needs Linux"):
         find_bubblewrap()
