@@ -93,9 +93,9 @@ class Bubblewrap:
             *("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
             *("--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY, "--hostname", "sandbox"),
             *_system_folders(),
-            *binds,
             *("--dev", "/dev", "--remount-ro", "/dev"),
             *("--perms", "1777", "--size", str(limits.scratch_bytes), "--tmpfs", SCRATCH, "--dir", HOME),
+            *binds,  # they may be below the scratch folder
             *("--remount-ro", "/", "--chdir", HOME, "--seccomp", str(rules), "--"),
         ]
         return [

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -114,19 +115,20 @@ async def test_runs_leave_no_open_files_behind() -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-async def test_another_interpreter_and_further_folders(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    (tmp_path / "data.txt").write_text("data")
-    link = tmp_path / "bin" / "python"
-    link.parent.mkdir()
-    link.symlink_to("/usr/bin/python3")
-    sandbox = Bubblewrap(require_bubblewrap(), CodeLimits(), Interpreters(str(link), folders=(str(tmp_path),)))
-    code = f"import sys\ndef main(): return [sys.executable, open({str(tmp_path / 'data.txt')!r}).read()]"
-    try:
+async def test_another_interpreter_and_further_folders() -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # as root, programs run as another user
+        (folder / "data.txt").write_text("data")
+        link = folder / "bin" / "python"
+        link.parent.mkdir()
+        link.symlink_to("/usr/bin/python3")
+        sandbox = Bubblewrap(require_bubblewrap(), CodeLimits(), Interpreters(str(link), folders=(name,)))
+        code = f"import sys\ndef main(): return [sys.executable, open({str(folder / 'data.txt')!r}).read()]"
         result = await sandbox.run(CodeRequest("python", code))
-    except ServiceError as error:
-        pytest.skip(f"the folder of temporary files is private: {error}")
-    assert result.value == [str(link), "data"]
+        assert result.value == [str(link), "data"]
+        refused = await sandbox.run(CodeRequest("python", f"def main(): open({str(folder / 'new')!r}, 'w')"))
+        assert "Read-only file system" in refused.stderr
 
 
 async def test_a_missing_interpreter_is_named() -> None:
