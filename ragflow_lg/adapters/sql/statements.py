@@ -20,7 +20,11 @@ from ragflow_lg.services.workers import worker_task
 
 MAX_STATEMENTS = 100
 MAX_SQL_CHARS = 200_000
+SMALL_CHARS = 300
+SMALL_DEPTH = 3
+"""SQL that is longer, or nested more deeply, is read in a worker process."""
 _CITATION = re.compile(r"\[ID:[0-9]+\]")
+_BRACKETS = re.compile(r"[()\[\]{}]")
 _LITERALS = frozenset({"STRING", "NATIONAL_STRING"})
 
 Part: TypeAlias = str | list[Any]
@@ -43,7 +47,16 @@ def clean(sql: str) -> str:
     return _CITATION.sub("", sql.replace("```sql", "").replace("```SQL", "").replace("```", "")).strip()
 
 
-@worker_task("Reading the SQL", seconds=5, small_size=2_000)
+def _size(sql: str, dialect: str, marks: list[str]) -> int:
+    """Return the length of SQL, or a large number if it is nested: sqlglot's time can double with each level."""
+    depth = deepest = 0
+    for sign in _BRACKETS.findall(sql[: SMALL_CHARS + 1]):
+        depth += 1 if sign in "([{" else -1
+        deepest = max(deepest, depth)
+    return len(sql) if deepest <= SMALL_DEPTH else MAX_SQL_CHARS
+
+
+@worker_task("Reading the SQL", seconds=5, small_size=SMALL_CHARS, size=_size)
 def read_statements(sql: str, dialect: str, marks: list[str]) -> list[dict[str, Any]]:
     """Split SQL into the fields of `Statement`; ``marks`` are the words that stand for values."""
     if len(sql) > MAX_SQL_CHARS:

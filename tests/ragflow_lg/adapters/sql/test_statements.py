@@ -1,11 +1,14 @@
 """Splitting, binding and checking SQL, without a database."""
 
+from copy import copy
 from typing import Any
 
 import pytest
 
 from ragflow_lg.adapters.sql.read_only import CHANGES_REFUSED
 from ragflow_lg.adapters.sql.statements import bind, clean, read_statements
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.base.errors import WorkLimitError
 
 READS = [
     ("mysql", "SELECT a, `b c` FROM t WHERE x LIKE 'a;b' -- comment"),
@@ -178,3 +181,23 @@ def test_a_list_after_in_becomes_several_values() -> None:
 def test_a_reference_that_is_a_part_of_a_name_cannot_be_bound(sql: str) -> None:
     (statement,) = read(sql, "postgres" if '"' in sql else "mysql", MARKS)
     assert "where no value can stand" in statement["error"]
+
+
+@pytest.mark.parametrize(
+    "sql", [f"SELECT {'ARRAY[' * 15}1{']' * 15}", f"SELECT {'STRUCT(' * 20}1{')' * 20}", "x" * 1_001]
+)
+async def test_sql_that_takes_long_to_read_is_read_in_a_process_that_is_killed(sql: str) -> None:
+    assert not read_statements.is_small(sql, "mysql", [])
+    assert read_statements.is_small("SELECT max(f(1)), a[1] FROM (SELECT 1) b WHERE c IN (1, 2)", "mysql", [])
+    pool = WorkerPool(1)
+    task = copy(read_statements)
+    task.seconds = 1.0
+    try:
+        if "[" in sql or "(" in sql:
+            with pytest.raises(WorkLimitError):
+                await pool.run(task, sql, "mysql", [])
+        assert (await pool.run(read_statements, "SELECT 1;" * 60 + "SELECT 1 -- " + "x" * 900, "mysql", []))[0][
+            "error"
+        ] == ""
+    finally:
+        await pool.aclose()
