@@ -1,0 +1,123 @@
+"""Ejects the canvas in a file: the package, formatted, with the recorded run that its tests play."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragflow_lg import __version__
+from ragflow_lg.base.errors import CompileError, RunError, SettingsError
+from ragflow_lg.base.values import to_json
+from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_plan
+from ragflow_lg.server.assembly.library import check_file, open_services
+from ragflow_lg.server.assembly.recordings import open_recording
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan
+    from ragflow_lg.server.settings import Settings
+
+LINE_LENGTH = 100
+FORMAT_SECONDS = 60.0
+
+
+class RecordedRun(Struct, frozen=True):
+    """A recording of a canvas's first turn, and the request of that turn."""
+
+    path: Path
+    request: Mapping[str, Any]
+
+
+async def eject_file(
+    file: Path, settings: Settings, *, name: str = "", recordings: tuple[RecordedRun, ...] = ()
+) -> EjectedPackage:
+    """Return the package for the canvas in a file.
+
+    Raises:
+        CompileError: if the canvas has errors, or nodes that cannot be written as code.
+        RunError: if a recorded turn fails or does not end.
+        CassetteError: if a recording cannot be read.
+    """
+    plan, diagnostics, _ = check_file(file, lambda: settings)
+    if plan is None:
+        raise CompileError(diagnostics, file=str(file))
+    try:
+        package = eject_plan(
+            plan, name=name or plan.title or file.stem, version=__version__, has_recordings=bool(recordings)
+        )
+    except CompileError as error:
+        raise CompileError(error.diagnostics, file=str(file)) from None
+    files = dict(format_files(package.files))
+    for number, run in enumerate(recordings, 1):
+        place = f"tests/recordings/turn_{number}"
+        files[f"{place}.json"] = json.dumps(await _play(plan, run, settings), indent=2, ensure_ascii=False) + "\n"
+        files[f"{place}.jsonl"] = run.path.read_text("utf-8")
+    return replace(package, files=dict(sorted(files.items())))
+
+
+async def _play(plan: Plan, run: RecordedRun, settings: Settings) -> dict[str, Any]:
+    """Return what the canvas itself answers with a recording."""
+    from ragflow_lg.component.turn_context import TurnContext
+    from ragflow_lg.dsl_compiler.lower import lower_plan
+
+    canvas = lower_plan(plan)
+    with open_recording(replay=run.path, plan=plan) as player:
+        async with open_services(settings, recording=player) as services:
+            state = await canvas.play_inside({**run.request}, TurnContext(services))  # pyright: ignore[reportArgumentType]
+    if state["turn"].get("status") != "succeeded":
+        reason = state["turn"].get("error", ["", "", "", "it waits for a form"])[3]
+        raise RunError(f"The turn in {str(run.path)!r} does not end: {reason}")
+    outputs = {id_: entry for id_, entry in state["outputs"].items() if entry}
+    answer = state["messages"][-1]["content"]
+    return {"request": dict(run.request), "answer": answer, "outputs": to_json(outputs)}
+
+
+def format_files(files: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the files, the Python ones formatted by Ruff if it is installed.
+
+    Raises:
+        SettingsError: if Ruff fails.
+    """
+    if find_spec("ruff") is None:
+        return files
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(files, Path(folder))
+        command = [sys.executable, "-m", "ruff", "format", "--isolated", "--no-cache", "--quiet"]
+        command += ["--line-length", str(LINE_LENGTH), folder]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_SECONDS, check=False)
+        if result.returncode:
+            raise SettingsError(f"Ruff cannot format the package: {result.stderr.strip()[:500]}")
+        return {path: (Path(folder) / path).read_text("utf-8") for path in files}
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Write files into a folder, which is created. Other files in it stay."""
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8", newline="\n")
+
+
+def replace_package(package: EjectedPackage, folder: Path) -> None:
+    """Write a package into a folder. The nodes of an earlier one are removed.
+
+    Raises:
+        SettingsError: if the folder contains something else, or cannot be written.
+    """
+    own = folder / package.name / "canvas.py"
+    if folder.exists() and any(folder.iterdir()) and not own.is_file():
+        raise SettingsError(f"{str(folder)!r} is not empty. Choose a new folder.")
+    try:
+        shutil.rmtree(folder / package.name / "nodes", ignore_errors=True)
+        write_files(package.files, folder)
+    except OSError as error:
+        raise SettingsError(f"{str(folder)!r} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,47 @@
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import CompileError, RunError
+from ragflow_lg.server.assembly.ejection import LINE_LENGTH, RecordedRun, eject_file, format_files
+from ragflow_lg.server.settings import load_settings
+from tests.server.cli.command import invoke
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = sorted((ROOT / "examples").glob("*.json"))
+
+
+async def test_all_examples_are_clean_for_ruff(tmp_path: Path) -> None:
+    for number, path in enumerate(EXAMPLES):
+        package = await eject_file(path, load_settings(None), name=f"package_{number}")
+        for name, text in package.files.items():
+            target = tmp_path / f"{number}" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8")
+    for arguments in (["check"], ["format", "--check"]):
+        command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", str(tmp_path)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_files_are_formatted() -> None:
+    assert format_files({"a.py": "x = [1,2]\n"}) == {"a.py": "x = [1, 2]\n"}
+    assert LINE_LENGTH == 100
+
+
+async def test_a_canvas_with_errors_is_refused_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    file.write_text('{"components": {"a": {}}}')
+    with pytest.raises(CompileError, match=r"broken\.json"):
+        await eject_file(file, load_settings(None))
+
+
+def test_a_recording_without_the_turn_is_refused(tmp_path: Path) -> None:
+    file, tape = ROOT / "examples" / "customer_service_router.json", tmp_path / "run.jsonl"
+    invoke("run", file, "Where is my parcel?", "--model", "demo", "--record", tape)
+    run = RecordedRun(tape, {"query": "I want a refund."})
+    with pytest.raises(RunError, match=r"run\.jsonl"):
+        asyncio.run(eject_file(file, load_settings(None), recordings=(run,)))
