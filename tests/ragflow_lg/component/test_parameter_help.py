@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from ragflow_lg.component.parameter_help import ParameterHelp, parameters_of
 from ragflow_lg.component.spec import ComponentParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_template
-from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
 
 
 class Inner(BaseModel):
