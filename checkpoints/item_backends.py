@@ -1,0 +1,53 @@
+"""The stores of items, by the URL of the session store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.extras import require
+from ragflow_lg.checkpoints.items import WHOLE, Embed, ItemStore
+from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ragflow_lg.services.services import Clock
+
+
+@asynccontextmanager
+async def open_items(
+    url: str, clock: Clock, embed: Embed | None = None, *, fields: Sequence[str] = WHOLE, prefix: str = ""
+) -> AsyncGenerator[ItemStore]:
+    """Open LangGraph's store beside the checkpoints at a URL, and close it on exit.
+
+    The URLs and ``prefix`` are those of `ragflow_lg.checkpoints.open_store`. ``embed`` returns the vectors of
+    ``fields``, and makes queries compare meanings.
+
+    Raises:
+        CheckpointError: if the scheme is unknown or the store cannot be opened.
+    """
+    kind = store_kind(url)
+    if kind == "memory":
+        from ragflow_lg.checkpoints.memory_items import MemoryItems
+
+        yield ItemStore(MemoryItems(), clock, embed, fields=fields)
+    elif kind == "sqlite":
+        from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+        from ragflow_lg.checkpoints.sqlite.sqlite_items import SqliteItems
+
+        async with open_sqlite(sqlite_path(url)) as file:
+            table = SqliteItems(file)
+            await table.create()
+            yield ItemStore(table, clock, embed, fields=fields)
+    else:
+        require("redis", "A session store in Redis", CheckpointError)
+        from ragflow_lg.checkpoints.redis.redis_client import open_redis
+        from ragflow_lg.checkpoints.redis.redis_items import RedisItems
+
+        async with open_redis(url) as client:
+            items = RedisItems(client, prefix)
+            await items.create()
+            yield ItemStore(items, clock, embed, fields=fields)

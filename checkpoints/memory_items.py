@@ -1,0 +1,50 @@
+"""Items in this process, as with ``memory://``."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ragflow_lg.checkpoints.item_vectors import join_vectors
+from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, StoredItem
+
+
+class MemoryItems:
+    """A `ragflow_lg.checkpoints.items.ItemTable` in a map."""
+
+    def __init__(self) -> None:
+        self._items: dict[Place, StoredItem] = {}
+
+    async def get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        """Return an item."""
+        return self._items.get((namespace, key))
+
+    async def put(
+        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: Place | None = None
+    ) -> bool:
+        """Store and delete items, unless the required one does not exist."""
+        if required is not None and required not in self._items:
+            return False
+        for item in items:
+            place = item.namespace, item.key
+            earlier = self._items.get(place)
+            self._items[place] = item if earlier is None else replace(item, created_at=earlier.created_at)
+        for place in deleted:
+            self._items.pop(place, None)
+        return True
+
+    async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
+        """Return items, most similar or newest first."""
+        inside = [item for item in self._items.values() if item.namespace[: len(prefix)] == prefix]
+        if not vector:
+            newest = heapq.nsmallest(count, inside, key=lambda item: (-item.updated_at, item.key))
+            return [FoundItem(item) for item in newest]
+        inside = [item for item in inside if len(item.vector) == len(vector)]
+        table = join_vectors(range(len(inside)), [item.vector for item in inside], len(vector))
+        return [FoundItem(inside[index], score) for index, score in table.most_similar(vector, count)]
+
+    async def namespaces(self) -> Sequence[Namespace]:
+        """Return the namespaces of all items."""
+        return sorted({namespace for namespace, _ in self._items})

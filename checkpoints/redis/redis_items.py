@@ -1,0 +1,195 @@
+"""Items in Redis: one hash for each, found with the search module. Vectors are compared by the server."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import isnan
+from typing import Any, cast
+
+import orjson
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.item_vectors import NUMBER_BYTES
+from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, StoredItem
+
+_FIELDS = ("namespace", "key", "value", "created_at", "updated_at")
+_PAGE = 1000
+_NO_INDEX = ("no such index", "unknown index name")
+"""Parts of the errors of versions of Redis's search module for an index that does not exist."""
+
+_PUT = """
+if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+local created = redis.call('HGET', KEYS[1], 'created_at')
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], unpack(ARGV))
+if created then redis.call('HSET', KEYS[1], 'created_at', created) end
+return 1
+"""
+"""Replaces an item, whose vector may have another number of numbers than before, if a second key exists."""
+
+_DELETE = """
+if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+redis.call('DEL', KEYS[1])
+return 1
+"""
+
+
+class RedisItems:
+    """A `ragflow_lg.checkpoints.items.ItemTable` in hashes with a common index."""
+
+    def __init__(self, client: Redis, prefix: str) -> None:
+        self._client = cast("Any", client)
+        self._prefix = f"{prefix}item:"
+        self._index = f"{prefix}items"
+        self._sizes: set[int] = set()
+        """The lengths of vectors that the index knows."""
+
+    async def create(self) -> None:
+        """Create the index if it does not exist."""
+        schema = ("SCHEMA", "within", "TAG", "updated_at", "NUMERIC", "SORTABLE")
+        with translate_errors(RedisError, OSError, ValueError):
+            await self._unless_exists("FT.CREATE", self._index, "ON", "HASH", "PREFIX", 1, self._prefix, *schema)
+
+    async def get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        """Return an item."""
+        with translate_errors(RedisError, OSError, ValueError):
+            values = await self._client.hmget(self._key(namespace, key), _FIELDS)
+        return None if values[0] is None else _item(dict(zip(_FIELDS, values, strict=True)))
+
+    async def put(
+        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: Place | None = None
+    ) -> bool:
+        """Store and delete items in one transaction, unless the required one does not exist."""
+        condition = () if required is None else (self._key(*required),)
+        with translate_errors(RedisError, OSError, ValueError):
+            for size in {len(item.vector) for item in items} - self._sizes - {0}:
+                await self._with_index(lambda size=size: self._add_vectors(size))
+            async with self._client.pipeline(transaction=True) as pipeline:
+                for item in items:
+                    keys = self._key(item.namespace, item.key), *condition
+                    pipeline.eval(_PUT, len(keys), *keys, *_fields_of(item))
+                for place in deleted:
+                    keys = self._key(*place), *condition
+                    pipeline.eval(_DELETE, len(keys), *keys)
+                return all(await pipeline.execute())
+
+    async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
+        """Return items, most similar or newest first."""
+        inside = f"(@within:{{{_token(prefix)}}})"
+        if not vector:
+            with translate_errors(RedisError, OSError, ValueError):
+                return await self._query(inside, count, "updated_at", "DESC")
+        query = f"{inside}=>[KNN $count @{_vector_field(len(vector))} $vector AS distance]"
+        params = ("PARAMS", 4, "count", count, "vector", vector)
+        with translate_errors(RedisError, OSError, ValueError):
+            try:
+                return await self._query(query, count, "distance", "ASC", *params)
+            except ResponseError:
+                if await self._has_vectors(len(vector)):
+                    raise
+                return []
+
+    async def namespaces(self) -> Sequence[Namespace]:
+        """Return the namespaces of all items."""
+        found: set[Namespace] = set()
+        with translate_errors(RedisError, OSError, ValueError):
+            async for key in self._client.scan_iter(match=f"{_escape(self._prefix)}*", count=_PAGE):
+                if text := await self._client.hget(key, "namespace"):
+                    found.add(tuple(orjson.loads(text)))
+        return sorted(found)
+
+    async def _query(self, query: str, count: int, order: str, direction: str, *params: Any) -> list[FoundItem]:
+        fields = (*_FIELDS, "distance")
+        command: tuple[Any, ...] = ("FT.SEARCH", self._index, query, "RETURN", len(fields), *fields)
+        command = (*command, "SORTBY", order, direction, "LIMIT", 0, count, *params, "DIALECT", 2)
+        rows = _rows(await self._with_index(lambda: self._client.execute_command(*command)))
+        return [FoundItem(_item(row), _score(row)) for row in rows if all(name in row for name in _FIELDS)]
+
+    async def _add_vectors(self, size: int) -> None:
+        """Let the index know vectors of another length in bytes."""
+        vector = ("VECTOR", "FLAT", 6, "TYPE", "FLOAT32", "DIM", size // NUMBER_BYTES, "DISTANCE_METRIC", "COSINE")
+        await self._unless_exists("FT.ALTER", self._index, "SCHEMA", "ADD", _vector_field(size), *vector)
+        self._sizes.add(size)
+
+    async def _has_vectors(self, size: int) -> bool:
+        answer: Any = await self._client.execute_command("FT.INFO", self._index)
+        return _vector_field(size).encode() in repr(answer).encode()
+
+    async def _with_index(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Do something, again with a new index if a Redis that has lost its data has none."""
+        try:
+            return await work()
+        except ResponseError as error:
+            if not any(text in str(error).lower() for text in _NO_INDEX):
+                raise
+        self._sizes.clear()
+        await self.create()
+        return await work()
+
+    async def _unless_exists(self, *command: Any) -> None:
+        try:
+            await self._client.execute_command(*command)
+        except ResponseError as error:
+            if not any(text in str(error).lower() for text in ("already exists", "duplicate field")):
+                raise
+
+    def _key(self, namespace: Namespace, key: str) -> str:
+        return f"{self._prefix}{_digest([list(namespace), key])}"
+
+
+def _fields_of(item: StoredItem) -> list[Any]:
+    prefixes = [item.namespace[:length] for length in range(len(item.namespace) + 1)]
+    fields: list[Any] = ["namespace", orjson.dumps(list(item.namespace)), "key", item.key, "value", item.value]
+    fields += ["created_at", repr(item.created_at), "updated_at", repr(item.updated_at)]
+    fields += ["within", ",".join(_token(prefix) for prefix in prefixes)]
+    if item.vector:
+        fields += [_vector_field(len(item.vector)), item.vector]
+    return fields
+
+
+def _vector_field(size: int) -> str:
+    return f"vector_{size // NUMBER_BYTES}"
+
+
+def _token(prefix: Namespace) -> str:
+    """Return a tag for all items inside a namespace, whatever characters its labels contain."""
+    return _digest(list(prefix))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(orjson.dumps(value)).hexdigest()[:40]
+
+
+def _escape(text: str) -> str:
+    """Return a text that matches only itself as a pattern of SCAN."""
+    return "".join(f"\\{character}" if character in "*?[]\\^-" else character for character in text)
+
+
+def _rows(answer: Any) -> list[dict[str, Any]]:
+    """Return the found hashes: maps in version 3 of Redis's protocol, lists of names and values in version 2."""
+    if isinstance(answer, dict):
+        found: list[Any] = cast("Any", answer)[b"results"]
+        return [{name.decode(): value for name, value in row[b"extra_attributes"].items()} for row in found]
+    lists: list[list[Any]] = answer[2::2]
+    return [{name.decode(): value for name, value in zip(row[::2], row[1::2], strict=True)} for row in lists]
+
+
+def _score(row: Mapping[str, Any]) -> float | None:
+    """Return the cosine, or None without a vector. That of a vector of zeros is no number for Redis."""
+    if "distance" not in row:
+        return None
+    distance = float(row["distance"])
+    return 0.0 if isnan(distance) else 1.0 - distance
+
+
+def _item(fields: Mapping[str, Any]) -> StoredItem:
+    return StoredItem(
+        tuple(orjson.loads(fields["namespace"])),
+        fields["key"].decode("utf-8", "replace"),
+        bytes(fields["value"]),
+        float(fields["created_at"]),
+        float(fields["updated_at"]),
+    )

@@ -1,0 +1,135 @@
+"""Items in an SQLite file. Vectors are compared in the file's thread."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.item_vectors import VectorCache, VectorTable, join_vectors
+from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, StoredItem
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+
+TABLE = """
+CREATE TABLE IF NOT EXISTS items (
+    namespace TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL,
+    vector BLOB NOT NULL, PRIMARY KEY (namespace, key)
+);
+CREATE INDEX IF NOT EXISTS items_by_time ON items (namespace, updated_at);
+CREATE TABLE IF NOT EXISTS item_versions (namespace TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+"""
+"""Each write gives its namespace a version that none had before, so that processes know when to read vectors again.
+
+The row ``''`` has the highest version. A namespace without items has no row: its labels may name a person.
+Namespaces are the concatenated JSON texts of their labels, so that a prefix of labels is a prefix of the text."""
+
+_COLUMNS = "namespace, key, value, created_at, updated_at"
+_PUT = (
+    "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (namespace, key) DO UPDATE SET "
+    "value = excluded.value, updated_at = excluded.updated_at, vector = excluded.vector"
+)
+_RAISE = "INSERT INTO item_versions VALUES ('', 1) ON CONFLICT (namespace) DO UPDATE SET version = version + 1"
+_SET_VERSION = "INSERT OR REPLACE INTO item_versions SELECT ?, version FROM item_versions WHERE namespace = ''"
+_DROP_VERSION = (
+    "DELETE FROM item_versions WHERE namespace = ?1 AND NOT EXISTS (SELECT 1 FROM items WHERE namespace = ?1)"
+)
+_EXISTS = "SELECT 1 FROM items WHERE namespace = ? AND key = ?"
+_INSIDE = "namespace >= ? AND namespace < ?"
+_AFTER_ALL = "\U0010ffff"
+
+
+class SqliteItems:
+    """A `ragflow_lg.checkpoints.items.ItemTable` in the table ``items``."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+        self._vectors = VectorCache()
+
+    async def create(self) -> None:
+        """Create the table if it does not exist."""
+        with translate_errors(sqlite3.Error, ValueError):
+            await self._file.do(lambda: self._file.connection.executescript(TABLE))
+
+    async def get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        """Return an item."""
+        query = f"SELECT {_COLUMNS} FROM items WHERE namespace = ? AND key = ?"
+        with translate_errors(sqlite3.Error, ValueError):
+            rows = await self._file.rows(query, (_text_of(namespace), key))
+        return _item(rows[0]) if rows else None
+
+    async def put(
+        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: Place | None = None
+    ) -> bool:
+        """Store and delete items in one transaction, unless the required one does not exist."""
+        rows = [(_text_of(i.namespace), i.key, i.value, i.created_at, i.updated_at, i.vector) for i in items]
+        keys = [(_text_of(namespace), key) for namespace, key in deleted]
+        condition = None if required is None else (_text_of(required[0]), required[1])
+        changed = [(namespace,) for namespace in {row[0] for row in (*rows, *keys)}]
+
+        def write() -> bool:
+            connection = self._file.connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                if condition is not None and connection.execute(_EXISTS, condition).fetchone() is None:
+                    connection.execute("ROLLBACK")
+                    return False
+                connection.executemany(_PUT, rows)
+                connection.executemany("DELETE FROM items WHERE namespace = ? AND key = ?", keys)
+                connection.execute(_RAISE)
+                connection.executemany(_SET_VERSION, changed)
+                connection.executemany(_DROP_VERSION, changed)
+                connection.execute("COMMIT")
+                return True
+            except BaseException:
+                connection.rollback()
+                raise
+
+        with translate_errors(sqlite3.Error, ValueError):
+            return await self._file.do(write)
+
+    async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
+        """Return items, most similar or newest first."""
+        place = _text_of(prefix), _text_of(prefix) + _AFTER_ALL
+        with translate_errors(sqlite3.Error, ValueError):
+            if vector:
+                return await self._file.do(lambda: self._most_similar(place, vector, count))
+            query = f"SELECT {_COLUMNS} FROM items WHERE {_INSIDE} ORDER BY updated_at DESC, key LIMIT ?"
+            return [FoundItem(_item(row)) for row in await self._file.rows(query, (*place, count))]
+
+    async def namespaces(self) -> Sequence[Namespace]:
+        """Return the namespaces of all items."""
+        with translate_errors(sqlite3.Error, ValueError):
+            rows = await self._file.rows("SELECT DISTINCT namespace FROM items")
+        return sorted(_labels_of(row[0]) for row in rows)
+
+    def _most_similar(self, place: tuple[str, str], vector: bytes, count: int) -> list[FoundItem]:
+        query = f"SELECT count(*), ifnull(sum(version), 0) FROM item_versions WHERE {_INSIDE}"
+        version = self._file.connection.execute(query, place).fetchone()
+        table = self._vectors.get((place, len(vector)), version, lambda: self._read_vectors(place, len(vector)))
+        score_of = dict(table.most_similar(vector, count))
+        # The place is checked again, because a VACUUM gives other numbers to rows.
+        query = f"SELECT rowid, {_COLUMNS} FROM items WHERE rowid IN (SELECT value FROM json_each(?)) AND {_INSIDE}"
+        values = orjson.dumps(list(score_of)).decode(), *place
+        items = {int(row[0]): _item(row[1:]) for row in self._file.connection.execute(query, values)}
+        return [FoundItem(items[number], score) for number, score in score_of.items() if number in items]
+
+    def _read_vectors(self, place: tuple[str, str], size: int) -> VectorTable:
+        query = f"SELECT rowid, vector FROM items WHERE {_INSIDE} AND length(vector) = ?"
+        rows = self._file.connection.execute(query, (*place, size)).fetchall()
+        return join_vectors([row[0] for row in rows], [row[1] for row in rows], size)
+
+
+def _text_of(namespace: Namespace) -> str:
+    return "".join(f"{orjson.dumps(label).decode()}," for label in namespace)
+
+
+def _labels_of(text: str) -> Namespace:
+    return tuple(orjson.loads(f"[{text.removesuffix(',')}]"))
+
+
+def _item(row: Sequence[Any]) -> StoredItem:
+    namespace, key, value, created_at, updated_at = row
+    return StoredItem(_labels_of(namespace), key, bytes(value), float(created_at), float(updated_at))

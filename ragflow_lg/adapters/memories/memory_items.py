@@ -1,0 +1,110 @@
+"""How memories lie in LangGraph's store: their namespaces, and the values of their items."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from langgraph.store.base import Item, SearchItem
+from msgspec import Struct
+
+from ragflow_lg.services.memories import MEMORY_TYPES, Exchange, Remembered
+
+ROOT = "memories"
+"""The first label of all namespaces of memories."""
+
+FIELD = "content"
+"""The field of an item that is embedded."""
+
+MAX_TEXT_CHARS = 20_000
+"""Longer questions and answers are cut."""
+
+_MAX_LABEL_CHARS = 200
+
+ExtractionState: TypeAlias = Literal["pending", "done", "failed"]
+
+
+class PendingExchange(Struct, frozen=True):
+    """A stored exchange from which nothing has been extracted yet."""
+
+    exchange: Exchange
+    since: float
+    """When it was stored or last tried, in epoch seconds."""
+    attempts: int
+
+
+def memory_namespace(memory: str, tenant: str, user: str) -> tuple[str, str, str, str]:
+    """Return the namespace of what a memory contains about a user.
+
+    LangGraph refuses labels that are empty or contain a dot.
+
+    >>> memory_namespace("preferences", "default", "anna@example.com")
+    ('memories', 'preferences', 'default', 'anna@example%2Ecom')
+    """
+    return ROOT, _label(memory), _label(tenant), _label(user)
+
+
+def users_prefix(memory: str, tenant: str) -> tuple[str, str, str]:
+    """Return the beginning of the namespaces of all users."""
+    return memory_namespace(memory, tenant, "")[:3]
+
+
+def _label(text: str) -> str:
+    """Return a label that no other text has."""
+    label = text.replace("%", "%25").replace(".", "%2E")
+    if len(label) > _MAX_LABEL_CHARS:
+        return f"%sha256-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return label.encode("utf-8", "replace").decode() or "%"
+
+
+def exchange_value(exchange: Exchange, time: str) -> dict[str, Any]:
+    """Return the value of an exchange that waits for its extraction."""
+    question, answer = exchange.question[:MAX_TEXT_CHARS], exchange.answer[:MAX_TEXT_CHARS]
+    return {
+        "type": "raw",
+        FIELD: f"User: {question}\nAssistant: {answer}",
+        "user": exchange.user,
+        "agent": exchange.agent,
+        "valid_at": time,
+        "question": question,
+        "answer": answer,
+        "extraction": "pending",
+        "attempts": 0,
+    }
+
+
+def pending_exchange(item: Item) -> PendingExchange | None:
+    """Return the exchange of an item, or None if nothing is to be extracted from it."""
+    value = item.value
+    if value.get("type") != "raw" or value.get("extraction") != "pending":
+        return None
+    attempts = value.get("attempts")
+    question, answer = _text(value, "question"), _text(value, "answer")
+    exchange = Exchange(item.key, _text(value, "user"), question, answer, _text(value, "agent"))
+    return PendingExchange(exchange, item.updated_at.timestamp(), attempts if isinstance(attempts, int) else 0)
+
+
+def read_remembered(memory: str, item: Item) -> Remembered | None:
+    """Return what an item contains, or None if another program has stored something else there."""
+    value = item.value
+    type_, content = value.get("type"), value.get(FIELD)
+    if type_ not in MEMORY_TYPES or not isinstance(content, str):
+        return None
+    return Remembered(
+        item.key,
+        memory,
+        _text(value, "user"),
+        type_,
+        content,
+        agent=_text(value, "agent"),
+        valid_at=_text(value, "valid_at"),
+        invalid_at=_text(value, "invalid_at"),
+        source=_text(value, "source"),
+        similarity=(item.score or 0.0) if isinstance(item, SearchItem) else 0.0,
+    )
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,188 @@
+"""The memories of the settings: exchanges are stored at once, and what they say is extracted in the background."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+
+from msgspec.structs import asdict, replace
+
+from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
+from ragflow_lg.adapters.memories.extraction import Extracted, extraction_request, read_extraction
+from ragflow_lg.adapters.memories.memory_items import (
+    ExtractionState,
+    PendingExchange,
+    exchange_value,
+    pending_exchange,
+)
+from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf, Namespace, put_value
+from ragflow_lg.base.errors import CheckpointError, RagflowLgError, ServiceError
+from ragflow_lg.models.structured_answer import read_answer
+from ragflow_lg.services.chat import ChatModels
+from ragflow_lg.services.memories import Exchange, MemoryResult, MemorySearch, Remembered
+from ragflow_lg.services.services import Clock
+from ragflow_lg.services.workers import NoWorkers, Workers
+
+logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 3
+"""How often an extraction is tried."""
+
+ABANDONED_S = 600.0
+"""When another process takes up an extraction that has not ended."""
+
+UPKEEP_EACH = 32
+"""Number of uses of a namespace between two looks at all of its entries."""
+
+MAX_QUESTION_CHARS = 6_000
+
+
+class StoredMemories:
+    """The `ragflow_lg.services.memories.Memories` of a tenant."""
+
+    def __init__(
+        self,
+        shelves: Mapping[str, MemoryShelf],
+        tasks: BackgroundTasks,
+        models: ChatModels,
+        clock: Clock,
+        prompt: str,
+        *,
+        workers: Workers | None = None,
+        tenant: str = "default",
+    ) -> None:
+        """Initialize. ``prompt`` is the system prompt of extractions."""
+        self.shelves = shelves
+        self.tenant = tenant
+        self._tasks = tasks
+        self._models = models
+        self._clock = clock
+        self._prompt = prompt
+        self._workers = workers or NoWorkers()
+        self._agent = ""
+        self._realm = ""
+        self._uses: Counter[Namespace] = Counter()
+
+    def restrict(self, tenant: str, ids: Sequence[str], models: ChatModels, workers: Workers) -> StoredMemories:
+        """Return the memories of a tenant: those with these ids, which it does not share with others."""
+        shelves = {id_: self.shelves[id_] for id_ in ids}
+        return StoredMemories(shelves, self._tasks, models, self._clock, self._prompt, workers=workers, tenant=tenant)
+
+    def for_agent(self, agent: str, *, is_page: bool) -> StoredMemories:
+        """Return the memories for the runs of an agent. Anyone can name a user of a page, so its users are apart."""
+        other = self.restrict(self.tenant, list(self.shelves), self._models, self._workers)
+        other._agent, other._realm, other._uses = agent, f"page {agent}/" if is_page else "", self._uses
+        return other
+
+    async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
+        """Store an exchange in memories, unless it is stored already, and start its extraction."""
+        with _as_service():
+            return await self._remember(memories, exchange)
+
+    async def search(self, search: MemorySearch) -> MemoryResult:
+        """Return what is most similar to a question in all memories together, newest first."""
+        with _as_service():
+            return await self._search(search)
+
+    async def _remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
+        exchange = replace(exchange, user=self._realm + exchange.user, agent=self._agent)
+        for shelf in self._find(memories):
+            namespace = shelf.namespace(self.tenant, exchange.user)
+            if await shelf.store.aget(namespace, exchange.key) is None:
+                value = exchange_value(exchange, self._clock.local_time())
+                await shelf.store.abatch([put_value(namespace, exchange.key, value, is_indexed=False)])
+                self._start(shelf, namespace, PendingExchange(exchange, self._clock.now(), 0))
+            self._keep_up(shelf, namespace)
+        return [id_ for id_ in memories if id_ not in self.shelves]
+
+    async def _search(self, search: MemorySearch) -> MemoryResult:
+        question, now = search.question.strip()[:MAX_QUESTION_CHARS], self._clock.now()
+        candidates: list[tuple[float, Remembered]] = []
+        shelves = self._find(search.memories)
+        for shelf in shelves:
+            namespace = shelf.namespace(self.tenant, self._realm + search.user)
+            self._keep_up(shelf, namespace)
+            weight = search.keywords_similarity_weight
+            for item, remembered in await shelf.search(namespace, question, search.top_n, weight, now):
+                if remembered.similarity >= search.similarity_threshold:
+                    candidates.append((item.created_at.timestamp(), remembered))
+        candidates.sort(key=lambda candidate: -candidate[1].similarity)
+        best = sorted(candidates[: search.top_n], key=lambda candidate: -candidate[0])
+        return MemoryResult(tuple(remembered for _, remembered in best), bool(shelves))
+
+    def _find(self, ids: Sequence[str]) -> list[MemoryShelf]:
+        return [self.shelves[id_] for id_ in dict.fromkeys(ids) if id_ in self.shelves]
+
+    def _start(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
+        self._tasks.start((namespace, pending.exchange.key), lambda: self._finish(shelf, namespace, pending))
+
+    def _keep_up(self, shelf: MemoryShelf, namespace: Namespace) -> None:
+        """Look at all entries now and then: forget, and take up what another process has left."""
+        self._uses[namespace] += 1
+        if self._uses[namespace] % UPKEEP_EACH == 1:
+            self._tasks.start((namespace,), lambda: self._look_after(shelf, namespace))
+
+    async def _look_after(self, shelf: MemoryShelf, namespace: Namespace) -> None:
+        now = self._clock.now()
+        try:
+            entries = await shelf.entries(namespace)
+            if forgotten := await shelf.forget(namespace, entries, now):
+                logger.info("The memory %r has forgotten %d entries.", shelf.settings.id, forgotten)
+        except RagflowLgError as error:
+            logger.warning("The memory %r cannot be looked after: %s", shelf.settings.id, error)
+            return
+        for entry in entries:
+            pending = pending_exchange(entry)
+            if pending is not None and pending.since < now - ABANDONED_S:
+                self._start(shelf, namespace, pending)
+
+    async def _finish(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
+        """Extract and store, or note why not. What was deleted meanwhile does not come back."""
+        exchange, attempts = pending.exchange, pending.attempts + 1
+        raw = exchange_value(exchange, self._clock.local_time())
+        state: ExtractionState = "done"
+        try:
+            extracted = await self._extract(shelf, exchange)
+            values = {
+                f"{exchange.key}-{number}": {
+                    **asdict(entry),
+                    "user": exchange.user,
+                    "agent": exchange.agent,
+                    "source": exchange.key,
+                }
+                for number, entry in enumerate(extracted, 1)
+            }
+            done = {name: value for name, value in raw.items() if name not in ("question", "answer")}
+            values[exchange.key] = {**done, "extraction": state, "attempts": attempts}
+            puts = [put_value(namespace, key, value, is_indexed=True) for key, value in values.items()]
+            await shelf.put_if_kept(puts, namespace, exchange.key)
+        except (RagflowLgError, TimeoutError) as error:
+            logger.warning("Nothing was extracted for the memory %r: %s", shelf.settings.id, error)
+            state = "failed" if attempts >= MAX_ATTEMPTS else "pending"
+            value = {**raw, "extraction": state, "attempts": attempts, "problem": str(error)[:300]}
+            try:
+                await shelf.put_if_kept(
+                    [put_value(namespace, exchange.key, value, is_indexed=False)], namespace, exchange.key
+                )
+            except RagflowLgError as failure:
+                logger.warning("The memory %r cannot be written: %s", shelf.settings.id, failure)
+
+    async def _extract(self, shelf: MemoryShelf, exchange: Exchange) -> list[Extracted]:
+        types = shelf.settings.extracted_types
+        if not types:
+            return []
+        now = self._clock.local_time()
+        model = self._models.model(shelf.settings.llm_id)
+        answer = await model.complete(extraction_request(self._prompt, exchange, types, now))
+        return read_extraction(await self._workers.run(read_answer, answer.text), types, now)
+
+
+@contextmanager
+def _as_service() -> Generator[None]:
+    """Turn failures of the store into those of a service."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise ServiceError(str(error)) from error

@@ -1,0 +1,85 @@
+"""Opening the memories that the settings declare."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ragflow_lg.services.memories import NoMemories
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
+    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.chat import ChatModels
+    from ragflow_lg.services.memories import Memories
+    from ragflow_lg.services.services import Clock
+    from ragflow_lg.services.workers import Workers
+
+
+@asynccontextmanager
+async def open_memories(
+    settings: Settings, knowledge: SettingsKnowledge, models: ChatModels, clock: Clock, workers: Workers
+) -> AsyncGenerator[Memories]:
+    """Open the memories, which are kept at the URL of the session store. Extractions end before they are closed.
+
+    Raises:
+        CheckpointError: if the store cannot be opened.
+    """
+    if not settings.memories:
+        yield NoMemories()
+        return
+    from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
+    from ragflow_lg.adapters.memories.stored_memories import StoredMemories
+    from ragflow_lg.models.prompt_texts import PROMPTS
+
+    prompt = settings.prompts.get("memory_extraction") or PROMPTS["memory_extraction"].text
+    async with open_shelves(settings, knowledge, clock) as shelves:
+        tasks = BackgroundTasks()
+        try:
+            yield StoredMemories(shelves, tasks, models, clock, prompt, workers=workers)
+        finally:
+            await tasks.aclose()
+
+
+@asynccontextmanager
+async def open_shelves(
+    settings: Settings, knowledge: SettingsKnowledge, clock: Clock
+) -> AsyncGenerator[Mapping[str, MemoryShelf]]:
+    """Open the memories by id, for reading and deleting.
+
+    Raises:
+        CheckpointError: if the store cannot be opened.
+    """
+    from ragflow_lg.adapters.memories.memory_items import FIELD
+    from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
+    from ragflow_lg.checkpoints import open_items
+
+    embedders = knowledge.embedders()
+
+    def shelf(id_: str) -> MemoryShelf:
+        memory = settings.memories[id_].settings(id_)
+
+        async def embed(texts: list[str]) -> Sequence[Sequence[float]]:
+            return await embedders.embedder(memory.embedding).embed_chunks(texts)
+
+        model = memory.embedding or embedders.default
+        store = items.indexed(embed, [FIELD])
+        return MemoryShelf(memory, store, store.aput_if_kept, compares_words=model == HASHING_MODEL)
+
+    from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL
+
+    async with open_items(settings.checkpoints, clock, prefix=settings.checkpoint_prefix) as items:
+        yield {id_: shelf(id_) for id_ in settings.memories}
+
+
+def restrict_memories(
+    memories: Memories, settings: Settings, tenant: str, models: ChatModels, workers: Workers
+) -> Memories:
+    """Return the memories of a tenant, with the connections of all."""
+    from ragflow_lg.adapters.memories.stored_memories import StoredMemories
+
+    if not isinstance(memories, StoredMemories):
+        return memories
+    return memories.restrict(tenant, list(settings.memories), models, workers)

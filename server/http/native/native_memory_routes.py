@@ -1,0 +1,201 @@
+"""Routes for what agents remember about the tenant's users: list, search, export and delete it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from msgspec.structs import asdict
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES
+from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
+from ragflow_lg.adapters.memories.stored_memories import StoredMemories
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.native.native_responses import respond_model
+from ragflow_lg.server.http.native.native_routing import make_native_router
+from ragflow_lg.server.http.native.problem_details import describe_problems
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.services.memories import MemorySearch, MemoryType, Remembered
+
+router = make_native_router("memories")
+
+User = Annotated[
+    str, Query(max_length=1000, description="The user: `sys.user_id`, or what the canvas names.", examples=["anna"])
+]
+
+
+class MemoryAnswer(BaseModel):
+    """A memory of the settings."""
+
+    id: str
+    name: str
+    types: list[MemoryType]
+    max_entries: Annotated[int, Field(description="Most entries about one user.")]
+    max_age_days: Annotated[float | None, Field(description="When entries are forgotten; null for never.")]
+
+
+class MemoryListAnswer(BaseModel):
+    """The memories that the tenant may use."""
+
+    memories: list[MemoryAnswer]
+
+
+class MemoryUsersAnswer(BaseModel):
+    """The users about whom a memory contains something."""
+
+    users: list[str]
+
+
+class MemoryEntryAnswer(BaseModel):
+    """Something that is remembered. Times are in ISO 8601, or empty."""
+
+    key: str
+    memory: Annotated[str, Field(description="Id of the memory.")]
+    user: str
+    type: MemoryType
+    content: str
+    agent: Annotated[str, Field(description="Id of the agent.")]
+    valid_at: Annotated[str, Field(description="Since when it is true, or when it happened.")]
+    invalid_at: Annotated[str, Field(description="Since when it is no longer true.")]
+    source: Annotated[str, Field(description="Key of the exchange that it was extracted from; empty for an exchange.")]
+    similarity: Annotated[float, Field(description="Similarity to the question; 0 in lists.")]
+
+
+class MemoryEntryListAnswer(BaseModel):
+    """Entries of memories."""
+
+    entries: list[MemoryEntryAnswer]
+    total: Annotated[int, Field(description="Number of all entries; of those returned, in a search.")]
+
+
+class MemoryDeletionAnswer(BaseModel):
+    """How much was deleted."""
+
+    deleted: Annotated[int, Field(description="Number of entries.")]
+
+
+@router.get("/memories", response_model=MemoryListAnswer, responses=describe_problems(), summary="List memories")
+async def list_memories(request: Request, caller: Authenticated) -> Response:
+    """List the memories of the settings that the tenant may use."""
+    memories = _find_memories(request, caller.tenant)
+    answers = [
+        MemoryAnswer(
+            id=shelf.settings.id,
+            name=shelf.settings.name,
+            types=list(shelf.settings.types),
+            max_entries=shelf.settings.max_entries,
+            max_age_days=shelf.settings.max_age_days or None,
+        )
+        for shelf in _list_shelves(memories)
+    ]
+    return respond_model(MemoryListAnswer(memories=answers))
+
+
+@router.get(
+    "/memories/entries",
+    response_model=MemoryEntryListAnswer,
+    responses=describe_problems(422),
+    summary="Export what is remembered about a user",
+)
+async def export_entries(request: Request, caller: Authenticated, user_id: User) -> Response:
+    """Return everything that all memories contain about a user."""
+    memories = _find_memories(request, caller.tenant)
+    entries: list[Remembered] = []
+    for shelf in _list_shelves(memories):
+        entries += shelf.remembered(await shelf.entries(shelf.namespace(memories.tenant if memories else "", user_id)))
+    return _respond(entries, len(entries))
+
+
+@router.delete(
+    "/memories/entries",
+    response_model=MemoryDeletionAnswer,
+    responses=describe_problems(422),
+    summary="Delete what is remembered about a user",
+)
+async def delete_user(request: Request, caller: Authenticated, user_id: User) -> Response:
+    """Delete everything that all memories contain about a user."""
+    memories = _find_memories(request, caller.tenant)
+    deleted = 0
+    for shelf in _list_shelves(memories):
+        deleted += await shelf.delete_user(shelf.namespace(memories.tenant if memories else "", user_id))
+    audit("memory.deleted", entries=str(deleted))
+    return respond_model(MemoryDeletionAnswer(deleted=deleted))
+
+
+@router.get(
+    "/memories/{memory_id}/users",
+    response_model=MemoryUsersAnswer,
+    responses=describe_problems(404),
+    summary="List the users of a memory",
+)
+async def list_users(memory_id: str, request: Request, caller: Authenticated) -> Response:
+    """List the users about whom a memory contains something, sorted."""
+    memories, shelf = _find_shelf(request, caller.tenant, memory_id)
+    return respond_model(MemoryUsersAnswer(users=await shelf.users(memories.tenant)))
+
+
+@router.get(
+    "/memories/{memory_id}/entries",
+    response_model=MemoryEntryListAnswer,
+    responses=describe_problems(404, 422),
+    summary="List or search a memory",
+)
+async def list_entries(
+    memory_id: str,
+    request: Request,
+    caller: Authenticated,
+    user_id: User,
+    question: Annotated[str, Query(max_length=10_000, description="Return what is similar to it.")] = "",
+    page: Annotated[int, Query(ge=1, le=MAX_ENTRIES, description="Number of the page, from 1.")] = 1,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Entries per page.")] = 30,
+) -> Response:
+    """List what a memory contains about a user, newest first, or search it."""
+    memories, shelf = _find_shelf(request, caller.tenant, memory_id)
+    if question:
+        search = MemorySearch(question, (memory_id,), user_id, top_n=page * page_size)
+        found = (await memories.search(search)).entries[(page - 1) * page_size :]
+        return _respond(found, len(found))
+    entries = await shelf.entries(shelf.namespace(memories.tenant, user_id))
+    chosen = entries[(page - 1) * page_size : page * page_size]
+    return _respond(shelf.remembered(chosen), len(entries))
+
+
+@router.delete(
+    "/memories/{memory_id}/entries/{key}",
+    response_model=MemoryDeletionAnswer,
+    responses=describe_problems(404, 422),
+    summary="Delete an entry of a memory",
+)
+async def delete_entry(memory_id: str, key: str, request: Request, caller: Authenticated, user_id: User) -> Response:
+    """Delete an entry, and what was extracted from it."""
+    memories, shelf = _find_shelf(request, caller.tenant, memory_id)
+    deleted = await shelf.delete_with_extracted(shelf.namespace(memories.tenant, user_id), [key])
+    if not deleted:
+        raise RequestError("Entry not found.", status=404)
+    audit("memory.deleted", memory=memory_id, entries=str(deleted))
+    return respond_model(MemoryDeletionAnswer(deleted=deleted))
+
+
+def _find_memories(request: Request, tenant: str) -> StoredMemories | None:
+    memories = get_app_state(request).services_of(tenant).memories
+    return memories if isinstance(memories, StoredMemories) else None
+
+
+def _list_shelves(memories: StoredMemories | None) -> list[MemoryShelf]:
+    return [] if memories is None else list(memories.shelves.values())
+
+
+def _find_shelf(request: Request, tenant: str, memory_id: str) -> tuple[StoredMemories, MemoryShelf]:
+    memories = _find_memories(request, tenant)
+    if memories is None or memory_id not in memories.shelves:
+        raise RequestError("Memory not found.", status=404)
+    return memories, memories.shelves[memory_id]
+
+
+def _respond(entries: list[Remembered] | tuple[Remembered, ...], total: int) -> Response:
+    answers = [MemoryEntryAnswer(**asdict(entry)) for entry in entries]
+    return respond_model(MemoryEntryListAnswer(entries=answers, total=total))
