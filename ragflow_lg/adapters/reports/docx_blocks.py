@@ -1,0 +1,131 @@
+"""The blocks of a report in a Word document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ragflow_lg.adapters.reports.docx_elements import MAX_LEVEL, add_element, define_lists, order_properties, start_list
+from ragflow_lg.adapters.reports.docx_inline import InlineWriter
+from ragflow_lg.adapters.reports.images import Picture
+from ragflow_lg.adapters.reports.languages import is_right_to_left
+from ragflow_lg.adapters.reports.report_tree import (
+    Alignment,
+    Block,
+    CodeBlock,
+    Heading,
+    Inline,
+    ItemList,
+    Paragraph,
+    Quote,
+    Table,
+    plain_text,
+)
+
+_FIRST_LIST = 9001
+_INDENT_TWIPS = 360
+_ALIGNMENTS: Mapping[Alignment, str] = {"left": "left", "center": "center", "right": "right"}
+
+
+class _Place(NamedTuple):
+    """Where a block is: the lists and quotations around it, and the list whose item it starts."""
+
+    lists: int = 0
+    quotes: int = 0
+    list_number: int = 0
+    is_tight: bool = False
+
+
+class DocxWriter:
+    """Adds blocks to a document. Lists and quotations are paragraphs with an indent, as in Word."""
+
+    def __init__(self, document: Any, pictures: Mapping[str, Picture], width: int) -> None:
+        self._document = document
+        self._width = width
+        self._inline = InlineWriter(document, pictures, width)
+        self._numbering = document.part.numbering_part.element
+        self._lists = 0
+        define_lists(self._numbering)
+
+    def write_blocks(self, blocks: Sequence[Block], place: _Place | None = None) -> None:
+        """Add blocks at the end of the document."""
+        place = place or _Place()
+        for block in blocks:
+            self._write(block, place)
+            place = place._replace(list_number=0)
+
+    def _write(self, block: Block, place: _Place) -> None:
+        if isinstance(block, Paragraph):
+            self._write_paragraph(block.content, place)
+        elif isinstance(block, Heading):
+            self._write_paragraph(block.content, place, f"Heading{block.level}")
+        elif isinstance(block, CodeBlock):
+            self._write_code(block, place)
+        elif isinstance(block, Quote):
+            self.write_blocks(block.blocks, place._replace(quotes=place.quotes + 1))
+        elif isinstance(block, ItemList):
+            self._write_list(block, place)
+        elif isinstance(block, Table):
+            self._write_table(block)
+        else:
+            paragraph = self._add_paragraph(place)
+            self._add_border(paragraph, "bottom", "999999")
+            order_properties(paragraph._p.pPr)
+
+    def _add_paragraph(self, place: _Place, style: str = "") -> Any:
+        paragraph = self._document.add_paragraph()
+        if style:
+            paragraph._p.style = style  # an id: looking for a name takes longer than the rest
+        properties = paragraph._p.get_or_add_pPr()
+        if place.list_number:
+            numbering = add_element(properties, "w:numPr")
+            add_element(numbering, "w:ilvl", {"w:val": str(min(place.lists - 1, MAX_LEVEL))})
+            add_element(numbering, "w:numId", {"w:val": str(place.list_number)})
+        elif place.lists + place.quotes:
+            paragraph.paragraph_format.left_indent = (place.lists + place.quotes) * _INDENT_TWIPS * 635
+        if place.quotes:
+            self._add_border(paragraph, "left", "BBBBBB")
+        if place.is_tight:
+            paragraph.paragraph_format.space_after = 0
+        return paragraph
+
+    def _write_paragraph(self, content: Sequence[Inline], place: _Place, style: str = "") -> None:
+        paragraph = self._add_paragraph(place, style)
+        if is_right_to_left(plain_text(content)):
+            add_element(paragraph._p.get_or_add_pPr(), "w:bidi")
+        order_properties(paragraph._p.get_or_add_pPr())
+        self._inline.write(paragraph, content)
+
+    def _write_code(self, block: CodeBlock, place: _Place) -> None:
+        paragraph = self._add_paragraph(place)
+        properties = paragraph._p.get_or_add_pPr()
+        add_element(properties, "w:shd", {"w:val": "clear", "w:color": "auto", "w:fill": "F2F2F2"})
+        order_properties(properties)
+        self._inline.write_code(paragraph, block.text)
+
+    def _write_list(self, block: ItemList, place: _Place) -> None:
+        self._lists += 1
+        number = _FIRST_LIST + self._lists
+        start_list(self._numbering, number, block.start)
+        for item in block.items:
+            inner = _Place(place.lists + 1, place.quotes, number, block.is_tight)
+            self.write_blocks(item.blocks or (Paragraph(()),), inner)
+
+    def _write_table(self, block: Table) -> None:
+        table = self._document._body.add_table(0, len(block.alignments), self._width)
+        table._tbl.tblStyle_val = "TableGrid"
+        for number, row in enumerate((block.head, *block.rows)):
+            for alignment, content, cell in zip(block.alignments, row, table.add_row().cells, strict=True):
+                paragraph = cell.paragraphs[0]
+                properties = paragraph._p.get_or_add_pPr()
+                if is_right_to_left(plain_text(content)):
+                    add_element(properties, "w:bidi")
+                if alignment:
+                    add_element(properties, "w:jc", {"w:val": _ALIGNMENTS[alignment]})
+                self._inline.write(paragraph, content, is_strong=not number)
+        add_element(table.rows[0]._tr.get_or_add_trPr(), "w:tblHeader")
+        self._document.add_paragraph().paragraph_format.space_after = 0
+
+    def _add_border(self, paragraph: Any, side: str, color: str) -> None:
+        borders = add_element(paragraph._p.get_or_add_pPr(), "w:pBdr")
+        add_element(borders, f"w:{side}", {"w:val": "single", "w:sz": "6", "w:space": "4", "w:color": color})

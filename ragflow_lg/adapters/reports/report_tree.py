@@ -1,0 +1,158 @@
+"""The tree of a Markdown text, which all targets write from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ragflow_lg.adapters.reports.formula_tree import Formula
+
+Alignment: TypeAlias = Literal["", "left", "center", "right"]
+
+
+class Text(Struct, frozen=True):
+    """Plain text."""
+
+    text: str
+
+
+class Code(Struct, frozen=True):
+    """Code inside a line."""
+
+    text: str
+
+
+class Styled(Struct, frozen=True):
+    """Inline content that is emphasised, strong or struck through."""
+
+    style: Literal["emphasis", "strong", "strike"]
+    content: tuple[Inline, ...]
+
+
+class Link(Struct, frozen=True):
+    """A link to an ``http``, ``https`` or ``mailto`` address."""
+
+    address: str
+    content: tuple[Inline, ...]
+
+
+class Image(Struct, frozen=True):
+    """An image, with the text that replaces it if it cannot be shown."""
+
+    address: str
+    description: str
+
+
+class LineBreak(Struct, frozen=True):
+    """The end of a line inside a paragraph."""
+
+
+class Math(Struct, frozen=True):
+    """A formula: its source in LaTeX, and its tree, or None if it cannot be translated."""
+
+    latex: str
+    formula: Formula | None
+    is_block: bool = False
+
+
+Inline: TypeAlias = Text | Code | Styled | Link | Image | LineBreak | Math
+
+
+class Paragraph(Struct, frozen=True):
+    """A paragraph."""
+
+    content: tuple[Inline, ...]
+
+
+class Heading(Struct, frozen=True):
+    """A heading of level 1 to 6."""
+
+    level: int
+    content: tuple[Inline, ...]
+
+
+class CodeBlock(Struct, frozen=True):
+    """Lines of code; ``language`` may be anything."""
+
+    text: str
+    language: str = ""
+
+
+class Quote(Struct, frozen=True):
+    """A quotation."""
+
+    blocks: tuple[Block, ...]
+
+
+class ListItem(Struct, frozen=True):
+    """An item of a list."""
+
+    blocks: tuple[Block, ...]
+
+
+class ItemList(Struct, frozen=True):
+    """A list, numbered from ``start`` unless that is None."""
+
+    items: tuple[ListItem, ...]
+    start: int | None = None
+    is_tight: bool = True
+
+
+class Table(Struct, frozen=True):
+    """A table. All rows have as many cells as ``alignments``."""
+
+    alignments: tuple[Alignment, ...]
+    head: tuple[tuple[Inline, ...], ...]
+    rows: tuple[tuple[tuple[Inline, ...], ...], ...]
+
+
+class Rule(Struct, frozen=True):
+    """A horizontal line."""
+
+
+Block: TypeAlias = Paragraph | Heading | CodeBlock | Quote | ItemList | Table | Rule
+
+
+def plain_text(content: Sequence[Inline]) -> str:
+    """Return inline content without its styles. Images and formulas become their text."""
+    return "".join(_plain(part) for part in content)
+
+
+def _plain(part: Inline) -> str:
+    if isinstance(part, Text | Code):
+        return part.text
+    if isinstance(part, Styled | Link):
+        return plain_text(part.content)
+    if isinstance(part, Image):
+        return part.description
+    return "\n" if isinstance(part, LineBreak) else part.latex
+
+
+def block_text(block: Block) -> str:
+    """Return the text of a block, without its images and formulas."""
+    return " ".join(part.text for part in inline_parts((block,)) if isinstance(part, Text))
+
+
+def inline_parts(blocks: Sequence[Block]) -> Iterator[Inline]:
+    """Yield all inline content, with the content of styles and links."""
+    for block in blocks:
+        if isinstance(block, Paragraph | Heading):
+            yield from _parts(block.content)
+        elif isinstance(block, Quote):
+            yield from inline_parts(block.blocks)
+        elif isinstance(block, ItemList):
+            for item in block.items:
+                yield from inline_parts(item.blocks)
+        elif isinstance(block, Table):
+            for row in (block.head, *block.rows):
+                for cell in row:
+                    yield from _parts(cell)
+
+
+def _parts(content: Sequence[Inline]) -> Iterator[Inline]:
+    for part in content:
+        yield part
+        if isinstance(part, Styled | Link):
+            yield from _parts(part.content)

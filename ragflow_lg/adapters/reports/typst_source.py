@@ -1,0 +1,194 @@
+"""A report as source of Typst: calls of its functions in code mode, in which all text is a string literal.
+
+Typst therefore never interprets text as markup. The source names no file: images are part of it, as drawings (SVG) that
+contain them, so that no image can refer to another file either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from ragflow_lg.adapters.reports.images import Picture
+from ragflow_lg.adapters.reports.languages import LANGUAGES, is_right_to_left, language_of
+from ragflow_lg.adapters.reports.report_tree import (
+    Block,
+    Code,
+    CodeBlock,
+    Heading,
+    Image,
+    Inline,
+    ItemList,
+    LineBreak,
+    Link,
+    Math,
+    Paragraph,
+    Quote,
+    Styled,
+    Table,
+    Text,
+    block_text,
+)
+from ragflow_lg.adapters.reports.typst_formula import typst_equation
+from ragflow_lg.adapters.reports.typst_literals import literal
+
+MAX_IMAGE_PT = (450.0, 640.0)
+"""Maximum width and height of an image, in points."""
+
+Direction: TypeAlias = Literal["ltr", "rtl"]
+
+_LONG_WORD = re.compile(r"[!-~]{60,}")
+_WORD_PART = re.compile(r".{1,20}")
+_POINTS_PER_PIXEL = 0.75
+_FUNCTIONS = {"emphasis": "emph", "strong": "strong", "strike": "strike"}
+
+
+class TypstWriter:
+    """Writes the blocks of one report."""
+
+    def __init__(
+        self, pictures: Mapping[str, Picture], families: Sequence[str], language: str, *, has_formulas: bool = True
+    ) -> None:
+        """Initialize. ``families`` are the fonts in their order, ``language`` is that of the whole text.
+
+        With ``has_formulas`` false, formulas are shown as their source.
+        """
+        self._pictures = pictures
+        self._families = families
+        self._language = language
+        self._has_formulas = has_formulas
+
+    def font_rule(self, language: str) -> str:
+        """Return the rule that sets the language, and the fonts with those for it first."""
+        known = LANGUAGES.get(language)
+        preferred = [family for family in (known.families if known else ()) if family in self._families]
+        first = self._families[:1]
+        families = dict.fromkeys([*first, *preferred, *self._families])
+        names = "".join(f"{literal(family)}, " for family in families)
+        region = f", region: {literal(known.region)}" if known and known.region else ""
+        return f"set text(font: ({names}), lang: {literal(language or 'en')}{region})"
+
+    def blocks(self, blocks: Sequence[Block], direction: Direction = "ltr") -> str:
+        """Return the code block that contains the blocks. ``direction`` is that of what surrounds them."""
+        return "{\n" + "\n".join(self._in_language(block, direction) for block in blocks) + "\n}"
+
+    def _in_language(self, block: Block, direction: Direction) -> str:
+        """Return a block, with the rules for its language and direction unless they already apply."""
+        if not isinstance(block, Paragraph | Heading | ItemList | Table):
+            return self._block(block, direction)
+        text = block_text(block)
+        rules: list[str] = []
+        if (language := language_of(text)) not in ("", self._language) and not isinstance(block, ItemList):
+            rules.append(self.font_rule(language))
+        own = _direction_of(text) or direction
+        if own != direction:
+            rules.append(f"set text(dir: {own})")
+        source = self._block(block, own)
+        return "{" + "; ".join([*rules, source]) + "}" if rules else source
+
+    def _block(self, block: Block, direction: Direction) -> str:
+        if isinstance(block, Paragraph):
+            return self._paragraph(block)
+        if isinstance(block, Heading):
+            return f"heading(level: {block.level}, {self.inline(block.content)})"
+        if isinstance(block, CodeBlock):
+            language = f", lang: {literal(block.language[:40])}" if block.language else ""
+            return f"raw({literal(block.text)}, block: true{language})"
+        if isinstance(block, Quote):
+            return (
+                "block(inset: (left: 1em, y: 0.2em), stroke: (left: 2pt + luma(190)), width: 100%, "
+                f"{self.blocks(block.blocks, direction)})"
+            )
+        if isinstance(block, ItemList):
+            return self._list(block, direction)
+        if isinstance(block, Table):
+            return self._table(block)
+        return "line(length: 100%, stroke: 0.5pt + luma(160))"
+
+    def _paragraph(self, paragraph: Paragraph) -> str:
+        """Return a paragraph. A single image or formula stands by itself."""
+        only = paragraph.content[0] if len(paragraph.content) == 1 else None
+        if isinstance(only, Image) and only.address in self._pictures:
+            return f"block({self._image(only)})"
+        if isinstance(only, Math) and only.is_block:
+            return self._math(only, is_block=True)
+        return f"par({self.inline(paragraph.content)})"
+
+    def _list(self, block: ItemList, direction: Direction) -> str:
+        tight = "true" if block.is_tight else "false"
+        items = ", ".join(self.blocks(item.blocks, direction) for item in block.items)
+        if block.start is None:
+            return f"list(tight: {tight}, {items})"
+        return f"enum(tight: {tight}, start: {block.start}, {items})"
+
+    def _table(self, table: Table) -> str:
+        columns = len(table.alignments)
+        alignments = "".join(f"{alignment or 'auto'}, " for alignment in table.alignments)
+        head = ", ".join(f"strong({self.inline(cell)})" for cell in table.head)
+        cells = "".join(f", {self.inline(cell)}" for row in table.rows for cell in row)
+        return (
+            f"table(columns: {columns}, align: ({alignments}), stroke: 0.5pt + luma(160), inset: 5pt, "
+            f"table.header({head}){cells})"
+        )
+
+    def inline(self, content: Sequence[Inline]) -> str:
+        """Return the code block that contains inline content."""
+        return "{" + "; ".join(self._parts(content)) + "}" if content else "[]"
+
+    def _parts(self, content: Sequence[Inline]) -> Iterator[str]:
+        for part in content:
+            if isinstance(part, Text):
+                yield f"text({literal(_LONG_WORD.sub(_break_word, part.text))})"
+            elif isinstance(part, Code):
+                yield f"raw({literal(part.text)})"
+            elif isinstance(part, Styled):
+                yield f"{_FUNCTIONS[part.style]}({self.inline(part.content)})"
+            elif isinstance(part, Link):
+                yield f"link({literal(part.address)}, {self.inline(part.content)})"
+            elif isinstance(part, Image):
+                yield f"box({self._image(part)})" if part.address in self._pictures else self._description(part)
+            elif isinstance(part, LineBreak):
+                yield "linebreak()"
+            else:
+                yield self._math(part)
+
+    def _math(self, math: Math, *, is_block: bool = False) -> str:
+        """Return a formula. Typst drops blocks that are inside of a paragraph."""
+        if math.formula is not None and self._has_formulas:
+            return typst_equation(math.formula, is_block=is_block, is_large=math.is_block)
+        return f"raw({literal(math.latex)}{', block: true' if is_block else ''})"
+
+    def _description(self, image: Image) -> str:
+        return f"emph(text({literal(f'[{image.description}]' if image.description else '[image]')}))"
+
+    def _image(self, image: Image) -> str:
+        picture = self._pictures[image.address]
+        description = f", alt: {literal(image.description)}" if image.description else ""
+        return f"{typst_image(picture)[:-1]}{description})"
+
+
+def _direction_of(text: str) -> Direction | None:
+    if is_right_to_left(text):
+        return "rtl"
+    return "ltr" if any(map(str.isalpha, text)) else None
+
+
+def _break_word(match: re.Match[str]) -> str:
+    """Allow line breaks in a word that is longer than a line."""
+    return "\u200b".join(_WORD_PART.findall(match[0]))
+
+
+def typst_image(picture: Picture) -> str:
+    """Return the call that shows an image."""
+    width, height = picture.width * _POINTS_PER_PIXEL, picture.height * _POINTS_PER_PIXEL
+    scale = min(1.0, MAX_IMAGE_PT[0] / width, MAX_IMAGE_PT[1] / height)
+    shown = f"width: {width * scale:.1f}pt, height: {height * scale:.1f}pt"
+    if picture.type == "svg":
+        source = picture.content.decode("utf-8", "replace")
+        return f'image(bytes({literal(source)}), format: "svg", {shown}, fit: "contain")'
+    size = f'width="{picture.width}" height="{picture.height}"'
+    drawing = f'<svg xmlns="http://www.w3.org/2000/svg" {size}><image {size} href="{picture.data_address}"/></svg>'
+    return (
+        f'image(bytes({literal(drawing)}), format: "svg", width: {width * scale:.1f}pt, height: {height * scale:.1f}pt)'
+    )

@@ -1,0 +1,82 @@
+"""The report writer: it loads the images of a text, and writes the file in a worker process."""
+
+from __future__ import annotations
+
+import base64
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.adapters.reports.report_tasks import build_report, list_images
+from ragflow_lg.base.errors import RagflowLgError, ServiceError
+from ragflow_lg.base.extras import require
+from ragflow_lg.services.reports import ImageLoader, ReportRequest, WrittenReport
+from ragflow_lg.services.workers import Workers
+
+MAX_LAYOUT_CHARS = 2_000
+"""Maximum length of a header, a footer or a watermark."""
+
+
+class WorkerReports(Struct, frozen=True):
+    """The implementation of `ragflow_lg.services.reports.Reports`."""
+
+    settings: ReportSettings
+    workers: Workers
+
+    @property
+    def fetches_images(self) -> bool:
+        """Whether images at web addresses may be fetched."""
+        return self.settings.fetch_images
+
+    @property
+    def inline_bytes(self) -> int:
+        """Maximum size of a file that the description of its download contains as well."""
+        return self.settings.inline_bytes
+
+    async def write(self, request: ReportRequest, load_image: ImageLoader) -> WrittenReport:
+        """Write a file.
+
+        Raises:
+            ServiceError: if the text cannot be converted, or exceeds a limit.
+            SettingsError: if the packages for the format are not installed.
+        """
+        require("spreadsheets" if request.format == "xlsx" else "reports", f"Writing {request.format.upper()} files")
+        if len(request.text) > self.settings.max_chars:
+            raise ServiceError(
+                f"The text has {len(request.text):,} characters, more than the {self.settings.max_chars:,} "
+                "in [reports] max_chars."
+            )
+        layout = request.layout
+        if any(len(text) > MAX_LAYOUT_CHARS for text in (layout.header, layout.footer, layout.watermark)):
+            raise ServiceError(f"Header, footer and watermark can have at most {MAX_LAYOUT_CHARS:,} characters.")
+        images, warnings = await self._load_images(request, load_image)
+        parts, more = await self.workers.run(build_report, request, images, self.settings)
+        return WrittenReport(b"".join(map(base64.b64decode, parts)), (*warnings, *more))
+
+    def for_tenant(self, tenant: str) -> WorkerReports:
+        """Return the same writer with worker processes as one tenant uses them."""
+        return replace(self, workers=self.workers.for_tenant(tenant))
+
+    async def _load_images(self, request: ReportRequest, load_image: ImageLoader) -> tuple[dict[str, bytes], list[str]]:
+        """Return the images by address, and warnings about those that are shown as their text."""
+        if request.format not in ("pdf", "docx", "html") or "![" not in request.text:
+            return {}, []
+        found = await self.workers.run(list_images, request.text)
+        addresses = [address for address in found if not address.startswith("data:")]
+        images: dict[str, bytes] = {}
+        size, missing = 0, addresses[self.settings.max_images :]
+        for address in addresses[: self.settings.max_images]:
+            try:
+                content = await load_image(address)
+            except RagflowLgError:
+                content = None
+            if content is None or size + len(content) > self.settings.image_bytes:
+                missing.append(address)
+            else:
+                images[address] = content
+                size += len(content)
+        if not missing:
+            return images, []
+        named = ", ".join(address[:200] for address in missing[:5]) + (" …" if len(missing) > 5 else "")
+        return images, [f"These images are not shown, because they are not files of the agent, or too large: {named}"]

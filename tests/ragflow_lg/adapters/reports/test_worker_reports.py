@@ -1,0 +1,155 @@
+"""The report writer with real worker processes."""
+
+import base64
+import io
+from collections.abc import AsyncGenerator
+
+import pytest
+import pytest_asyncio
+from pypdf import PdfReader
+
+from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.adapters.reports.report_tasks import MAX_BYTES, build_report, list_images
+from ragflow_lg.adapters.reports.worker_reports import WorkerReports
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.base import extras
+from ragflow_lg.base.errors import ServiceError, SettingsError, WorkLimitError
+from ragflow_lg.services.reports import Layout, ReportFormat, ReportRequest
+from ragflow_lg.services.workers import NoWorkers
+from tests.fakes.images import PNG
+
+PLAIN = ReportSettings(system_fonts=False)
+
+
+@pytest_asyncio.fixture
+async def pool() -> AsyncGenerator[WorkerPool]:
+    pool = WorkerPool(1)
+    yield pool
+    await pool.aclose()
+
+
+async def no_image(address: str) -> bytes | None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("format_", "start"),
+    [
+        ("pdf", b"%PDF"),
+        ("docx", b"PK"),
+        ("xlsx", b"PK"),
+        ("html", b"<!DOCTYPE html>"),
+        ("markdown", b"Generated: 2026\n\n# A *b*"),
+        ("txt", b"Generated: 2026\n\nA b"),
+    ],
+)
+async def test_a_file_is_written_in_a_worker(pool: WorkerPool, format_: ReportFormat, start: bytes) -> None:
+    reports = WorkerReports(PLAIN, pool).for_tenant("t")
+    request = ReportRequest("# A *b*\n\n| c |\n|---|\n| d |", format_, Layout(timestamp="Generated: 2026"))
+    written = await reports.write(request, no_image)
+    assert written.content.startswith(start)
+    assert written.warnings == ()
+    assert len(pool.processes) == 1
+
+
+@pytest.mark.parametrize("format_", ["pdf", "docx"])
+async def test_headers_can_contain_anything(format_: ReportFormat) -> None:
+    hostile = 'a\x00\x1b\ud800\n"#<w:t>]]>\\'
+    layout = Layout(hostile, hostile, hostile, hostile, True)
+    assert (await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest("a", format_, layout), no_image)).content
+
+
+async def test_only_images_that_are_given_are_shown() -> None:
+    asked: list[str] = []
+
+    async def load(address: str) -> bytes | None:
+        asked.append(address)
+        if address == "/error":
+            raise ServiceError("No.")
+        return {"/a": PNG, "/text": b"text"}.get(address)
+
+    data = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    text = f"![a](/a) ![a](/a) ![e](/error) ![f](/etc/passwd) ![t](/text) ![d]({data})"
+    written = await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest(text, "pdf"), load)
+    page = PdfReader(io.BytesIO(written.content)).pages[0]
+    assert asked == ["/a", "/error", "/etc/passwd", "/text"]
+    assert len(page.images) == 1, "the same image is stored once"
+    assert all(words in page.extract_text() for words in ("[e]", "[f]", "[t]"))
+    assert ["/error, /etc/passwd" in warning for warning in written.warnings] == [True, False]
+    assert "/text" in written.warnings[1]
+
+
+async def test_images_have_limits() -> None:
+    async def load(address: str) -> bytes | None:
+        return PNG
+
+    settings = ReportSettings(system_fonts=False, max_images=2, image_bytes=len(PNG))
+    request = ReportRequest("![a](/a) ![b](/b) ![c](/c)", "html")
+    written = await WorkerReports(settings, NoWorkers()).write(request, load)
+    assert written.content.count(b"<img") == 1
+    assert "/c, /b" in written.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (ReportRequest("a" * 500_001, "pdf"), "[reports] max_chars"),
+        (ReportRequest("a", "pdf", Layout("h" * 2_001)), "at most 2,000 characters"),
+    ],
+)
+async def test_texts_have_limits(request_: ReportRequest, message: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        await WorkerReports(PLAIN, NoWorkers()).write(request_, no_image)
+    assert message in str(caught.value)
+
+
+async def test_a_file_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragflow_lg.adapters.reports.report_tasks.MAX_BYTES", 10)
+    assert MAX_BYTES > 10
+    with pytest.raises(ServiceError, match="more than 10"):
+        await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest("a" * 11, "markdown"), no_image)
+
+
+async def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "reports", ("no_such_module",))
+    with pytest.raises(SettingsError, match=r"Writing PDF files needs no_such_module.*\[reports\]"):
+        await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest("a", "pdf"), no_image)
+
+
+HOSTILE = [
+    "> " * 20_000 + "a",
+    "- " * 20_000 + "a",
+    "*" * 50_000,
+    "[" * 5_000,
+    "![" * 600,
+    "$" + "{" * 1_900 + "$",
+    "|" + "a|" * 300 + "\n|" + "-|" * 300 + "\n" + ("|" + "a|" * 300 + "\n") * 10,
+    "".join(f"{'  ' * level}- a\n" for level in range(300)),
+    "a" * 200_000,
+    "a\u0301" * 5_000,
+    "$$" + "\\frac{1}{" * 100 + "}" * 100 + "$$",
+]
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+async def test_hostile_texts_are_written(pool: WorkerPool, number: int) -> None:
+    reports = WorkerReports(PLAIN, pool)
+    for format_ in ("pdf", "docx", "html"):
+        assert (await reports.write(ReportRequest(HOSTILE[number], format_), no_image)).content
+
+
+async def test_a_text_that_ends_the_process_is_refused(pool: WorkerPool) -> None:
+    with pytest.raises(WorkLimitError, match="Writing the document"):
+        await WorkerReports(PLAIN, pool).write(ReportRequest("\u0301" * 20_000, "pdf"), no_image)
+    assert (await WorkerReports(PLAIN, pool).write(ReportRequest("a", "html"), no_image)).content
+
+
+async def test_work_that_takes_too_long_is_killed(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_images, "seconds", 1)
+    with pytest.raises(WorkLimitError, match="Looking for the images of the document"):
+        await WorkerReports(PLAIN, pool).write(ReportRequest("![" * 100_000, "pdf"), no_image)
+    monkeypatch.setattr(build_report, "seconds", 1)
+    with pytest.raises(WorkLimitError, match="Writing the document"):
+        await WorkerReports(PLAIN, pool).write(ReportRequest("[" * 200_000, "docx"), no_image)
+    monkeypatch.undo()
+    assert (await WorkerReports(PLAIN, pool).write(ReportRequest("a", "html"), no_image)).content
