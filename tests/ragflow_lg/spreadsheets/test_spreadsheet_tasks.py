@@ -1,0 +1,244 @@
+"""Reading, merging and writing spreadsheets, also hostile ones."""
+
+import datetime
+import io
+import zipfile
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.base import zip_size
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.spreadsheets import tables, writing
+from ragflow_lg.spreadsheets.spreadsheet_tasks import (
+    Merging,
+    Reading,
+    convert_spreadsheets,
+    merge_spreadsheets,
+    read_spreadsheets,
+    write_spreadsheet,
+)
+from tests.ragflow_lg.spreadsheets.books import book, cells, joined
+
+PEOPLE = book({"People": [["id", "name"], [1, "Ann"], [None, None], [2, None]], "Cities": [["city"], ["Rome"]]})
+
+
+def read(content: bytes, name: str = "a.xlsx", sheets: str = "all", max_rows: int | None = None) -> dict[str, Any]:
+    return read_spreadsheets(Reading([(name, content)], sheets, max_rows))
+
+
+def test_sheets_are_read_as_rows_with_a_summary_and_markdown() -> None:
+    result = read(PEOPLE)
+    assert result["data"] == {
+        "a.xlsx_People": [{"id": 1, "name": "Ann"}, {"id": 2, "name": None}],
+        "a.xlsx_Cities": [{"city": "Rome"}],
+    }
+    assert result["summary"].splitlines() == [
+        "**a.xlsx_People**: 2 rows, 2 columns (id, name)",
+        "**a.xlsx_Cities**: 1 rows, 1 columns (city)",
+    ]
+    assert result["markdown"].startswith("### a.xlsx_People\n\n| id | name |\n| --- | --- |\n| 1 | Ann |\n| 2 |  |\n")
+
+
+@pytest.mark.parametrize(
+    ("sheets", "names"),
+    [("first", ["a.xlsx"]), ("Cities, Nowhere", ["a.xlsx"]), ("Cities,People", ["a.xlsx_Cities", "a.xlsx_People"])],
+)
+def test_sheets_can_be_selected(sheets: str, names: list[str]) -> None:
+    assert list(read(PEOPLE, sheets=sheets)["data"]) == names
+
+
+def test_columns_without_names_and_repeated_ones_get_names() -> None:
+    content = book({"S": [["Report"], ["a", "a", 1], [datetime.datetime(2026, 1, 2), True, "#DIV/0!"]]})
+    assert read(content)["data"]["a.xlsx"][1] == {
+        "Report": "2026-01-02 00:00:00",
+        "Unnamed: 1": True,
+        "Unnamed: 2": None,
+    }
+
+
+def test_formulas_are_read_as_their_last_results() -> None:
+    assert read(book({"S": [["a", "b"], ["=1+1", 2]]}))["data"]["a.xlsx"] == [{"a": None, "b": 2}]
+
+
+def test_columns_of_csv_files_have_one_type() -> None:
+    content = b"\n\xc3\xa9;code;n;x\n1;007;1.5;\n2;8;-3;a\n\n"
+    assert read(content, "t.csv")["data"]["t.csv"] == [
+        {"é": 1, "code": "007", "n": 1.5, "x": None},
+        {"é": 2, "code": "8", "n": -3.0, "x": "a"},
+    ]
+    assert read("a\tb\n1\t2\n".encode("utf-16"), "t.tsv")["data"]["t.tsv"] == [{"a": 1, "b": 2}]
+
+
+def test_more_rows_than_wanted_are_counted() -> None:
+    result = read(b"n\n" + b"1\n" * 50, "t.csv", max_rows=3)
+    assert len(result["data"]["t.csv"]) == 3
+    assert result["summary"] == "**t.csv**: 50 rows, 1 columns (n); data contains the first 3"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.xlsx", b"no zip", "'a.xlsx' cannot be read: it is damaged or not of this type: BadZipFile"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", "'a.xls' is not an XLSX or CSV file; save it as one"),
+        ("a.csv", b"a\n\xff\xfa\n", "'a.csv' is not UTF-8 text"),
+        ("a.csv", b"a\n" + b"x" * 200_000, "'a.csv', row 2: it is not valid CSV: "),
+        (
+            "a.xlsx",
+            book({"S": [["a"], *[[1]] * 1_500, [1, None, 3]]}),
+            "the sheet 'S' of 'a.xlsx', cell C1502: the column has no name",
+        ),
+    ],
+)
+def test_errors_name_the_file_the_sheet_and_the_cell(name: str, content: bytes, problem: str) -> None:
+    with pytest.raises(ServiceError) as error:
+        read(content, name)
+    assert str(error.value).startswith(problem)
+
+
+def test_a_damaged_sheet_is_named_with_its_row() -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(PEOPLE)) as source, zipfile.ZipFile(content, "w") as target:
+        for part in source.namelist():
+            data = source.read(part)
+            target.writestr(part, data.replace(b"<v>2</v>", b"<v>2..</v>") if "sheet1" in part else data)
+    with pytest.raises(ServiceError, match=r"the sheet 'People' of 'a.xlsx', row 4: it is damaged"):
+        read(content.getvalue())
+
+
+def test_rows_that_do_not_fit_into_an_output_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 100)
+    with pytest.raises(ServiceError, match=r"'t.csv', row 52: the rows have more than 100 entries.* set max_rows"):
+        read(b"n\n" + b"1\n" * 60, "t.csv")
+
+
+def test_zip_bombs_are_refused_before_they_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zip_size, "MAX_UNPACKED_BYTES", 1_000_000)
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", b"0" * 5_000_000)
+    with pytest.raises(ServiceError, match=r"'a.xlsx' cannot be read: its decompressed size of 5,000,000 bytes"):
+        read(bomb.getvalue())
+
+
+def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables.CellCount.__init__, "__defaults__", (100,))
+    with pytest.raises(ServiceError, match=r"the sheet 'S' of 'a.xlsx', row 26: there are more than 100 cells"):
+        read(book({"S": [["a", "b", "c"], *[[1, 2, 3]] * 60]}))
+
+
+def test_files_are_put_below_each_other() -> None:
+    reading = Reading([("a.xlsx", PEOPLE), ("b.csv", b"id,age\n7,30\n")])
+    assert merge_spreadsheets(reading, Merging()) == {
+        "data": {
+            "merged": [
+                {"id": 1, "name": "Ann", "city": None, "age": None},
+                {"id": 2, "name": None, "city": None, "age": None},
+                {"id": None, "name": None, "city": "Rome", "age": None},
+                {"id": 7, "name": None, "city": None, "age": 30},
+            ]
+        },
+        "summary": "Merged 3 sources into 4 rows, 4 columns",
+        "markdown": "| id | name | city | age |\n| --- | --- | --- | --- |\n| 1 | Ann |  |  |\n| 2 |  |  |  |\n"
+        "|  |  | Rome |  |\n| 7 |  |  | 30 |",
+    }
+
+
+def test_files_are_joined_as_pandas_does() -> None:
+    reading = Reading([("a.csv", b"k,v\n2,b\n1,a\n,n\n"), ("b.csv", b"v,k\nx,1\ny,1\nz,3\n")])
+    result: Any = merge_spreadsheets(reading, Merging("k"))
+    assert result["data"]["merged"] == [
+        {"k": 1, "v_x": "a", "v_y": "x"},
+        {"k": 1, "v_x": "a", "v_y": "y"},
+        {"k": 2, "v_x": "b", "v_y": None},
+        {"k": 3, "v_x": None, "v_y": "z"},
+        {"k": None, "v_x": "n", "v_y": None},
+    ]
+    with pytest.raises(ServiceError, match=r"'a.csv' has no column 'q' to join on; it has 'k', 'v'"):
+        merge_spreadsheets(reading, Merging("q"))
+
+
+HOSTILE = ["=HYPERLINK(1)", "+1+1", "-1+1", "@SUM(1)", "\t=1", "http://a.b", "-5", "+49", "{=1}"]
+
+
+def test_no_text_becomes_a_formula_or_a_link_in_a_book() -> None:
+    content = joined(write_spreadsheet({"S": [{"=head": text} for text in HOSTILE]}, "xlsx", False))
+    assert [row[0] for row in cells(content)["S"]] == [("=head", "s"), *((text, "s") for text in HOSTILE)]
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        sheet = archive.read("xl/worksheets/sheet1.xml")
+    assert b"<f>" not in sheet
+    assert b"hyperlink" not in sheet
+
+
+def test_no_text_becomes_a_formula_in_a_csv_file() -> None:
+    content = joined(write_spreadsheet({"S": [{"=head": text} for text in HOSTILE]}, "csv", False)).decode()
+    assert content.split("\n")[:-1] == [
+        "'=head",
+        "'=HYPERLINK(1)",
+        "'+1+1",
+        "'-1+1",
+        "'@SUM(1)",
+        "'\t=1",
+        "http://a.b",
+        "-5",
+        "+49",
+        "{=1}",
+    ]
+
+
+def test_formulas_are_written_on_request() -> None:
+    sheets: Any = {"S": [{"a": "=1+1"}]}
+    assert cells(joined(write_spreadsheet(sheets, "xlsx", True)))["S"][1] == [("=1+1", "f")]
+    assert joined(write_spreadsheet(sheets, "csv", True)) == b"a\n=1+1\n"
+
+
+def test_values_keep_their_types() -> None:
+    rows: Any = [{"n": 1.5, "b": True, "big": 2**60, "l": [1], "none": None, "t": "ab"}]
+    content = joined(write_spreadsheet({"a/b?c": rows, "A_B_C": [], "history": [[1]]}, "xlsx", False))
+    assert list(cells(content)) == ["a_b_c", "A_B_C_1", "history_"]
+    assert cells(content)["a_b_c"][1] == [
+        (1.5, "n"),
+        (True, "b"),
+        (str(2**60), "s"),
+        ("[1]", "s"),
+        (None, "n"),
+        ("ab", "s"),
+    ]
+
+
+def test_a_text_that_is_too_long_is_named_by_its_cell() -> None:
+    with pytest.raises(ServiceError, match=r"the new sheet 'S', cell B2: a text of 40,000 characters exceeds"):
+        write_spreadsheet({"S": [{"a": 1, "b": "x" * 40_000}]}, "xlsx", False)
+
+
+def test_files_are_converted_with_their_times() -> None:
+    times = book({"S": [["d", "t"], [datetime.datetime(2026, 1, 2, 3, 4, 5), datetime.time(6, 7)]]})
+    written = convert_spreadsheets(Reading([("a.xlsx", times)]), None, "xlsx", False)
+    assert (written["sheets"], written["rows"]) == (1, 1)
+    assert [value for value, _ in cells(joined(written))["S"][1]] == [
+        datetime.datetime(2026, 1, 2, 3, 4, 5),
+        datetime.time(6, 7),
+    ]
+    assert joined(convert_spreadsheets(Reading([("a.xlsx", times)]), Merging(), "csv", False)) == (
+        b"d,t\n2026-01-02 03:04:05,06:07:00\n"
+    )
+
+
+def test_a_file_that_becomes_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MAX_ROWS", 3)
+    with pytest.raises(ServiceError, match="the new sheet 'S' has more than 3 rows"):
+        write_spreadsheet({"S": [[1], [2], [3]]}, "xlsx", False)
+
+
+async def test_many_rows_are_copied_in_bounded_memory() -> None:
+    """Twenty thousand rows fit into a quarter of the memory that workers have."""
+    content = b"id,name,price\n" + b"".join(b"%d,name %d,1.25\n" % (n, n) for n in range(20_000))
+    pool = WorkerPool(1, memory_bytes=256 * 1024 * 1024)
+    try:
+        reading = Reading([("a.csv", content)])
+        written = await pool.run(convert_spreadsheets, reading, None, "xlsx", False)
+        again = await pool.run(convert_spreadsheets, Reading([("b.xlsx", joined(written))]), Merging(), "csv", False)
+    finally:
+        await pool.aclose()
+    assert joined(again) == content
