@@ -1,0 +1,162 @@
+"""A running Chromium with its proxy and its folder, measured while it runs; nothing of it is left at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
+from ragflow_lg.adapters.browser.chromium_program import (
+    arguments,
+    environment,
+    find_chromium,
+    find_process,
+    kill,
+    memory_of,
+    write_launcher,
+)
+from ragflow_lg.adapters.browser.guarded_proxy import GuardedProxy
+from ragflow_lg.adapters.http.address_guard import AddressGuard
+from ragflow_lg.base.errors import ServiceError
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Playwright
+
+START_S = 30.0
+STOP_S = 5.0
+WATCH_S = 0.2
+"""How often the memory and the downloads are measured."""
+WIDTH, HEIGHT = 1280, 800
+
+_PREFIX = "ragflow-lg-browser-"
+
+
+class ChromiumProcess:
+    """One Chromium with an empty profile, which it keeps in memory."""
+
+    def __init__(self, settings: BrowserSettings, guard: AddressGuard) -> None:
+        self._settings = settings
+        self.proxy = GuardedProxy(guard, settings.traffic_bytes)
+        self.excess = ""
+        """Why Chromium was killed, or ``""``."""
+        self.has_too_large_downloads = False
+        """Whether the downloads together are larger than the limit."""
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._token = token_hex(16)
+        self._playwright: Playwright | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def downloads(self) -> Path:
+        """The folder with the downloads."""
+        return self.folder / "downloads"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether Chromium runs."""
+        return not self.excess and find_process(self.folder, self._token) != 0
+
+    async def start(self) -> BrowserContext:
+        """Start Chromium. Return its only context.
+
+        Raises:
+            ServiceError: if it does not start.
+            SettingsError: if it is not installed.
+        """
+        from playwright.async_api import Error, async_playwright
+
+        settings = self._settings
+        program = find_chromium(settings)
+        await asyncio.to_thread(remove_abandoned_folders)
+        launcher = write_launcher(self.folder, program, settings)
+        port = await self.proxy.start()
+        try:
+            async with asyncio.timeout(START_S):
+                self._playwright = await async_playwright().start()
+                browser = await self._playwright.chromium.launch(
+                    executable_path=str(launcher),
+                    args=arguments(self._token),
+                    ignore_default_args=["--disable-popup-blocking"],
+                    chromium_sandbox=settings.sandbox,
+                    headless=settings.headless,
+                    env=environment(self.folder, headless=settings.headless),
+                    downloads_path=str(self.downloads),
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                )
+                context = await browser.new_context(
+                    proxy={"server": f"socks5://127.0.0.1:{port}", "bypass": "<-loopback>"},
+                    accept_downloads=True,
+                    service_workers="block",
+                    viewport={"width": WIDTH, "height": HEIGHT},
+                )
+        except TimeoutError:
+            raise ServiceError(f"Chromium did not start within {START_S:g} s.", is_retryable=True) from None
+        except (Error, OSError) as error:
+            raise ServiceError(f"Chromium ({program}) does not start: {reason_of(error)}") from None
+        self._watching = asyncio.create_task(self._watch(), name="watch the browser")
+        return context
+
+    async def _watch(self) -> None:
+        """Kill Chromium if it exceeds a limit that the kernel does not apply to all its processes together."""
+        settings = self._settings
+        while True:
+            pid = find_process(self.folder, self._token)
+            if not pid:
+                return
+            if await asyncio.to_thread(memory_of, pid) > settings.memory_bytes:
+                self.excess = f"it used more than {settings.memory_bytes:,} bytes of memory"
+            size = await asyncio.to_thread(size_of, self.downloads)
+            self.has_too_large_downloads = size > settings.download_bytes
+            if size > 2 * settings.download_bytes:
+                self.excess = f"its downloads were larger than {settings.download_bytes:,} bytes"
+            if self.excess:
+                kill(pid)
+                return
+            await asyncio.sleep(WATCH_S)
+
+    async def aclose(self) -> None:
+        """Kill Chromium and remove everything that it has stored."""
+        await asyncio.shield(asyncio.create_task(self._close(), name="close the browser"))
+
+    async def _close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        if pid := find_process(self.folder, self._token):
+            kill(pid)
+        await self.proxy.aclose()
+        if self._playwright is not None:
+            with suppress(TimeoutError, Exception):  # it reports that Chromium is gone
+                async with asyncio.timeout(STOP_S):
+                    await self._playwright.stop()
+        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+
+def size_of(folder: Path) -> int:
+    """Return the size of the files in a folder."""
+    with suppress(OSError):
+        return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
+    return 0
+
+
+def remove_abandoned_folders() -> None:
+    """Remove the folders of programs that were killed before they could do so."""
+    with suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+            if pid.isdecimal() and not Path(f"/proc/{pid}").exists() and folder.lstat().st_uid == os.geteuid():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of an error of Playwright, without colours and its name."""
+    first = str(error).strip().partition("\n")[0].partition("\x1b")[0]
+    return first.rpartition("Error: ")[2][:300].rstrip(". ") + "."

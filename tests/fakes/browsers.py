@@ -1,0 +1,22 @@
+"""Real Chromium for tests, which may reach some servers of the test only."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
+from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+from ragflow_lg.adapters.browser.chromium_program import NAMES
+
+has_chromium = any(map(shutil.which, NAMES))
+NO_CHROMIUM = "Chromium is not installed: `make setup-browser` installs it"
+needs_chromium = pytest.mark.skipif(not has_chromium, reason=NO_CHROMIUM)
+SMALL = BrowserSettings(sandbox=False, step_s=8.0, download_bytes=4 * 1024**2, traffic_bytes=16 * 1024**2)
+"""Tests run as root in containers, where Chromium has no sandbox of its own."""
+
+
+def open_browsers(*ports: int, settings: BrowserSettings = SMALL) -> ChromiumBrowsers:
+    """Return browsers that can reach these ports of this machine, and no other internal address."""
+    return ChromiumBrowsers(settings, [f"127.0.0.1:{port}" for port in ports])
