@@ -1,0 +1,1 @@
+"""Speech by OpenAI-compatible endpoints: ``/audio/speech`` and ``/audio/transcriptions``."""

@@ -1,0 +1,187 @@
+"""Speaking and transcribing by OpenAI-compatible endpoints."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from ragflow_lg.adapters.knowledge.model_endpoint import find_model_id, list_models
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.tokens import estimate_tokens
+from ragflow_lg.services.chat import Usage
+from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
+from ragflow_lg.services.speech import SpokenText
+
+AudioFormat: TypeAlias = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
+
+MAX_TRANSCRIPT_CHARS = 1_000_000
+_MAX_DETAIL_CHARS = 300
+
+
+class AudioEndpoint(Struct, frozen=True):
+    """What both kinds of models have in common."""
+
+    base_url: str
+    model: str
+    api_key: str = ""
+    key_variable: str = ""
+    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
+    timeout_s: float = 15.0
+
+    def __repr__(self) -> str:
+        """Return the settings without the key."""
+        return f"{type(self).__name__}({self.base_url!r}, {self.model!r})"
+
+
+class SpeechSettings(AudioEndpoint, frozen=True):
+    """A model that speaks."""
+
+    voice: str = "alloy"
+    format: AudioFormat = "mp3"
+    speed: float = 1.0
+    max_audio_bytes: int = 1024 * 1024
+    price: float = 0.0
+    """Per million characters."""
+
+
+class TranscriptionSettings(AudioEndpoint, frozen=True):
+    """The model that transcribes."""
+
+    language: str = ""
+    max_audio_bytes: int = 10 * 1024 * 1024
+
+
+class EndpointSpeech:
+    """The `ragflow_lg.services.speech.Speech` of the settings. All requests use one guarded client."""
+
+    def __init__(
+        self, voices: Mapping[str, SpeechSettings], transcription: TranscriptionSettings | None, http: HttpClient
+    ) -> None:
+        self._voices = voices
+        self._transcription = transcription
+        self._http = http
+
+    def restrict(
+        self, voices: Mapping[str, SpeechSettings], transcription: TranscriptionSettings | None
+    ) -> EndpointSpeech:
+        """Return some of these models, with the same client."""
+        return EndpointSpeech(voices, transcription, self._http)
+
+    @property
+    def can_speak(self) -> bool:
+        """Whether the settings contain a model that speaks."""
+        return bool(self._voices)
+
+    @property
+    def can_transcribe(self) -> bool:
+        """Whether the settings contain a model that transcribes."""
+        return self._transcription is not None
+
+    async def speak(self, text: str, tts_id: str) -> SpokenText:
+        """Return the audio of a text; see `ragflow_lg.services.speech.Speech`."""
+        settings = find_voice(tts_id, self._voices)
+        body: dict[str, Any] = {"model": settings.model, "input": text, "voice": settings.voice}
+        body |= {"response_format": settings.format, "speed": settings.speed}
+        request = HttpRequest(
+            "POST",
+            f"{settings.base_url.rstrip('/')}/audio/speech",
+            headers=_headers(settings),
+            json=body,
+            timeout_s=settings.timeout_s,
+            max_response_bytes=settings.max_audio_bytes,
+            is_binary=True,
+        )
+        response = await self._send(request, settings, "speech model")
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not response.content or kind.startswith(("text/", "application/json")):
+            raise ServiceError(f"The speech model {settings.model!r} sent no audio.")
+        cost = settings.price * len(text) / 1_000_000
+        return SpokenText(response.content, Usage(estimate_tokens(text), 0, 1, cost))
+
+    async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
+        """Return what is said in an audio file; see `ragflow_lg.services.speech.Speech`."""
+        settings = self._transcription
+        if settings is None:
+            raise SettingsError("There is no model that transcribes audio: add [transcription] to the settings.")
+        if len(content) > settings.max_audio_bytes:
+            raise ServiceError(
+                f"The audio file {name!r} of {len(content):,} bytes exceeds {settings.max_audio_bytes:,} "
+                "([transcription] max_audio_bytes)."
+            )
+        fields = {"model": settings.model, "response_format": "json"}
+        boundary, body = _form(fields | ({"language": settings.language} if settings.language else {}), name, content)
+        request = HttpRequest(
+            "POST",
+            f"{settings.base_url.rstrip('/')}/audio/transcriptions",
+            headers={**_headers(settings), "Content-Type": f"multipart/form-data; boundary={boundary}"},
+            body=body,
+            timeout_s=settings.timeout_s,
+        )
+        response = await self._send(request, settings, "transcription model")
+        return _transcript(response.text, settings.model)
+
+    async def _send(self, request: HttpRequest, settings: AudioEndpoint, what: str) -> HttpResponse:
+        what = f"{what} {settings.model!r}"
+        if settings.key_variable and not settings.api_key:
+            raise SettingsError(
+                f"The {what} cannot be used: the environment variable {settings.key_variable!r} of its api_key_env "
+                "is not set."
+            )
+        try:
+            response = await self._http.send(request)
+        except ServiceError as error:
+            raise ServiceError(f"The {what} is not available: {error}") from error
+        if response.status != 200:
+            text = response.text or response.content[:4_096].decode("utf-8", "replace")
+            if settings.api_key:
+                text = text.replace(settings.api_key, "…")
+            detail = " ".join(text[: 10 * _MAX_DETAIL_CHARS].split())[:_MAX_DETAIL_CHARS] or "nothing"
+            raise ServiceError(f"The {what} answered with status {response.status}: {detail}")
+        return response
+
+
+def find_voice(tts_id: str, voices: Mapping[str, SpeechSettings]) -> SpeechSettings:
+    """Return the settings of a model by the id in a canvas; ``""`` is the first one.
+
+    Raises:
+        SettingsError: if there is no such model.
+    """
+    if not tts_id and voices:
+        return next(iter(voices.values()))
+    if (key := find_model_id(tts_id, voices)) is not None:
+        return voices[key]
+    wanted = f"no speech model {tts_id[:200]!r}" if tts_id else "no model that speaks"
+    section = f'[speech."{tts_id[:200]}"]' if tts_id else "[speech.ID]"
+    raise SettingsError(f"There is {wanted} in the settings: add {section} with base_url.{list_models(voices)}")
+
+
+def _headers(settings: AudioEndpoint) -> dict[str, str]:
+    return {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
+
+
+def _form(fields: Mapping[str, str], name: str, content: bytes) -> tuple[str, bytes]:
+    """Return a form with a file, and the boundary between its parts."""
+    boundary = secrets.token_hex(16)
+    quoted = name.encode("utf-8", "replace").decode().replace("\\", "_").replace('"', "_")
+    quoted = "".join(character for character in quoted if character.isprintable())
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
+        for key, value in fields.items()
+    ]
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'
+    parts += [f"{head}Content-Type: application/octet-stream\r\n\r\n".encode(), content]
+    return boundary, b"".join([*parts, f"\r\n--{boundary}--\r\n".encode()])
+
+
+def _transcript(text: str, model: str) -> str:
+    try:
+        transcript: Any = json.loads(text)["text"]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        transcript = None
+    if not isinstance(transcript, str):
+        raise ServiceError(f"The transcription model {model!r} sent no text.")
+    return transcript[:MAX_TRANSCRIPT_CHARS].strip()

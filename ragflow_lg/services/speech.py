@@ -1,0 +1,70 @@
+"""Speech: texts as audio, and audio as text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.services.chat import Usage
+
+
+class SpokenText(NamedTuple):
+    """The audio of a text. ``usage`` counts the call, and the text's tokens as those of a prompt."""
+
+    audio: bytes
+    usage: Usage
+
+
+class Speech(Protocol):
+    """Speaks texts, and transcribes audio files."""
+
+    @property
+    def can_speak(self) -> bool:
+        """Whether the settings contain a model that speaks."""
+        ...
+
+    @property
+    def can_transcribe(self) -> bool:
+        """Whether the settings contain a model that transcribes."""
+        ...
+
+    async def speak(self, text: str, tts_id: str) -> SpokenText:
+        """Return the audio of a text. ``tts_id`` is the model's id; ``""`` is the first model in the settings.
+
+        Raises:
+            ServiceError: if the service fails, is too slow, or sends no audio.
+            SettingsError: if the settings lack the model or its key.
+        """
+        ...
+
+    async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
+        """Return what is said in an audio file.
+
+        Raises:
+            ServiceError: if the service fails or is too slow, or the file is too large.
+            SettingsError: if the settings lack the model or its key.
+        """
+        ...
+
+
+class NoSpeech:
+    """The `Speech` of programs without a model for it."""
+
+    can_speak = False
+    can_transcribe = False
+
+    async def speak(self, text: str, tts_id: str) -> SpokenText:
+        """Refuse the text.
+
+        Raises:
+            SettingsError: always.
+        """
+        raise SettingsError("There is no model that speaks: add [speech.ID] to the settings.")
+
+    async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
+        """Refuse the file.
+
+        Raises:
+            SettingsError: always.
+        """
+        raise SettingsError("There is no model that transcribes audio: add [transcription] to the settings.")

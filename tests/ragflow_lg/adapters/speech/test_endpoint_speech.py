@@ -1,0 +1,102 @@
+"""Speech endpoints: requests, refusals, and errors without keys."""
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech, SpeechSettings, TranscriptionSettings, find_voice
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.server.devtools.mock_llm.audio import tone
+from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from tests.fakes.mock_llm import MockLLM
+
+
+class OneResponse:
+    """An HTTP client with one response."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        self.response = response
+        self.requests: list[HttpRequest] = []
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self.requests.append(request)
+        return self.response
+
+
+def speech_of(http: Any, **settings: Any) -> EndpointSpeech:
+    endpoint: Any = {"base_url": "http://v/v1", "model": "m", **settings}
+    return EndpointSpeech({"m@P": SpeechSettings(**endpoint)}, TranscriptionSettings(**endpoint), http)
+
+
+async def test_a_text_is_spoken_and_a_file_transcribed() -> None:
+    async with MockLLM() as mock:
+        http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+        speech = speech_of(http, base_url=mock.base_url)
+        spoken = await speech.speak("Hello", "m@P")
+        heard = await speech.transcribe('a"\r\nb.wav', "audio/wav", spoken.audio)
+        await http.aclose()
+    assert spoken.audio == tone("Hello")
+    assert (spoken.usage.calls, spoken.usage.prompt_tokens > 0) == (1, True)
+    assert heard == "You said: a_b.wav"
+
+
+@pytest.mark.parametrize("tts_id", ["", "m@P", "m@P#tenant"])
+def test_a_model_is_found_by_its_id(tts_id: str) -> None:
+    voices = {"m@P": SpeechSettings("http://v", "m"), "n": SpeechSettings("http://v", "n")}
+    assert find_voice(tts_id, voices).model == "m"
+
+
+def test_an_unknown_model_is_named_with_its_section() -> None:
+    with pytest.raises(SettingsError, match=r"""no speech model 'x@Q'.*\[speech."x@Q"\].*Known models: 'm'"""):
+        find_voice("x@Q", {"m": SpeechSettings("http://v", "m")})
+    with pytest.raises(SettingsError, match=r"no model that speaks"):
+        find_voice("", {})
+
+
+async def test_without_its_key_a_model_is_not_asked() -> None:
+    http = OneResponse(HttpResponse(200, {}, "", ""))
+    with pytest.raises(SettingsError, match="'VOICE_KEY' of its api_key_env is not set"):
+        await speech_of(http, key_variable="VOICE_KEY").speak("Hello", "")
+    assert http.requests == []
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [
+        (HttpResponse(200, {"content-type": "audio/mpeg"}, "", ""), "sent no audio"),
+        (HttpResponse(200, {"content-type": "application/json"}, "", "", b'{"a": 1}'), "sent no audio"),
+        (HttpResponse(401, {}, "", "", b"bad key sk-1234"), "answered with status 401: bad key …"),
+    ],
+)
+async def test_an_answer_without_audio_is_an_error(response: HttpResponse, problem: str) -> None:
+    with pytest.raises(ServiceError, match=problem):
+        await speech_of(OneResponse(response), api_key="sk-1234").speak("Hello", "")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"text": 1}', "[" * 100_000])
+async def test_an_answer_without_text_is_an_error(text: str) -> None:
+    with pytest.raises(ServiceError, match="sent no text"):
+        await speech_of(OneResponse(HttpResponse(200, {}, text, ""))).transcribe("a.wav", "audio/wav", b"x")
+
+
+async def test_a_large_file_is_not_sent() -> None:
+    http = OneResponse(HttpResponse(200, {}, '{"text": "x"}', ""))
+    speech = EndpointSpeech({}, TranscriptionSettings("http://v", "m", max_audio_bytes=3), http)
+    with pytest.raises(ServiceError, match=r"'a.wav' of 4 bytes exceeds 3 \(\[transcription\] max_audio_bytes\)"):
+        await speech.transcribe("a.wav", "audio/wav", b"1234")
+    assert http.requests == []
+
+
+async def test_audio_that_is_too_large_is_an_error() -> None:
+    async with MockLLM(audio=AudioRules(speech=[AudioReply()])) as mock:
+        http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+        speech = speech_of(http, base_url=mock.base_url)
+        small = EndpointSpeech({"m": SpeechSettings(mock.base_url, "m", max_audio_bytes=100)}, None, http)
+        with pytest.raises(ServiceError, match="larger than the limit of 100 bytes"):
+            await small.speak("Hello", "")
+        assert speech.can_transcribe
+        assert not small.can_transcribe
+        await http.aclose()

@@ -1,0 +1,67 @@
+import time
+
+import pytest
+
+from ragflow_lg.base.spoken_text import MAX_SENTENCE_CHARS, SentenceCutter, clean_spoken, split_spoken
+
+
+def cut(*pieces: str) -> list[list[str]]:
+    cutter = SentenceCutter()
+    return [*(cutter.feed(piece) for piece in pieces), cutter.finish()]
+
+
+def test_sentences_are_cut_while_they_arrive() -> None:
+    assert cut("Hello wor", "ld. It costs 3", ".14 euros! Do", " you see", "?") == [
+        [],
+        ["Hello world."],
+        ["It costs 3.14 euros!"],
+        [],
+        [],
+        ["Do you see?"],
+    ]
+    assert cut("你好。", "再见！”她说", "\n") == [[], ["你好。", "再见！”"], ["她说"], []]
+
+
+def test_pieces_of_one_character_give_the_same_sentences() -> None:
+    text = "One. Two!\nThree; four? Five"
+    sentences = [sentence for part in cut(*text) for sentence in part]
+    assert sentences == ["One.", "Two!", "Three;", "four?", "Five"]
+
+
+def test_code_is_not_spoken() -> None:
+    text = "Run this:\n```python\nprint(1)\n```\nDone.\n"
+    assert [sentence for part in cut(text) for sentence in part] == ["Run this:", "Done."]
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("## A *bold* **move**", "A bold move"),
+        ("1. See [the page](https://a.b/c?d) or https://x.y/z now", "See the page or now"),
+        ("![A chart](/f/1.png) rises [ID:3] ##2$$.", "A chart rises."),
+        ("| a | b |", "a, b"),
+        ("|---|---|", ""),
+        ("---", ""),
+        ("> quoted `code` ~~old~~ 🎉", "quoted code old"),
+        ("2 < 3 and <b>x</b>\x00", "2 < 3 and x"),
+        ("snake_case stays", "snake_case stays"),
+        ("...", ""),
+    ],
+)
+def test_marks_are_not_spoken(text: str, spoken: str) -> None:
+    assert clean_spoken(text) == spoken
+
+
+def test_long_sentences_are_cut_at_blanks() -> None:
+    parts = split_spoken("word " * 300)
+    assert all(len(part) <= MAX_SENTENCE_CHARS for part in parts)
+    assert " ".join(parts) == ("word " * 300).strip()
+    assert split_spoken("x" * 1_200) == ["x" * 500, "x" * 500, "x" * 200]
+
+
+@pytest.mark.parametrize("part", ["[", "![", "<a", "* ", "`", "a", "http://", "[a](", "\n", " "])
+def test_hostile_texts_take_linear_time(part: str) -> None:
+    text = part * (50_000 // len(part))
+    start = time.perf_counter()
+    clean_spoken(text)
+    assert time.perf_counter() - start < 2.0

@@ -1,0 +1,221 @@
+"""Spoken answers and transcribed audio in a running server, with the mock server as the model."""
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ragflow_lg.runs import speaker
+from ragflow_lg.server.assembly.speech_services import open_speech
+from ragflow_lg.server.devtools.mock_llm.audio import tone
+from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
+from ragflow_lg.server.settings import Settings
+from tests.fakes.mock_llm import MockLLM, reply
+from tests.fakes.services import Reply
+from tests.server.http.app_server import AppServer, canvas, start_app
+from tests.server.http.native.native_client import native
+from tests.server.replicas import replicas
+from tests.server.runs.test_failover import read
+
+SPEAKS = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"], "auto_play": True}, []),
+)
+LISTENS = canvas(
+    ("begin", "Begin", {}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{sys.files}"]}, []),
+)
+ANSWER = ["Hel", "lo **you**. ", "It is [ID:0] fine! ", "Bye"]
+SENTENCES = ["Hello you.", "It is fine!", "Bye"]
+KEY = "sk-secret-of-the-voice"
+
+
+@asynccontextmanager
+async def speaking(
+    folder: Path, audio: AudioRules | None = None, answer: list[str] | None = None, **section: Any
+) -> AsyncGenerator[tuple[AppServer, MockLLM]]:
+    """Start a server whose voice and transcriptions come from a mock server."""
+    async with MockLLM(audio=audio or AudioRules()) as mock:
+        endpoint = {"base_url": mock.base_url, "api_key": KEY}
+        speech: Any = {"tts-1@OpenAI": {**endpoint, "voice": "nova", "speed": 1.5, "price": 15.0, **section}}
+        sections: Any = {"speech": speech, "transcription": {**endpoint, "max_audio_bytes": 1_000}}
+        settings = Settings(**sections)
+        replies = [Reply(chunks=answer or ANSWER)]
+        async with start_app(folder, replies) as server, open_speech(settings) as voices:
+            server.app_state = replace(server.app_state, services=replace(server.app_state.services, speech=voices))
+            server.app.state.app_state = server.app_state
+            server.turns._app_state = server.app_state
+            yield server, mock
+
+
+def audio_of(frames: list[Any]) -> list[str]:
+    return [frame["data"]["audio_binary"] for frame in frames if "audio_binary" in frame["data"]]
+
+
+def text_of(frames: list[Any]) -> str:
+    return "".join(frame["data"]["content"] for frame in frames if frame["event"] == "message")
+
+
+def spoken(mock: MockLLM) -> list[str]:
+    return [exchange.body["input"] for exchange in mock.requests if exchange.path == "/v1/audio/speech"]
+
+
+async def test_sentences_are_spoken_in_order(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as (server, mock):
+        frames = await server.stream(await server.agent(SPEAKS))
+        assert audio_of(frames) == [tone(sentence, 1.5).hex() for sentence in SENTENCES]
+        assert text_of(frames) == "".join(ANSWER)
+        assert frames[-1]["event"] == "workflow_finished"
+        assert all(frame["data"]["content"] == "" for frame in frames if "audio_binary" in frame["data"])
+        assert frames[-1]["data"]["usage"]["calls"] == 1 + len(SENTENCES)
+        assert sorted(spoken(mock)) == sorted(SENTENCES)
+        body = mock.requests[0].body
+        expected = {"model": "tts-1", "voice": "nova", "response_format": "mp3", "speed": 1.5}
+        assert body == {**expected, "input": body["input"]}
+        assert mock.requests[0].headers["authorization"] == f"Bearer {KEY}"
+        assert KEY not in json.dumps(frames)
+
+
+async def test_a_slow_voice_never_delays_text(tmp_path: Path) -> None:
+    slow = AudioRules(speech=[AudioReply(delay_s=1.0)])
+    async with speaking(tmp_path, slow) as (server, _):
+        frames = await server.stream(await server.agent(SPEAKS))
+        events = [frame["event"] for frame in frames]
+        first = next(index for index, frame in enumerate(frames) if "audio_binary" in frame["data"])
+        assert first > events.index("message_end")
+        assert len(audio_of(frames)) == 3
+        assert events[-1] == "workflow_finished"
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (AudioReply(status=500, error=f"no voice for {KEY}"), "answered with status 500"),
+        (AudioReply(is_cut=True), "did not send a valid, complete HTTP response"),
+        (AudioReply(delay_s=5.0), "did not answer within 0.2 s"),
+    ],
+)
+async def test_a_failing_voice_costs_no_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, reply: AudioReply, reason: str
+) -> None:
+    with caplog.at_level(logging.WARNING, logger=speaker.__name__):
+        async with speaking(tmp_path, AudioRules(speech=[reply]), timeout_s=0.2) as (server, _):
+            frames = await server.stream(await server.agent(SPEAKS))
+    assert (text_of(frames), audio_of(frames), frames[-1]["event"]) == ("".join(ANSWER), [], "workflow_finished")
+    (warning,) = [record for record in caplog.records if record.name == speaker.__name__]
+    assert reason in warning.getMessage()
+    assert KEY not in warning.getMessage()
+
+
+async def test_a_failed_sentence_is_left_out(tmp_path: Path) -> None:
+    replies = AudioRules(speech=[AudioReply(status=500), AudioReply()])
+    async with speaking(tmp_path, replies) as (server, _):
+        assert len(audio_of(await server.stream(await server.agent(SPEAKS)))) == 2
+
+
+async def test_a_voice_that_fails_repeatedly_is_not_asked_again(tmp_path: Path) -> None:
+    answer = [f"Sentence {number}. " for number in range(20)]
+    async with speaking(tmp_path, AudioRules(speech=[AudioReply(status=500)]), answer) as (server, mock):
+        assert audio_of(await server.stream(await server.agent(SPEAKS))) == []
+        assert len(spoken(mock)) <= speaker.MAX_FAILURES + speaker.CONCURRENCY
+
+
+async def test_a_voice_that_is_too_slow_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaker, "WAIT_S", 0.2)
+    async with speaking(tmp_path, AudioRules(speech=[AudioReply(delay_s=10)])) as (server, _):
+        async with asyncio.timeout(5):
+            frames = await server.stream(await server.agent(SPEAKS))
+        assert (text_of(frames), audio_of(frames)) == ("".join(ANSWER), [])
+
+
+async def test_thinking_is_not_spoken(tmp_path: Path) -> None:
+    answer = ["<think>", "I think.", " More. ", "</think>", "Hello."]
+    async with speaking(tmp_path, answer=answer) as (server, mock):
+        await server.stream(await server.agent(SPEAKS))
+        assert spoken(mock) == ["Hello."]
+
+
+async def test_other_messages_are_not_spoken(tmp_path: Path) -> None:
+    silent = json.loads(json.dumps(SPEAKS).replace('"auto_play": true', '"auto_play": false'))
+    async with speaking(tmp_path) as (server, mock):
+        frames = await server.stream(await server.agent(silent))
+        assert (audio_of(frames), mock.requests) == ([], [])
+
+
+async def test_openai_clients_receive_only_text(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as (server, _):
+        agent_id = await server.agent(SPEAKS)
+        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True, "model": "m"}
+        text = (await server.client.post(f"/agents_openai/{agent_id}/chat/completions", json=body)).text
+        lines = [line for line in text.split("\n") if line.startswith("data:") and "[DONE]" not in line]
+        chunks = [json.loads(line[5:]) for line in lines]
+        assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks) == "".join(ANSWER)
+        assert "audio_binary" not in text
+
+
+async def test_answers_that_are_not_streamed_contain_the_text(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as (server, _):
+        answer = await server.ask(await server.agent(SPEAKS))
+        assert answer["data"]["data"]["content"] == "".join(ANSWER)
+
+
+async def test_native_clients_receive_the_audio_as_well(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as (server, _), native(server, await server.agent(SPEAKS)) as client:
+        text = (await client.post("/runs/stream", json={"query": "hi"})).text
+        assert text.count("audio_binary") == len(SENTENCES)
+
+
+@pytest.mark.slow
+async def test_a_continued_run_does_not_speak_again_what_was_shown(tmp_path: Path, redis_url: str) -> None:
+    """Only sentences that the dead server had begun, and whose text was not delivered, are asked for twice."""
+    sentences = [f"Sentence {number}. " for number in range(60)]
+    async with MockLLM([reply(*sentences, piece_delay_s=0.02)]) as llm:
+        voice = f'[speech.v]\nbase_url = "{llm.base_url}"\n'
+        async with replicas(tmp_path, redis_url, llm.base_url, more=voice) as (first, second):
+            dsl = json.loads(json.dumps(SPEAKS).replace('"m"', '"m@Test"'))
+            created = await first.client.post("/agents", json={"title": "Voice", "dsl": dsl})
+            body = {"agent_id": created.json()["data"]["id"], "query": "hi", "stream": True}
+            start = await read(first, body, "", "Sentence 20. ")
+            first.process.kill()
+            async with asyncio.timeout(40):
+                rest = await read(second, body, start[-1][0], "")
+        frames = [frame for _, frame in start + rest if frame["event"] != "DONE"]
+        assert text_of(frames) == "".join(sentences)
+        counts = Counter(spoken(llm))
+        assert len(counts) >= len(sentences) - 5
+        assert sum(counts.values()) - len(counts) <= 2
+
+
+async def test_audio_files_are_transcribed(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as (server, mock):
+        agent_id = await server.agent(LISTENS)
+        files = {"file": ("question.wav", tone("a")[:900], "audio/wav")}
+        upload = (await server.client.post(f"/agents/{agent_id}/upload", files=files)).json()["data"]
+        frames = await server.stream(agent_id, files=[upload])
+        assert text_of(frames) == '["You said: question.wav"]'
+        assert mock.requests[0].body == {"model": "whisper-1", "response_format": "json"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "size", "problem"),
+    [
+        (AudioReply(status=503, error="busy"), 10, "answered with status 503"),
+        (AudioReply(), 2_000, "'question.wav' of 2,000 bytes exceeds 1,000 ([transcription] max_audio_bytes)"),
+    ],
+)
+async def test_audio_that_cannot_be_transcribed_stops_the_turn(
+    tmp_path: Path, reply: AudioReply, size: int, problem: str
+) -> None:
+    async with speaking(tmp_path, AudioRules(transcriptions=[reply])) as (server, _):
+        agent_id = await server.agent(LISTENS)
+        files = {"file": ("question.wav", b"x" * size, "audio/wav")}
+        upload = (await server.client.post(f"/agents/{agent_id}/upload", files=files)).json()["data"]
+        assert problem in json.dumps(await server.ask(agent_id, files=[upload]))
