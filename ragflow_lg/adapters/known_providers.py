@@ -1,0 +1,174 @@
+"""The providers of models that RAGFlow knows, by the name that it writes after the ``@`` of an ``llm_id``.
+
+Source: ``conf/llm_factories.json``, ``conf/models/*.json`` and ``rag/llm/__init__.py`` of RAGFlow, and the providers'
+documentation of their OpenAI-compatible endpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+Family: TypeAlias = Literal["openai", "anthropic", "azure", "bedrock", "google", ""]
+"""The kind of API. ``openai``: compatible with OpenAI's. ``""``: only what `KnownProvider.note` says."""
+
+
+class KnownProvider(NamedTuple):
+    """A provider of models."""
+
+    family: Family
+    base_url: str = ""
+    """The address for ``/chat/completions`` and ``/embeddings``; ``""`` if every user has another one."""
+    key: str = ""
+    """The usual environment variable with the key; ``""`` if servers of this kind usually need none."""
+    abilities: str = "chat"
+    """What its models do: ``chat``, ``embedding``, ``rerank``, ``speech``, ``transcription``, ``vision``."""
+    rerank_url: str = ""
+    """The address for ``/rerank``, if it is another one."""
+    note: str = ""
+    """Why it cannot be used, or what it needs."""
+
+    @property
+    def address_variable(self) -> str:
+        """The environment variable that replaces the address, such as ``OPENAI_BASE_URL``."""
+        return f"{self.key.removesuffix('_KEY').removesuffix('_API')}_BASE_URL"
+
+
+_ALL = "chat embedding rerank"
+_DOCUMENTS = "It reads documents. Uploaded files are read by ragflow-lg itself."
+_OWN_API = "Its API is not compatible with OpenAI's, and LangChain has no maintained client for it."
+
+PROVIDERS: Mapping[str, KnownProvider] = {
+    "01.AI": KnownProvider("openai", "https://api.lingyiwanwu.com/v1", "LINGYIWANWU_API_KEY", "chat vision"),
+    "302.AI": KnownProvider("openai", "https://api.302.ai/v1", "AI302_API_KEY", _ALL, "https://api.302.ai/jina/v1"),
+    "aimlapi.com": KnownProvider("openai", "https://api.aimlapi.com/v1", "AIML_API_KEY", "chat embedding vision"),
+    "Anthropic": KnownProvider("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "chat vision"),
+    "Astraflow": KnownProvider("openai", "https://api-us-ca.umodelverse.ai/v1", "ASTRAFLOW_API_KEY", f"{_ALL} speech"),
+    "Astraflow-CN": KnownProvider("openai", "https://api.modelverse.cn/v1", "ASTRAFLOW_CN_API_KEY", f"{_ALL} speech"),
+    "Avian": KnownProvider("openai", "https://api.avian.io/v1", "AVIAN_API_KEY"),
+    "Azure-OpenAI": KnownProvider(
+        "azure", "", "AZURE_OPENAI_API_KEY", "chat embedding vision", note="base_url is that of your resource."
+    ),
+    "BaiChuan": KnownProvider("openai", "https://api.baichuan-ai.com/v1", "BAICHUAN_API_KEY", "chat embedding"),
+    "BaiduYiyan": KnownProvider("openai", "https://qianfan.baidubce.com/v2", "QIANFAN_API_KEY", f"{_ALL} vision"),
+    "Bedrock": KnownProvider(
+        "bedrock", "", "AWS_BEARER_TOKEN_BEDROCK", "chat vision", note="AWS_REGION names the region."
+    ),
+    "Builtin": KnownProvider("", note="It is part of RAGFlow. Serve its embedding model by another provider."),
+    "Cohere": KnownProvider(
+        "openai", "https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY", _ALL, "https://api.cohere.com/v2"
+    ),
+    "CometAPI": KnownProvider("openai", "https://api.cometapi.com/v1", "COMETAPI_KEY", "chat embedding speech vision"),
+    "Dashscope": KnownProvider(
+        "openai", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "chat embedding vision"
+    ),
+    "DeepInfra": KnownProvider(
+        "openai", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY", "chat embedding vision"
+    ),
+    "DeepSeek": KnownProvider("openai", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "DeerAPI": KnownProvider("openai", "https://api.deerapi.com/v1", "DEERAPI_API_KEY", "chat embedding vision"),
+    "FastEmbed": KnownProvider("", note="It is a library of RAGFlow. Serve its models by another provider."),
+    "Fish Audio": KnownProvider("", note=_OWN_API),
+    "FunASR": KnownProvider("openai", "http://localhost:8000/v1", "", "transcription"),
+    "FuturMix": KnownProvider("openai", "https://futurmix.ai/v1", "FUTURMIX_API_KEY", "chat vision"),
+    "Gemini": KnownProvider(
+        "openai", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "chat embedding vision"
+    ),
+    "GiteeAI": KnownProvider("openai", "https://ai.gitee.com/v1", "GITEE_AI_API_KEY", _ALL),
+    "Google Cloud": KnownProvider(
+        "google", "", "GOOGLE_API_KEY", "chat vision", note="GOOGLE_CLOUD_PROJECT names the project."
+    ),
+    "GPUStack": KnownProvider("openai", "", "GPUSTACK_API_KEY", _ALL, note="base_url is that of your server."),
+    "GreenPT": KnownProvider("openai", "https://api.greenpt.ai/v1", "GREENPT_API_KEY", _ALL),
+    "Groq": KnownProvider(
+        "openai", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "chat speech transcription vision"
+    ),
+    "HuaweiCloud": KnownProvider("openai", "https://api.modelarts-maas.com/v1", "MAAS_API_KEY", f"{_ALL} vision"),
+    "HuggingFace": KnownProvider("openai", "https://router.huggingface.co/v1", "HF_TOKEN", "chat vision"),
+    "Jiekou.AI": KnownProvider("openai", "https://api.jiekou.ai/openai/v1", "JIEKOU_API_KEY", _ALL),
+    "Jina": KnownProvider("openai", "https://api.jina.ai/v1", "JINA_API_KEY", "embedding rerank"),
+    "LeptonAI": KnownProvider("openai", "", "LEPTON_API_KEY", note="base_url is that of your deployment."),
+    "LM-Studio": KnownProvider("openai", "http://localhost:1234/v1", "", "chat embedding vision"),
+    "LocalAI": KnownProvider("openai", "http://localhost:8080/v1", "", f"{_ALL} speech transcription vision"),
+    "LongCat": KnownProvider("openai", "https://api.longcat.chat/openai/v1", "LONGCAT_API_KEY"),
+    "MinerU": KnownProvider("", note=_DOCUMENTS),
+    "MiniMax": KnownProvider("openai", "https://api.minimaxi.com/v1", "MINIMAX_API_KEY"),
+    "Mistral": KnownProvider("openai", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "chat embedding vision"),
+    "Mistral OCR": KnownProvider("", note=_DOCUMENTS),
+    "ModelScope": KnownProvider(
+        "openai", "https://api-inference.modelscope.cn/v1", "MODELSCOPE_API_KEY", "chat vision"
+    ),
+    "Moonshot": KnownProvider("openai", "https://api.moonshot.cn/v1", "MOONSHOT_API_KEY", "chat vision"),
+    "MWS": KnownProvider("openai", "", "MWS_API_KEY", _ALL, note="base_url is that of your project."),
+    "n1n": KnownProvider("openai", "https://api.n1n.ai/v1", "N1N_API_KEY", f"{_ALL} vision"),
+    "New API": KnownProvider("openai", "", "NEW_API_KEY", _ALL, note="base_url is that of your server."),
+    "NovitaAI": KnownProvider("openai", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY", _ALL),
+    "NVIDIA": KnownProvider("openai", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "chat embedding vision"),
+    "Ollama": KnownProvider("openai", "http://localhost:11434/v1", "", "chat embedding vision"),
+    "OpenAI": KnownProvider(
+        "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "chat embedding speech transcription vision"
+    ),
+    "OpenAI-API-Compatible": KnownProvider(
+        "openai", "", "", f"{_ALL} speech transcription vision", note="base_url is that of your server."
+    ),
+    "OpenDataLoader": KnownProvider("", note=_DOCUMENTS),
+    "OpenRouter": KnownProvider("openai", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "chat vision"),
+    "OrcaRouter": KnownProvider("openai", "https://api.orcarouter.ai/v1", "ORCAROUTER_API_KEY", "chat speech"),
+    "PaddleOCR": KnownProvider("", note=_DOCUMENTS),
+    "PerfXCloud": KnownProvider("openai", "https://cloud.perfxlab.cn/v1", "PERFXCLOUD_API_KEY", "chat embedding"),
+    "Perplexity": KnownProvider("openai", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
+    "PPIO": KnownProvider("openai", "https://api.ppio.com/openai/v1", "PPIO_API_KEY", _ALL),
+    "Qiniu": KnownProvider("openai", "https://api.qnaigc.com/v1", "QINIU_API_KEY", "chat vision"),
+    "RAGcon": KnownProvider(
+        "openai", "https://connect.ragcon.com/v1", "RAGCON_API_KEY", f"{_ALL} speech transcription"
+    ),
+    "Replicate": KnownProvider("", note=_OWN_API),
+    "SILICONFLOW": KnownProvider(
+        "openai", "https://api.siliconflow.cn/v1", "SILICONFLOW_API_KEY", f"{_ALL} speech transcription vision"
+    ),
+    "siliconflow_intl": KnownProvider(
+        "openai", "https://api.siliconflow.com/v1", "SILICONFLOW_INTL_API_KEY", f"{_ALL} vision"
+    ),
+    "SoMark": KnownProvider("", note=_DOCUMENTS),
+    "StepFun": KnownProvider("openai", "https://api.stepfun.com/v1", "STEPFUN_API_KEY", "chat speech vision"),
+    "Tencent Cloud": KnownProvider("", note=_OWN_API),
+    "Tencent Hunyuan": KnownProvider(
+        "openai", "https://api.hunyuan.cloud.tencent.com/v1", "HUNYUAN_API_KEY", "chat embedding vision"
+    ),
+    "TogetherAI": KnownProvider("openai", "https://api.together.xyz/v1", "TOGETHER_API_KEY", f"{_ALL} speech vision"),
+    "TokenHub": KnownProvider("openai", "https://aitok.cc/v1", "TOKENHUB_API_KEY", "chat embedding vision"),
+    "TokenPony": KnownProvider("openai", "https://api.tokenpony.cn/v1", "TOKENPONY_API_KEY"),
+    "Tongyi-Qianwen": KnownProvider(
+        "openai", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "chat embedding vision"
+    ),
+    "Upstage": KnownProvider("openai", "https://api.upstage.ai/v1", "UPSTAGE_API_KEY", "chat embedding"),
+    "VLLM": KnownProvider("openai", "http://localhost:8000/v1", "", f"{_ALL} vision"),
+    "VolcEngine": KnownProvider(
+        "openai", "https://ark.cn-beijing.volces.com/api/v3", "ARK_API_KEY", "chat embedding vision"
+    ),
+    "Voyage AI": KnownProvider("openai", "https://api.voyageai.com/v1", "VOYAGE_API_KEY", "embedding"),
+    "xAI": KnownProvider("openai", "https://api.x.ai/v1", "XAI_API_KEY", "chat vision"),
+    "Xiaomi": KnownProvider("openai", "https://api.xiaomimimo.com/v1", "XIAOMI_API_KEY"),
+    "Xinference": KnownProvider("openai", "http://localhost:9997/v1", "", f"{_ALL} speech transcription vision"),
+    "XunFei Spark": KnownProvider("openai", "https://spark-api-open.xf-yun.com/v1", "SPARK_API_KEY"),
+    "ZHIPU-AI": KnownProvider(
+        "openai", "https://open.bigmodel.cn/api/paas/v4", "ZHIPUAI_API_KEY", f"{_ALL} speech vision"
+    ),
+}
+"""By name. RAGFlow compares names exactly, here their case does not matter."""
+
+_BY_LOWER_NAME = {name.lower(): (name, provider) for name, provider in PROVIDERS.items()}
+
+
+def find_provider(name: str) -> tuple[str, KnownProvider] | None:
+    """Return a provider with its name, ignoring case.
+
+    >>> find_provider("deepseek")[1].key
+    'DEEPSEEK_API_KEY'
+    """
+    return _BY_LOWER_NAME.get(name.lower())
+
+
+def provider_of_model(id_: str) -> tuple[str, KnownProvider] | None:
+    """Return the provider that the id of a model names, as in ``bge-m3@SILICONFLOW`` or ``m@work@OpenAI#acme``."""
+    return find_provider(id_.rpartition("@")[2].partition("#")[0]) if "@" in id_ else None

@@ -1,0 +1,56 @@
+"""The table of providers: complete, consistent and usable with a key alone."""
+
+import json
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from ragflow_lg.adapters.known_providers import PROVIDERS, KnownProvider, find_provider, provider_of_model
+from tests.conftest import FIXTURES
+
+ABILITIES = {"chat", "embedding", "rerank", "speech", "transcription", "vision"}
+NAMES: list[str] = json.loads((FIXTURES / "ragflow_providers.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_provider_that_ragflow_writes_is_known(name: str) -> None:
+    found = find_provider(name)
+    assert found is not None
+    assert found[0] == name
+
+
+@pytest.mark.parametrize(("name", "provider"), PROVIDERS.items())
+def test_a_provider_is_usable_or_says_why_not(name: str, provider: KnownProvider) -> None:
+    assert set(provider.abilities.split()) <= ABILITIES
+    if not provider.family:
+        assert provider.note.endswith(".")
+        assert not provider.base_url
+        return
+    assert provider.base_url or provider.note
+    if provider.base_url:
+        address = urlsplit(provider.base_url)
+        assert address.scheme == ("http" if address.hostname == "localhost" else "https")
+        assert not provider.base_url.endswith("/")
+        assert bool(provider.key) == (address.scheme == "https"), name
+    assert re.fullmatch(r"[A-Z][A-Z0-9_]*|", provider.key)
+
+
+def test_no_two_providers_read_the_same_key_for_different_hosts() -> None:
+    hosts: dict[str, set[str]] = {}
+    for provider in PROVIDERS.values():
+        if provider.key:
+            hosts.setdefault(provider.key, set()).add(urlsplit(provider.base_url).netloc)
+    assert {key: found for key, found in hosts.items() if len(found) > 1} == {}
+
+
+def test_names_are_found_in_ids() -> None:
+    assert provider_of_model("bge-m3@SILICONFLOW") == ("SILICONFLOW", PROVIDERS["SILICONFLOW"])
+    assert provider_of_model("m@work@deepseek#acme") == ("DeepSeek", PROVIDERS["DeepSeek"])
+    assert provider_of_model("m@Nowhere") is None
+    assert provider_of_model("m") is None
+
+
+def test_addresses_have_variables() -> None:
+    assert PROVIDERS["OpenAI"].address_variable == "OPENAI_BASE_URL"
+    assert PROVIDERS["CometAPI"].address_variable == "COMETAPI_BASE_URL"

@@ -1,0 +1,73 @@
+"""What doctor says of databases, mail servers and keys of tools."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.cli.account_probes import probe_accounts, probe_tool_keys
+from ragflow_lg.server.cli.doctor import tool_services
+from ragflow_lg.server.settings import Settings
+from tests.fakes.smtp_server import smtp_server
+
+
+async def test_databases_are_queried(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    sqlite3.connect(path).close()
+    nowhere = {
+        "db_type": "postgres",
+        "host": "127.0.0.1",
+        "port": 1,
+        "database": "x",
+        "username": "u",
+        "password": "hidden",
+    }
+    shop = {"db_type": "sqlite", "database": str(path)}
+    settings = Settings.model_validate(
+        {"sql": {"connections": {"shop": shop, "open": {**shop, "allow_writes": True}, "far": nowhere}}}
+    )
+    first, second, third = await probe_accounts(settings)
+    assert (first.is_well, first.what) == (True, "the database [sql.connections.shop] answers (read-only)")
+    assert (second.is_well, second.what) == (True, "the database [sql.connections.open] answers (may be changed)")
+    assert (third.is_well, third.what) == (False, "the database [sql.connections.far] cannot be reached")
+    assert "hidden" not in third.advice
+
+
+async def test_mail_servers_are_greeted_and_get_no_message() -> None:
+    async with smtp_server("plain") as server:
+        account = {"host": "127.0.0.1", "port": server.port, "sender": "a@example.com"}
+        section = {"plain": {**account, "security": "none"}, "strict": account, "gone": {**account, "port": 1}}
+        plain, strict, gone = await probe_accounts(Settings.model_validate({"email": {"servers": section}}))
+    assert (plain.is_well, plain.what) == (True, "the mail server [email.servers.plain] answers")
+    assert (strict.is_well, gone.is_well) == (False, False)
+    assert "cannot be used" in strict.what
+
+
+async def test_without_accounts_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await probe_accounts(Settings()) == []
+    assert probe_tool_keys(Settings(), ()) == []
+    settings = Settings.model_validate({"tools": {"tavily": {"api_key": "k"}, "deepl": {"api_key": "k"}, "github": {}}})
+    (found,) = probe_tool_keys(settings, {"deepl", "github", "tavily"})
+    assert found.what == "the settings contain keys for deepl, tavily"
+
+
+def test_a_section_that_no_tool_uses_is_reported() -> None:
+    services = tool_services(catalog())
+    settings = Settings.model_validate({"tools": {"SearXNG": {}, "serxng": {}, "nothing_like_it": {}}})
+    near, far = probe_tool_keys(settings, services)
+    assert (near.is_well, near.what) == (False, "no tool uses the section [tools.serxng]")
+    assert near.advice == "Did you mean [tools.searxng]?"
+    assert "components NAME" in far.advice
+
+
+async def test_a_variable_with_a_password_that_is_not_set_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOT_SET", raising=False)
+    monkeypatch.setenv("IS_SET", "secret")
+    account = {"db_type": "postgres", "host": "127.0.0.1", "port": 1, "database": "x"}
+    connections = {"a": {**account, "password_env": "NOT_SET"}, "b": {**account, "password_env": "IS_SET"}}
+    settings = Settings.model_validate({"sql": {"connections": connections}})
+    first, *others = await probe_accounts(settings)
+    assert (first.is_well, first.what) == (False, "[sql.connections.a] has no password")
+    assert first.advice == "Set the environment variable NOT_SET to the password, or correct password_env."
+    assert len(others) == 2
