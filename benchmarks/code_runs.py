@@ -1,7 +1,7 @@
-"""Measure what running programs costs: ``python -m benchmarks.code_runs [RUNS]``.
+"""Measure what running programs costs: ``python -m benchmarks.code_runs [bubblewrap|deno] [RUNS]``.
 
-By hand is an interpreter without a sandbox that evaluates the same expression. Both are started alternately, because
-the speed of a machine varies. RUNS is the number of runs for measuring memory.
+Bare is an interpreter without a sandbox that evaluates the same expression. Both are started alternately, because the
+speed of a machine varies. RUNS is the number of Python runs for measuring memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.code import CodeRequest, CodeSandbox, Language
-from tests.harness import bubblewrap_package
+from tests.harness import bubblewrap_package, pyodide_package
 
 STARTS = 40
 SLOTS = 8
@@ -143,18 +143,34 @@ async def _print_memory(sandbox: CodeSandbox, runs: int) -> None:
         print(f"{f'memory after {done:,} runs, MiB':<36} {now:>8.1f}  ({now - start:+.1f}; {files} open files)")
 
 
-async def _main(runs: int) -> None:
-    path, reason = bubblewrap_package.find()
+def _settings(provider: str) -> CodeSettings | str:
+    """Return the settings of a sandbox, or why it cannot be measured."""
+    find = {"bubblewrap": bubblewrap_package.find, "deno": pyodide_package.find}.get(provider)
+    if find is None:
+        return f"{provider!r} is not a local sandbox"
+    path, reason = find()
     if not path:
-        print(f"Programs cannot be measured: {reason}")
-        return
-    sandbox = ChosenSandbox(CodeSettings("bubblewrap", bubblewrap=path, concurrency=SLOTS), GuardedHttpClient())
+        return reason
+    if provider == "deno":
+        return CodeSettings("deno", deno=path, pyodide=str(pyodide_package.FOLDER), concurrency=SLOTS)
+    return CodeSettings("bubblewrap", bubblewrap=path, concurrency=SLOTS)
+
+
+async def _main(provider: str, runs: int) -> int:
+    settings = _settings(provider)
+    if isinstance(settings, str):
+        print(f"Programs cannot be measured: {settings}")
+        return 1
+    sandbox = ChosenSandbox(settings, GuardedHttpClient())
     tenants = sandbox.for_tenant("bench")
     await _print_starts(tenants)
     await _print_many(tenants)
     await _print_iteration(tenants)
     await _print_memory(tenants, runs)
+    await sandbox.aclose()
+    return 0
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(int(sys.argv[1]) if len(sys.argv) > 1 else MEMORY_RUNS))
+    chosen, number = [*sys.argv[1:], *("bubblewrap", str(MEMORY_RUNS))[len(sys.argv) - 1 :]]
+    raise SystemExit(asyncio.run(_main(chosen, int(number))))

@@ -4,6 +4,7 @@ import tracemalloc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.checkpoints import codec as codec_module
+from ragflow_lg.checkpoints import small_groups
 from ragflow_lg.checkpoints.codec import GROUP, Codec, blob_digest
+from ragflow_lg.checkpoints.long_texts import LongTextError
 from tests.fakes.python_process import python_process
 
 
@@ -201,3 +204,69 @@ async def test_other_work_goes_on_while_a_long_value_is_read() -> None:
         turns += 1
     assert await is_read == value
     assert turns > 5
+
+
+_SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=90) | st.just("x" * 1500)
+_VALUE = st.recursive(_SCALAR, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner))
+
+
+def _never(value: Any, max_bytes: int) -> bytes:
+    return b""
+
+
+@given(
+    st.lists(_VALUE) | st.dictionaries(st.text(max_size=9) | st.integers(), _SCALAR, min_size=2 * GROUP),
+    st.integers(0, 40),
+)
+def test_groups_have_the_same_text_as_their_entries(value: list[Any] | dict[Any, Any], times: int) -> None:
+    repeated: Any = value * times if isinstance(value, list) else value
+    grouped = encode(Codec(), {"a": repeated, "b": FrozenList(value)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_groups, "dump_small", _never)
+        assert encode(Codec(), {"a": repeated, "b": FrozenList(value)}) == grouped
+
+
+@pytest.mark.parametrize("entry", ["ab", {"k": "v", "n": 1}, 7])
+def test_small_entries_are_not_encoded_one_by_one(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    dumps, count = orjson.dumps, 0
+
+    def dump(value: Any, default: Any = None, option: int | None = None) -> bytes:
+        nonlocal count
+        count += 1
+        return dumps(value, default, option)
+
+    monkeypatch.setattr(orjson, "dumps", dump)
+    value = {
+        "a": [entry] * 16_000,
+        "b": {str(n): entry for n in range(16_000)},
+        "c": FrozenList([entry] * 999),
+    }
+    encode(Codec(), value)
+    assert count < 4000
+
+
+async def test_several_threads_encode_values_at_once() -> None:
+    codec, shared = Codec(), ["shared " * 300 + str(number) for number in range(200)]
+
+    def encode_often(thread: str) -> None:
+        for number in range(30):
+            blobs = Blobs()
+            codec.encode({"a": shared, "b": [f"{thread} {number} " * 300]}, thread, blobs)
+
+    await asyncio.gather(*(asyncio.to_thread(encode_often, f"t{number % 2}") for number in range(4)))
+    remembered = sum(size for _, _, size in codec._parts.values())  # pyright: ignore[reportPrivateUsage]
+    assert codec._part_bytes == remembered > 0  # pyright: ignore[reportPrivateUsage]
+
+
+def test_encoding_stops_when_it_would_take_long() -> None:
+    for value in (
+        "x" * 2000,
+        ["x" * 900] * 3,
+        FrozenList(["x"] * 2000),
+        {str(number): "x" * 90 for number in range(99)},
+    ):
+        with pytest.raises(LongTextError):
+            Codec().encode({"a": value}, "t", {}, max_bytes=1500)
+    codec = Codec()
+    value = {"a": "x" * 2000}
+    assert encode(codec, value)[0] == codec.encode(value, "t", {}, max_bytes=1500)  # it is stored already

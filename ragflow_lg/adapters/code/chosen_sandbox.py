@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 from msgspec import Struct
 
 from ragflow_lg.adapters.code.bubblewrap import Bubblewrap, find_bubblewrap
 from ragflow_lg.adapters.code.code_settings import CodeSettings
+from ragflow_lg.adapters.code.deno import Deno, find_deno
 from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
+from ragflow_lg.adapters.code.pyodide_folder import VERSION, default_folder
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
-from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox, NoSandbox
+from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox, Language, NoSandbox
 from ragflow_lg.services.http import HttpClient
 
 logger = logging.getLogger(__name__)
 
-_PROBE = "import os\ndef main():\n    return [6 * 7, os.path.exists('/etc/passwd'), os.path.exists('/proc/1')]\n"
+_PROBES: Mapping[Language, str] = {
+    "python": "import os\ndef main():\n    return [6 * 7, os.path.exists('/etc/passwd'), os.path.exists('/proc/1')]\n",
+    "javascript": (
+        "const { existsSync } = require('fs');\n"
+        "function main() { return [6 * 7, existsSync('/etc/passwd'), existsSync('/proc/1')]; }"
+    ),
+}
 _PROBED = [42, False, False]
 _ADVICE = (
-    "Install bubblewrap (Linux), for example with `apt install bubblewrap`, or set url in the section [code] of the "
-    "settings to the address of a sandbox service. `ragflow-lg doctor` shows which sandbox is used."
+    "Install bubblewrap (Linux), for example with `apt install bubblewrap`, or Deno, or set url in the section [code] "
+    "of the settings to the address of a sandbox service. `ragflow-lg doctor` shows which sandbox is used."
 )
 
 
@@ -42,21 +52,32 @@ class FoundSandbox(Struct, frozen=True):
         if isinstance(self.sandbox, HttpSandbox):
             await self.sandbox.check_health()
 
+    async def aclose(self) -> None:
+        """End what the sandbox has started in advance."""
+        if isinstance(self.sandbox, Deno):
+            await self.sandbox.aclose()
+
 
 async def find_sandbox(settings: CodeSettings, http: HttpClient) -> FoundSandbox:
-    """Return the chosen sandbox. ``auto`` takes the service if its address is set, and otherwise Bubblewrap.
+    """Return the chosen sandbox. ``auto`` takes the service if its address is set, then Bubblewrap, then Deno.
 
     If it does not work, every program is refused with the reason. There is no other way to run one.
     """
     provider = settings.provider
     if provider == "refuse":
         return _refuse('CodeExec is switched off: provider is "refuse" in the section [code] of the settings.')
-    try:
-        if provider == "http" or (provider == "auto" and settings.url):
-            return await _find_service(settings, http)
-        return await _find_bubblewrap(settings)
-    except RagflowLgError as error:
-        return _refuse(f"CodeExec has no sandbox. {error} {_ADVICE}")
+    if provider == "http" or (provider == "auto" and settings.url):
+        finders = [lambda: _find_service(settings, http)]
+    else:
+        local = {"bubblewrap": _find_bubblewrap, "deno": _find_deno}
+        finders = [partial(find, settings) for name, find in local.items() if provider in ("auto", name)]
+    reasons: list[str] = []
+    for find in finders:
+        try:
+            return await find()
+        except RagflowLgError as error:
+            reasons.append(str(error))
+    return _refuse(f"CodeExec has no sandbox. {' '.join(reasons)} {_ADVICE}")
 
 
 def _refuse(reason: str) -> FoundSandbox:
@@ -73,17 +94,38 @@ async def _find_service(settings: CodeSettings, http: HttpClient) -> FoundSandbo
 async def _find_bubblewrap(settings: CodeSettings) -> FoundSandbox:
     program = find_bubblewrap(settings.bubblewrap)
     sandbox = Bubblewrap(program, settings.limits, settings.interpreters)
-    result = await sandbox.run(CodeRequest("python", _PROBE))
-    if result.value != _PROBED:
-        raise ServiceError(
-            f"Bubblewrap does not isolate programs on this system: {result.stderr[:300] or result.value}"
-        )
+    await _probe(sandbox, "python", "Bubblewrap")
     languages = [f"Python ({settings.interpreters.path('python')})"]
     try:
         languages.append(f"JavaScript ({settings.interpreters.path('javascript')})")
     except SettingsError:
         languages.append("no JavaScript, because Node.js is not installed")
     return FoundSandbox(sandbox, f"Bubblewrap ({program}): {', '.join(languages)}")
+
+
+async def _find_deno(settings: CodeSettings) -> FoundSandbox:
+    """Try Deno, first with JavaScript. Without Pyodide, each Python program is refused with the reason."""
+    program = find_deno(settings.deno)
+    sandbox = Deno(program, Path(settings.pyodide) if settings.pyodide else default_folder(), settings.limits)
+    await _probe(sandbox, "javascript", "Deno")
+    try:
+        await sandbox.check_python()
+        await _probe(sandbox, "python", "Deno")
+        python = f"Python (Pyodide {VERSION})"
+    except SettingsError as error:
+        python = f"no Python: {error}"
+    return FoundSandbox(sandbox, f"Deno ({program}): JavaScript, {python}")
+
+
+async def _probe(sandbox: CodeSandbox, language: Language, name: str) -> None:
+    """Run a program that looks for files of the host.
+
+    Raises:
+        ServiceError: if it does not run, or sees any.
+    """
+    result = await sandbox.run(CodeRequest(language, _PROBES[language]))
+    if result.value != _PROBED:
+        raise ServiceError(f"{name} does not isolate programs on this system: {result.stderr[:300] or result.value}")
 
 
 class ChosenSandbox:
@@ -103,6 +145,15 @@ class ChosenSandbox:
             found = await asyncio.shield(self._found)
             logger.info("CodeExec: %s", found.description)
         return await asyncio.shield(self._found)
+
+    async def aclose(self) -> None:
+        """End what the sandbox has started in advance."""
+        if self._found is None:
+            return
+        self._found.cancel()
+        (found,) = await asyncio.gather(self._found, return_exceptions=True)
+        if isinstance(found, FoundSandbox):
+            await found.aclose()
 
     async def run(self, request: CodeRequest) -> CodeResult:
         """Run a program for no tenant in particular."""

@@ -12,7 +12,7 @@ from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.code import Language
 
-Provider: TypeAlias = Literal["auto", "bubblewrap", "http", "refuse"]
+Provider: TypeAlias = Literal["auto", "bubblewrap", "deno", "http", "refuse"]
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where the system's interpreters are, on the host and in the sandbox."""
@@ -59,6 +59,8 @@ class CodeSettings(Struct, frozen=True):
     interpreters: Interpreters = SYSTEM_INTERPRETERS
     concurrency: int = 8
     queue: int = 100
+    deno: str = ""
+    pyodide: str = ""
 
     def __repr__(self) -> str:
         """Hide the key."""

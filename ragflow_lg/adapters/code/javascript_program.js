@@ -1,12 +1,28 @@
 // The program that runs a JavaScript program inside a sandbox; python_program.py describes what it reads and reports.
+// Its host is Node.js, or Deno with deno_program.js, which passes a `denoHost`.
 'use strict';
-const fs = require('fs');
-const path = require('path');
-const vm = require('vm');
+const host = typeof denoHost === 'undefined' ? nodeHost() : denoHost;
+const fs = host.require('fs');
+const path = host.require('path');
 
 const FOLDER = 'artifacts';
-const EXCEEDED = { EAGAIN: 'processes', EFBIG: 'file_bytes', ENOSPC: 'scratch_bytes' };
-const reportTo = Number(process.argv[1]);
+const EXCEEDED = { EAGAIN: 'processes', EDQUOT: 'files', EFBIG: 'file_bytes', ENOSPC: 'scratch_bytes' };
+const OUT_OF_MEMORY = 'Array buffer allocation failed';
+
+function nodeHost() {
+  const { readFileSync, writeSync } = require('fs');
+  const reportTo = Number(process.argv[1]);
+  return {
+    require,
+    compile: (source, names) => require('vm').compileFunction(source, names, { filename: 'main.js' }),
+    readRequest: () => JSON.parse(readFileSync(0, 'utf8')),
+    printError: (text) => process.stderr.write(text),
+    report(lines) {
+      const text = Buffer.from(lines.map((line) => JSON.stringify(line) + '\n').join(''), 'utf8');
+      for (let start = 0; start < text.length; ) start += writeSync(reportTo, text, start);
+    },
+  };
+}
 
 class Exceeded extends Error {
   constructor(limit, detail = '') {
@@ -17,17 +33,12 @@ class Exceeded extends Error {
 
 class Refusal extends Error {}
 
-function report(lines) {
-  const text = Buffer.from(lines.map((line) => JSON.stringify(line) + '\n').join(''), 'utf8');
-  for (let start = 0; start < text.length; ) start += fs.writeSync(reportTo, text, start);
-}
-
 function loadMain(code) {
   const module = { exports: {} };
   const names = ['exports', 'require', 'module', '__filename', '__dirname'];
   const source = `${code}\n;return typeof main === 'function' ? main : undefined;`;
-  const body = vm.compileFunction(source, names, { filename: 'main.js' });
-  const found = body.call(module.exports, module.exports, require, module, 'main.js', process.cwd());
+  const body = host.compile(source, names);
+  const found = body.call(module.exports, module.exports, host.require, module, 'main.js', process.cwd());
   const exported = typeof module.exports === 'function' ? module.exports : module.exports && module.exports.main;
   const main = typeof exported === 'function' ? exported : found;
   if (typeof main !== 'function') throw new Refusal('The code must define a function main, or export it.');
@@ -66,24 +77,24 @@ function artifacts(limits, folder = FOLDER, found = []) {
   return found;
 }
 
-function fail(error) {
+async function fail(error) {
   if (error instanceof Exceeded) {
-    report([error.line]);
+    await host.report([error.line]);
   } else if (error instanceof Refusal) {
-    process.stderr.write(`${error.message}\n`);
+    host.printError(`${error.message}\n`);
   } else {
-    const limit = error && EXCEEDED[error.code];
-    if (limit) report([{ exceeded: limit }]);
-    process.stderr.write(`${(error && error.stack) || error}\n`);
+    const limit = error && (error.message === OUT_OF_MEMORY ? 'memory_bytes' : EXCEEDED[error.code]);
+    if (limit) await host.report([{ exceeded: limit }]);
+    host.printError(`${(error && error.stack) || error}\n`);
   }
   process.exit(1);
 }
 
 async function run() {
-  const { code, arguments: args, limits } = JSON.parse(fs.readFileSync(0, 'utf8'));
+  const { code, arguments: args, limits } = host.readRequest();
   fs.mkdirSync(FOLDER, { recursive: true });
   const value = toJson(await loadMain(code)(args), limits);
-  report([...artifacts(limits), { value }]);
+  await host.report([...artifacts(limits), { value }]);
   process.exit(process.exitCode || 0);
 }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 
 from msgspec import Struct
 
@@ -17,7 +18,7 @@ CHUNK_BYTES = 65_536
 WATCH_S = 0.05
 """How often the memory and the files of a program are measured."""
 
-Watch = Callable[[int, CodeLimits], "LimitName | None"]
+Watch = Callable[[int, CodeLimits], Awaitable["LimitName | None"]]
 """Returns the limit that the processes below a process exceed, if any."""
 
 
@@ -29,6 +30,8 @@ class SandboxCommand(Struct, frozen=True):
     environment: Mapping[str, str]
     extra: bytes = b""
     """What the second pipe contains, which must fit into a pipe."""
+    reports_to_socket: bool = False
+    """Whether the report goes to a socket instead of a pipe."""
 
 
 class Ending(Struct, frozen=True):
@@ -58,10 +61,7 @@ class _Run:
         if self.process.returncode is not None:
             return
         self.exceeded = self.exceeded or limit
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            self.process.kill()
+        _kill(self.process)
 
     async def feed(self, request: bytes) -> None:
         """Send the request."""
@@ -95,19 +95,73 @@ class _Run:
     async def watch(self, measure: Watch) -> None:
         """Stop the program when it exceeds a limit that the kernel does not enforce."""
         while True:
-            await asyncio.sleep(WATCH_S)
-            if limit := measure(self.process.pid, self.limits):
+            if limit := await measure(self.process.pid, self.limits):
                 self.stop(limit)
                 return
+            await asyncio.sleep(WATCH_S)
 
 
-async def execute(command: SandboxCommand, request: bytes, limits: CodeLimits, watch: Watch) -> Ending:
-    """Run a command until it ends or exceeds a limit. Nothing that it has started survives.
+class SandboxProcess:
+    """A process that has been started in a sandbox, and waits for its request."""
+
+    def __init__(self, process: asyncio.subprocess.Process, report: asyncio.StreamReader, close: Callable[[], None]):
+        self._process = process
+        self._report = report
+        self._close = close
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.returncode is None
+
+    async def read_report_line(self) -> bytes:
+        """Return the next line of the report before the run; ``b""`` if the process has ended."""
+        return await self._report.readline()
+
+    async def stop(self) -> tuple[bytes, bytes]:
+        """Kill a process that got no request. Return what it printed."""
+        _kill(self._process)
+        printed = await self._process.communicate()
+        self._close()
+        return printed
+
+    async def run(self, request: bytes, limits: CodeLimits, watch: Watch) -> Ending:
+        """Send the request, and wait until the process ends or exceeds a limit. Nothing that it started survives."""
+        run = _Run(self._process, limits)
+        watching = asyncio.create_task(run.watch(watch))
+        work = asyncio.gather(
+            run.feed(request),
+            run.collect(run.process.stdout, run.stdout),
+            run.collect(run.process.stderr, run.stderr),
+            run.collect_report(self._report),
+            run.process.wait(),
+        )
+        try:
+            async with asyncio.timeout(limits.timeout_s):
+                await asyncio.shield(work)
+        except TimeoutError:
+            run.stop("timeout_s")
+        finally:
+            watching.cancel()
+            run.stop()
+            await asyncio.shield(work)  # the streams end with the process
+            self._close()
+        code = run.process.returncode or 0
+        return Ending(bytes(run.stdout), bytes(run.stderr), bytes(run.report), code, run.exceeded)
+
+
+async def start_process(command: SandboxCommand) -> SandboxProcess:
+    """Start a command.
 
     Raises:
-        ServiceError: if the command cannot be started.
+        ServiceError: if it cannot be started.
     """
-    read_report, write_report = os.pipe()
+    read_report, write_report = _socket_pair() if command.reports_to_socket else os.pipe()
     read_extra, write_extra = os.pipe()
     os.write(write_extra, command.extra)
     os.close(write_extra)
@@ -128,31 +182,34 @@ async def execute(command: SandboxCommand, request: bytes, limits: CodeLimits, w
     finally:
         os.close(write_report)
         os.close(read_extra)
-    return await _follow(_Run(process, limits), request, read_report, watch)
+    with ExitStack() as unless_connected:
+        unless_connected.callback(_kill, process)  # above all, if this task is cancelled
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(read_report, "rb", buffering=0)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        unless_connected.pop_all()
+    return SandboxProcess(process, reader, transport.close)
 
 
-async def _follow(run: _Run, request: bytes, read_report: int, watch: Watch) -> Ending:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    pipe = os.fdopen(read_report, "rb", buffering=0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    watching = loop.create_task(run.watch(watch))
-    work = asyncio.gather(
-        run.feed(request),
-        run.collect(run.process.stdout, run.stdout),
-        run.collect(run.process.stderr, run.stderr),
-        run.collect_report(reader),
-        run.process.wait(),
-    )
-    try:
-        async with asyncio.timeout(run.limits.timeout_s):
-            await asyncio.shield(work)
-    except TimeoutError:
-        run.stop("timeout_s")
-    finally:
-        watching.cancel()
-        run.stop()
-        await asyncio.shield(work)  # the streams end with the process
-        transport.close()
-    code = run.process.returncode or 0
-    return Ending(bytes(run.stdout), bytes(run.stderr), bytes(run.report), code, run.exceeded)
+async def execute(command: SandboxCommand, request: bytes, limits: CodeLimits, watch: Watch) -> Ending:
+    """Start a command and run it until it ends or exceeds a limit. Nothing that it has started survives.
+
+    Raises:
+        ServiceError: if the command cannot be started.
+    """
+    process = await start_process(command)
+    return await process.run(request, limits, watch)
+
+
+def _socket_pair() -> tuple[int, int]:
+    ours, theirs = socket.socketpair()
+    return ours.detach(), theirs.detach()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a process and everything in its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        process.kill()

@@ -13,20 +13,20 @@ MAX_MEASURED = 1_000
 """How many processes are measured at most. The limit on processes ends a program with more."""
 
 
-def find_excess(pid: int, limits: CodeLimits, scratch: str) -> LimitName | None:
+async def find_excess(pid: int, limits: CodeLimits, scratch: str) -> LimitName | None:
     """Return the limit that the processes below ``pid`` exceed, if any.
 
     ``scratch`` is the folder inside the sandbox whose file system contains all files of the program.
     """
-    pids = list(_below(pid))
-    if sum(map(_memory_bytes, pids)) > limits.memory_bytes:
+    pids = list(list_descendants(pid))
+    if sum(map(read_memory_bytes, pids)) > limits.memory_bytes:
         return "memory_bytes"
     if pids and _count_files(pids[-1], scratch, limits.scratch_bytes) > limits.files:
         return "files"
     return None
 
 
-def _below(pid: int) -> Iterator[int]:
+def list_descendants(pid: int) -> Iterator[int]:
     """Yield the processes that a process has started, and those that they have started."""
     waiting, count = [pid], 0
     while waiting and count < MAX_MEASURED:
@@ -38,7 +38,7 @@ def _below(pid: int) -> Iterator[int]:
                     yield int(child)
 
 
-def _memory_bytes(pid: int) -> int:
+def read_memory_bytes(pid: int) -> int:
     """Return the memory that a process has to itself; 0 if it has ended."""
     with suppress(OSError, ValueError, IndexError):
         pages = Path(f"/proc/{pid}/statm").read_text("ascii").split()

@@ -58,6 +58,7 @@ def test_types(value: Any, kind: str) -> None:
         ("Array<Array<String>>", [["a"], ["b", 1]], "at [1][1]: expected type String, got Number"),
         ("Array<Any>", "x", "at value: expected type Array<Any>, got String"),
         ("Array<>", [], "Unsupported expected type: Array<>"),
+        ("Array<String", ["x"], "Unsupported expected type: Array<String"),
         ("Text", "x", "Unsupported expected type: Text"),
     ],
 )

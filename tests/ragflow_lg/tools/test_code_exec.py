@@ -10,6 +10,7 @@ from ragflow_lg.base.errors import RagflowLgError, ServiceError
 from ragflow_lg.services.code import Artifact, CodeResult, StoredArtifact
 from ragflow_lg.services.services import Services
 from ragflow_lg.tools.code_exec import Arguments, code_exec
+from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
@@ -116,8 +117,11 @@ async def test_without_a_store_artifacts_are_only_named() -> None:
 
 
 class _Full:
-    async def store(self, artifact: Artifact) -> StoredArtifact:
+    async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
         raise RagflowLgError("The folder is full.")
+
+    async def find(self, address: str) -> bytes | None:
+        return None
 
 
 async def test_an_artifact_that_cannot_be_kept_does_not_fail_the_node() -> None:
@@ -139,3 +143,26 @@ def test_the_model_sees_the_language_and_the_program() -> None:
     schema = Arguments.model_json_schema()
     assert schema["properties"]["lang"]["enum"] == ["python", "javascript"]
     assert set(schema["properties"]) == {"lang", "script"}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "fault"),
+    [
+        ({"r": {"type": "Number"}}, ""),
+        ({"r": {"type": " array<string> "}, "attachments": {"type": "Array<String>"}}, ""),
+        ({"r": {}}, ""),
+        ({"r": "x"}, ""),
+        ({"a": {"type": "Number"}, "b": {"type": "Number"}}, "exactly one business output, got 2"),
+        ({}, "exactly one business output, got 0"),
+        ({"content": {"type": "String"}}, "reserved output name"),
+        ({"a.b": {"type": "String"}}, "must not contain '.'"),
+        ({"r": {"type": "Array<"}}, "Unsupported expected type: Array<"),
+        ({"r": {"type": "Array<Text>"}}, "Unsupported expected type: Text"),
+        ({"r": {"type": 5}}, "Unsupported expected type: 5"),
+    ],
+)
+def test_the_check_reports_outputs_that_no_value_fits(outputs: dict[str, Any], fault: str) -> None:
+    params = {"script": "def main(): return 1", "outputs": outputs}
+    found = diagnostics_of(canvas({"a": node("CodeExec", params)}), "code-outputs")
+    assert [bool(fault)] == [bool(found)]
+    assert all(fault in one.message and one.pointer == "/components/a/obj/params/outputs" for one in found)

@@ -5,48 +5,99 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
 from ragflow_lg.adapters.code.bubblewrap import Bubblewrap
 from ragflow_lg.adapters.code.code_limits import CodeLimits
+from ragflow_lg.adapters.code.deno import Deno
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.services.code import CodeRequest, CodeResult, Language
-from tests.harness import bubblewrap_package
+from tests.harness import bubblewrap_package, pyodide_package
 
 ORDINARY_USER = 1000
 MEBIBYTE = 1024 * 1024
 LIMITS: dict[str, Any] = {"timeout_s": 8.0, "cpu_s": 2, "memory_bytes": 256 * MEBIBYTE, "scratch_bytes": 32 * MEBIBYTE}
 """Small limits, so that attacks end soon."""
 
-Run = Callable[..., CodeResult]
-"""Runs a program: ``run(code, language, limits…)``. Raises the sandbox's error."""
-
 USERS = ("root", "user") if os.geteuid() == 0 else ("user",)
+DENO_USERS = USERS if os.environ.get("ALL_SANDBOXES") else USERS[:1]
+"""Deno takes about a second to start, so only ``make attacks`` plays its tests as each user."""
+SANDBOXES = (*(("bubblewrap", user) for user in USERS), *(("deno", user) for user in DENO_USERS))
+"""The local sandboxes, each with the users that start it."""
+MAX_SHOWN_CHARS = 200
+
+
+class Run:
+    """Runs programs in a sandbox as a user: ``run(code, language, arguments, limits…)``. Raises the sandbox's error."""
+
+    def __init__(self, provider: str, user: str, program: str) -> None:
+        self.provider = provider
+        self.seen: list[str] = []
+        """What each program led to."""
+        self._user = user
+        self._program = program
+
+    def __call__(self, code: str, language: str = "python", arguments: Any = None, **limits: Any) -> CodeResult:
+        """Run a program."""
+        request = CodeRequest(cast("Language", language), code, arguments or {})
+        work = partial(asyncio.run, self._run(request, CodeLimits(**{**LIMITS, **limits})))
+        try:
+            result = _as_ordinary_user(work) if self._user == "user" and os.geteuid() == 0 else work()
+        except RagflowLgError as error:
+            self.seen.append(str(error))
+            raise
+        self.seen.append(_shown(result))
+        return result
+
+    def omit(self, provider: str, reason: str) -> None:
+        """Skip the test if the programs run in this sandbox."""
+        if self.provider == provider:
+            pytest.skip(f"{provider}: {reason}")
+
+    async def _run(self, request: CodeRequest, limits: CodeLimits) -> CodeResult:
+        if self.provider == "bubblewrap":
+            return await Bubblewrap(self._program, limits).run(request)
+        sandbox = Deno(self._program, pyodide_package.FOLDER, limits)
+        try:
+            return await sandbox.run(request)
+        finally:
+            await sandbox.aclose()
+
+
+def _shown(result: CodeResult) -> str:
+    """Return what a program returned, or its last line of errors."""
+    if result.has_value:
+        return f"value {str(result.value)[:MAX_SHOWN_CHARS]}"
+    lines = result.stderr.strip().splitlines() or [f"exit code {result.exit_code}"]
+    return lines[-1][:MAX_SHOWN_CHARS]
 
 
 def require_bubblewrap() -> str:
     """Return the path of ``bwrap``, or skip the test."""
-    path, reason = bubblewrap_package.find()
+    return _require(bubblewrap_package.find())
+
+
+def require_deno() -> str:
+    """Return the path of Deno, or skip the test."""
+    return _require(pyodide_package.find())
+
+
+def _require(found: tuple[str, str]) -> str:
+    path, reason = found
     if not path:
         pytest.skip(reason)
     return path
 
 
-def bubblewrap(user: str) -> Run:
-    """Return a function that runs programs in Bubblewrap as a user."""
-    path = require_bubblewrap()
-
-    def run(code: str, language: Language = "python", arguments: Any = None, **limits: Any) -> CodeResult:
-        sandbox = Bubblewrap(path, CodeLimits(**{**LIMITS, **limits}))
-        request = CodeRequest(language, code, arguments or {})
-        if user == "user" and os.geteuid() == 0:
-            return _as_ordinary_user(lambda: asyncio.run(sandbox.run(request)))
-        return asyncio.run(sandbox.run(request))
-
+def open_run(provider: str, user: str) -> Run:
+    """Return a function that runs programs in a sandbox as a user."""
+    run = Run(provider, user, require_bubblewrap() if provider == "bubblewrap" else require_deno())
     if user == "user":
-        asyncio.run(Bubblewrap(path).run(CodeRequest("python", "def main(): return 1")))  # loads what the run needs
+        as_self = Run(provider, "", run._program)  # pyright: ignore[reportPrivateUsage]
+        as_self("def main(): return 1")  # loads what the run needs, which the user may be unable to read
     return run
 
 

@@ -46,11 +46,13 @@ def probe(run: Run, *expressions: str, imports: str = "os") -> list[str]:
 
 
 def test_a_fork_bomb_ends(run: Run) -> None:
+    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
     code = "import os\ndef main():\n    while True:\n        os.fork()"
     assert limit_of(run, code) in ("processes", "cpu_s", "memory_bytes")
 
 
 def test_too_many_threads_end(run: Run) -> None:
+    run.omit("deno", "its Python has no threads: test_deno_attacks")
     code = (
         "import threading, time\n"
         "def main():\n"
@@ -62,24 +64,28 @@ def test_too_many_threads_end(run: Run) -> None:
 @pytest.mark.parametrize(
     ("language", "code"),
     [
-        ("python", "def main(): return len(bytearray(10**10))"),
+        ("python", "def main(): return len(bytearray(2 * 10**9))"),
         ("python", "def main():\n    a = []\n    while True: a.append('x' * 10**6)"),
-        (
-            "python",
-            "import os, time\n"
-            "def main():\n"
-            "    for _ in range(12):\n"
-            "        if os.fork() == 0:\n"
-            "            block = bytearray(60 * 2**20)\n"
-            "            time.sleep(9)\n"
-            "    time.sleep(9)",
-        ),
         ("javascript", "function main() { const a = []; while (true) a.push(new Array(1e5).fill(1)); }"),
         ("javascript", "function main() { const a = []; while (true) a.push(Buffer.alloc(5e7, 1)); }"),
     ],
 )
 def test_a_memory_bomb_ends(run: Run, language: str, code: str) -> None:
     assert limit_of(run, code, language, cpu_s=8) == "memory_bytes"
+
+
+def test_the_memory_of_all_processes_is_limited(run: Run) -> None:
+    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
+    code = (
+        "import os, time\n"
+        "def main():\n"
+        "    for _ in range(12):\n"
+        "        if os.fork() == 0:\n"
+        "            block = bytearray(60 * 2**20)\n"
+        "            time.sleep(9)\n"
+        "    time.sleep(9)"
+    )
+    assert limit_of(run, code, cpu_s=8) == "memory_bytes"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +137,7 @@ def test_many_files_end(run: Run) -> None:
 
 
 def test_only_the_scratch_folder_is_writable(run: Run) -> None:
+    run.omit("deno", "all files are in the memory of the program")
     folders = ("/", "/dev", "/dev/shm", "/usr", "/usr/lib", "/etc", "/bin")
     results = probe(run, *(f"open({folder + '/x'!r}, 'w')" for folder in folders))
     assert set(results) <= {"OSError", "PermissionError", "FileNotFoundError", "NotADirectoryError"}
@@ -158,7 +165,7 @@ def test_the_environment_of_the_host_is_not_there(run: Run, monkeypatch: pytest.
 def test_runs_do_not_see_each_other(run: Run) -> None:
     assert run("def main():\n    open('/tmp/left', 'w').write('x')\n    return 1").value == 1
     assert probe(run, "os.listdir('/tmp')", "os.listdir('.')") == ["['run']", "['artifacts']"]
-    assert probe(run, "os.getpid() < 10", "os.getuid()") == ["True", "65534"]
+    assert probe(run, "os.getpid() < 50", "os.getuid()") == ["True", "65534"]
 
 
 # The network
@@ -172,21 +179,22 @@ def test_there_is_no_network(run: Run) -> None:
             f"socket.create_connection(('127.0.0.1', {port}), 2)",
             "socket.create_connection(('169.254.169.254', 80), 2)",
             "socket.create_connection(('example.org', 80), 2)",
-            "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+            "socket.socket(16, socket.SOCK_RAW)",  # netlink
             "socket.socket(40, socket.SOCK_STREAM)",
             imports="socket",
         )
-    assert set(results) <= {"PermissionError", "gaierror"}
+    assert set(results) <= {"PermissionError", "gaierror", "OSError"}
 
 
 def test_javascript_has_no_network(run: Run) -> None:
     code = (
         "const net = require('net');\n"
         "async function main() {\n"
-        "  return new Promise((done) => net.connect(80, '169.254.169.254').on('error', (e) => done(e.code)));\n"
+        "  const socket = net.connect(80, '169.254.169.254');\n"
+        "  return new Promise((done) => socket.on('error', (e) => done(e.code || e.name)));\n"
         "}"
     )
-    assert run(code, "javascript").value in ("EPERM", "EACCES")
+    assert run(code, "javascript").value in ("EPERM", "EACCES", "NotCapable")
 
 
 # Artifacts and reports
@@ -197,7 +205,6 @@ def test_javascript_has_no_network(run: Run) -> None:
     [
         "os.symlink('/usr/bin/env', 'artifacts/a.png')",
         "os.symlink('/usr', 'artifacts/a.png')",
-        "os.mkfifo('artifacts/a.png')",
         "open('artifacts/a.exe', 'w').close()",
     ],
 )
@@ -205,7 +212,14 @@ def test_artifacts_must_be_files_of_permitted_types(run: Run, make: str) -> None
     assert limit_of(run, f"import os\ndef main():\n    {make}\n    return 1") == "artifact_types"
 
 
+def test_pipes_are_no_artifacts(run: Run) -> None:
+    run.omit("deno", "its Python has no pipes")
+    code = "import os\ndef main():\n    os.mkfifo('artifacts/a.png')\n    return 1"
+    assert limit_of(run, code) == "artifact_types"
+
+
 def test_devices_cannot_be_created(run: Run) -> None:
+    run.omit("deno", "its Python has no devices: test_deno_attacks")
     results = probe(run, "os.mknod('artifacts/a.png', 0o20644, os.makedev(1, 3))")
     assert results == ["PermissionError"]
 
@@ -217,7 +231,8 @@ def test_artifacts_are_limited(run: Run) -> None:
     assert limit_of(run, large, artifact_bytes=1000) == "artifact_bytes"
 
 
-FORGER = """
+FORGERS = {
+    "bubblewrap": """
 import fcntl, os, stat
 def main(lines):
     pipe = next(fd for fd in range(3, 64) if _is_pipe(fd))
@@ -229,7 +244,15 @@ def _is_pipe(fd):
         return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY
     except OSError:
         return False
-"""
+""",
+    "deno": """
+import js
+def main(lines):
+    for line in lines:
+        js.process.send(js.JSON.parse(line))
+    return 1
+""",
+}
 
 
 @pytest.mark.parametrize(
@@ -238,13 +261,20 @@ def _is_pipe(fd):
 def test_names_of_artifacts_cannot_leave_the_folder(run: Run, name: str) -> None:
     line = json.dumps({"artifact": name, "content": "eA=="})
     with pytest.raises(ServiceError, match="has a name that cannot be used"):
-        run(FORGER, arguments={"lines": [line]})
+        run(FORGERS[run.provider], arguments={"lines": [line]})
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[1]", '{"value": 5}', '{"artifact": 1}', "[" * 100_000])
+@pytest.mark.parametrize("line", ["nonsense", "[" * 100_000])
+def test_a_report_without_json_is_an_error(run: Run, line: str) -> None:
+    run.omit("deno", "its channel writes the JSON")
+    with pytest.raises(ServiceError, match="has damaged the report"):
+        run(FORGERS[run.provider], arguments={"lines": [line]})
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"value": 5}', '{"artifact": 1}'])
 def test_a_damaged_report_is_an_error(run: Run, line: str) -> None:
     with pytest.raises(ServiceError, match="has damaged the report"):
-        run(FORGER, arguments={"lines": [line]})
+        run(FORGERS[run.provider], arguments={"lines": [line]})
 
 
 def test_a_forged_marker_remains_text(run: Run) -> None:
@@ -294,10 +324,12 @@ LIBC = "ctypes.CDLL(None, use_errno=True)"
 )
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of system calls are those of x86-64")
 def test_dangerous_system_calls_are_refused(run: Run, call: str) -> None:
+    run.omit("deno", "WebAssembly makes no system calls")
     assert probe(run, f"{LIBC}.{call}", imports="ctypes, os") == ["-1"]
 
 
 def test_programs_gain_no_privileges(run: Run) -> None:
+    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
     code = (
         "import ctypes, os, subprocess\n"
         "def main():\n"
@@ -310,6 +342,7 @@ def test_programs_gain_no_privileges(run: Run) -> None:
 
 
 def test_nothing_survives_a_program(run: Run) -> None:
+    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
     code = (
         "import os, time\n"
         "def main():\n"
@@ -334,7 +367,7 @@ def test_nothing_survives_a_program(run: Run) -> None:
     ],
 )
 def test_a_result_of_100_megabytes_is_refused(run: Run, language: str, code: str) -> None:
-    assert limit_of(run, code, language, memory_bytes=1024 * MEBIBYTE) == "result_bytes"
+    assert limit_of(run, code, language, memory_bytes=1024 * MEBIBYTE, cpu_s=60, timeout_s=60.0) == "result_bytes"
 
 
 def test_a_value_without_json_form(run: Run) -> None:
@@ -385,4 +418,5 @@ def test_code_of_5_megabytes_is_refused(run: Run) -> None:
 def test_a_program_without_a_proper_main_fails(run: Run, language: str, code: str, problem: str) -> None:
     result = run(code, language)
     assert problem in result.stderr
+    assert "never awaited" not in result.stderr
     assert (result.has_value, result.exit_code) == (False, 1)

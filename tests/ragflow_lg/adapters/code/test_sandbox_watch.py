@@ -13,24 +13,24 @@ from ragflow_lg.adapters.code.sandbox_watch import find_excess
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
 
 
-def test_files_of_the_host_do_not_count_while_a_sandbox_is_set_up() -> None:
+async def test_files_of_the_host_do_not_count_while_a_sandbox_is_set_up() -> None:
     with subprocess.Popen(["sleep", "30"]) as child:
         try:
             with tempfile.NamedTemporaryFile(dir="/tmp"):
-                assert find_excess(os.getpid(), CodeLimits(files=0, memory_bytes=2**40), "/tmp") is None
+                assert await find_excess(os.getpid(), CodeLimits(files=0, memory_bytes=2**40), "/tmp") is None
         finally:
             child.kill()
 
 
-def test_the_memory_of_all_processes_counts() -> None:
+async def test_the_memory_of_all_processes_counts() -> None:
     block = "x = bytearray(30_000_000); print(flush=True); import time; time.sleep(30)"
     programs = [subprocess.Popen([sys.executable, "-c", block], stdout=subprocess.PIPE) for _ in range(2)]
     try:
         for program in programs:
             assert program.stdout is not None
             program.stdout.readline()
-        assert find_excess(os.getpid(), CodeLimits(memory_bytes=50_000_000), "/nowhere") == "memory_bytes"
-        assert find_excess(os.getpid(), CodeLimits(memory_bytes=2**40), "/nowhere") is None
+        assert await find_excess(os.getpid(), CodeLimits(memory_bytes=50_000_000), "/nowhere") == "memory_bytes"
+        assert await find_excess(os.getpid(), CodeLimits(memory_bytes=2**40), "/nowhere") is None
     finally:
         for program in programs:
             program.kill()

@@ -1,0 +1,203 @@
+"""The sandbox made of Deno's permissions (https://deno.com): for systems without Linux's namespaces.
+
+Deno runs JavaScript itself, and Python with Pyodide, a CPython in WebAssembly. A program has no permission at all: no
+file, no network, no process, no variable of the environment. Its files are in the memory of its process. The kernel and
+`ragflow_lg.adapters.code.process_usage` limit what Deno does not. As root, Deno is started as the user ``nobody``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import importlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
+
+from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits, exceeded
+from ragflow_lg.adapters.code.process_usage import UsageWatch
+from ragflow_lg.adapters.code.pyodide_folder import check_folder
+from ragflow_lg.adapters.code.run_report import read_ending
+from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand
+from ragflow_lg.adapters.code.standby import Standby
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import install_command
+from ragflow_lg.services.code import CodeRequest, CodeResult, Language
+
+NOBODY = 65534
+PAGE_BYTES = 65_536
+"""A page of WebAssembly's memory."""
+
+OWN_BYTES = 1024**3
+"""What Deno reserves for itself without using it."""
+
+_SHELL_SIGNAL = 128
+_FLAGS = ("--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--cached-only", "--no-code-cache")
+_LIMITED = 'ulimit -c 0; ulimit -f 0; ulimit -d {kilobytes} 2>/dev/null; NODE_CHANNEL_FD={report} exec "$@"'
+"""Limits of the kernel: no core files, no files at all, and memory; macOS has no limit on memory."""
+
+_OUT_OF_MEMORY = (b"out of memory", b"OOM error")
+
+
+class Deno:
+    """A `ragflow_lg.services.code.CodeSandbox` that starts Deno for each program, for Python one in advance."""
+
+    def __init__(self, program: str, pyodide: Path, limits: CodeLimits = DEFAULT_LIMITS) -> None:
+        """Initialize. ``program`` is the path of Deno, and ``pyodide`` the folder with Pyodide."""
+        self._program = program
+        self._pyodide = pyodide
+        self._limits = limits
+        self._has_python = False
+        self._python = Standby(partial(self._command, "python"))
+        self._javascript = Standby(partial(self._command, "javascript"))
+
+    async def run(self, request: CodeRequest) -> CodeResult:
+        """Run a program in a process of its own."""
+        limits = self._limits
+        text = _request_text(request, limits)
+        if request.language == "python":
+            await self.check_python()
+            process = await self._python.take()
+        else:
+            process = await self._javascript.take()
+        try:
+            ending = await process.run(text, limits, UsageWatch().find_excess)
+        finally:
+            if request.language == "python":
+                self._python.prepare()
+        return read_ending(_check_ending(ending, limits), limits)
+
+    async def check_python(self) -> None:
+        """Check, once, that Pyodide is there.
+
+        Raises:
+            SettingsError: if a file is missing, or another one than expected.
+        """
+        if not self._has_python:
+            await asyncio.to_thread(check_folder, self._pyodide)
+            check_readable(self._pyodide)
+            self._has_python = True
+
+    def for_tenant(self, tenant: str) -> Deno:
+        """Return this object, which has no queue."""
+        return self
+
+    async def aclose(self) -> None:
+        """End the process that waits for a program."""
+        await self._python.aclose()
+
+    def _command(self, language: Language) -> SandboxCommand:
+        environment = {"PATH": "/usr/bin:/bin", "DENO_DIR": "/dev/null/deno", "NO_COLOR": "1", "LANG": "C.UTF-8"}
+        return SandboxCommand(partial(self._arguments, language), environment, reports_to_socket=True)
+
+    def _arguments(self, language: Language, report: int, _: int) -> list[str]:
+        limits = self._limits
+        pages, mebibytes = limits.memory_bytes // PAGE_BYTES, max(16, limits.memory_bytes // 1024**2)
+        script = _LIMITED.format(kilobytes=(OWN_BYTES + 2 * limits.memory_bytes) // 1024, report=report)
+        permissions = [f"--allow-read={self._pyodide}"] if language == "python" else []
+        main = base64.b64encode(_source("deno_program.js").encode()).decode("ascii")
+        return [
+            *_without_privileges(),
+            *("/bin/sh", "-c", script, "sh", self._program, "run", *_FLAGS, *permissions),
+            f"--v8-flags=--max-old-space-size={mebibytes},--wasm-max-mem-pages={pages},--wasm-lazy-compilation",
+            f"data:application/javascript;base64,{main}",
+            *(language, f"{self._pyodide.as_uri()}/"),
+        ]
+
+
+def find_deno(program: str = "") -> str:
+    """Return the path of Deno: the given one, or that of the package ``deno``, or the installed one.
+
+    Raises:
+        SettingsError: if there is none, or it cannot be started safely.
+    """
+    if os.name != "posix" or not hasattr(os, "geteuid"):
+        raise SettingsError("The sandbox in Deno needs Linux or macOS.")
+    path = shutil.which(program or _packaged() or "deno")
+    if path is None:
+        raise SettingsError(f"Deno is not installed. Install it with: {install_command('code-deno')}")
+    if _is_root() and (sys.platform != "linux" or shutil.which("setpriv") is None):
+        raise SettingsError("As root, Deno must run as the user nobody, which needs setpriv of Linux's util-linux.")
+    check_readable(Path(path))
+    return path
+
+
+def check_readable(path: Path) -> None:
+    """Check that the user who runs Deno can read a file or folder. As root, that is nobody.
+
+    Raises:
+        SettingsError: if not.
+    """
+    if not _is_root():
+        return
+    for folder in (path, *path.resolve().parents):
+        if folder.exists() and not folder.stat().st_mode & 0o005 == 0o005:
+            raise SettingsError(
+                f"As root, programs run as the user nobody, who cannot read {str(path)!r}: all users must be able to "
+                f"read {str(folder)!r}."
+            )
+
+
+def _packaged() -> str:
+    """Return the path of the program in the package ``deno``, or ``""``."""
+    if find_spec("deno") is None:
+        return ""
+    package: Any = importlib.import_module("deno")
+    try:
+        return str(package.find_deno_bin())
+    except FileNotFoundError:
+        return ""
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _without_privileges() -> Sequence[str]:
+    """Return the command that starts another one without privileges and, as root, as nobody."""
+    if sys.platform != "linux" or shutil.which("setpriv") is None:
+        return ()
+    user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups") if _is_root() else ()
+    return ("setpriv", *user, "--no-new-privs")
+
+
+def _request_text(request: CodeRequest, limits: CodeLimits) -> bytes:
+    """Return what the main module reads.
+
+    Raises:
+        CodeLimitError: if it is too large.
+    """
+    fields = {"code": request.code, "arguments": dict(request.arguments), "limits": to_builtins(limits)}
+    size = len(json.dumps(fields))
+    if size > limits.code_bytes:
+        raise exceeded(limits, "code_bytes")
+    name = "python_program.py" if request.language == "python" else "javascript_program.js"
+    message = {"program": _source(name), "files": _source("memory_files.js"), "request": fields}
+    return json.dumps(message).encode("ascii")
+
+
+@cache
+def _source(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+def _check_ending(ending: Ending, limits: CodeLimits) -> Ending:
+    """Return the ending with the exit code that a shell shows for a signal.
+
+    Raises:
+        CodeLimitError: if Deno ended because it had no more memory.
+    """
+    if ending.exit_code >= 0:
+        return ending
+    if not ending.exceeded and any(text in ending.stderr for text in _OUT_OF_MEMORY):
+        raise exceeded(limits, "memory_bytes")
+    code = _SHELL_SIGNAL - ending.exit_code
+    return Ending(ending.stdout, ending.stderr, ending.report, code, ending.exceeded)
