@@ -11,7 +11,7 @@ from ragflow_lg.base.aligned_table import aligned_table
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.spec import ComponentParams, OnceParams, Requirement, ToolResult
+from ragflow_lg.component.spec import ComponentParams, OnceParams, Requirement, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult, Target
@@ -88,6 +88,10 @@ def _lint(params: Params) -> Iterable[Finding]:
         message = f"ExeSQL has no {', '.join(missing)}, so it fails when it runs."
         hint = "Set them, or connection to the name of a connection in the settings."
         yield Finding("account-missing", "warning", (missing[0],), message, hint)
+    elif params.db_type == "sqlite" and not params.connection.strip():
+        message = "A canvas cannot name an SQLite file, so ExeSQL fails when it runs."
+        hint = "Add the file to the settings as [sql.connections.NAME], and set connection to its name."
+        yield Finding("account-missing", "warning", ("db_type",), message, hint)
     sql: Any = (params.__pydantic_extra__ or {}).get("sql", getattr(params, "sql", None))
     if isinstance(sql, Template) and sql.sole_reference is None and any(sql.references) and not params.bind_references:
         message = "References in the SQL become a part of the statement: whoever sets their values can change it."
@@ -123,6 +127,7 @@ def _refuse_blank(_: ComponentParams) -> NoReturn:
     runs_once=_writes,
     lint=_lint,
     requires=_requires,
+    example=ToolExample("[sql.connections.NAME]; without it, the canvas contains the account", {"connection": "NAME"}),
 )
 async def exe_sql(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Run the statements and return the rows of each, as objects and as a table in Markdown."""

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.adapters.sql.database_kinds import CONNECT_S, address_arguments, build_url, find_kind, kind_name
+from ragflow_lg.adapters.sql.driver_errors import DriverError
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.databases import SqlQuery, StatementResult, Target
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -82,6 +84,18 @@ class ConfiguredDatabases:
             self._pools = modules["pools"].Pools(self._settings.max_pools, self._settings.idle_s)
         async with self._pools.use(access.key, partial(self._create_pool, access, modules)) as pool:
             return await batch.run(pool, statements)
+
+    async def check(self, target: Target) -> None:
+        """Connect to a database and run a query that reads no table.
+
+        Raises:
+            SettingsError: if the connection is not in the settings, or a package is missing.
+            ServiceError: if the address is refused, or the database does not answer.
+        """
+        access = await self._find(target)
+        (result,) = await self.run(target, SqlQuery(find_kind(access.connection.account.kind).probe))
+        if result.error:
+            raise ServiceError(result.error)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -186,8 +200,9 @@ class _Batch:
                         last = results[-1]
                         if last.columns and not last.rows:
                             return results
-            except Exception as error:  # noqa: BLE001 - each driver has its own errors
-                self._raise_connection_error(error, pool)
+            except DriverError as error:
+                reason = self._describe(error.original)
+                raise ServiceError(f"Database Connection Failed! {reason}", is_retryable=True) from None
         return results
 
     async def _run_one(self, session: Session, pool: Pool, statement: Statement) -> StatementResult:
@@ -206,9 +221,9 @@ class _Batch:
             rows = await session.run(work, seconds)
         except self._execution.StatementTimeoutError:
             return self._failure(statement, f"It took longer than {seconds:g} s and was stopped ([sql] timeout_s).")
-        except Exception as error:  # noqa: BLE001 - each driver has its own errors
+        except DriverError as error:
             await self._roll_back(session)
-            return self._failure(statement, self._describe(error))
+            return self._failure(statement, self._describe(error.original))
         if rows.is_cut:
             await session.drop()
             if rows.columns is None:
@@ -222,22 +237,15 @@ class _Batch:
     async def _roll_back(self, session: Session) -> None:
         try:
             await session.run(lambda connection: connection.rollback(), CONNECT_S)
-        except Exception:  # noqa: BLE001 - the connection is of no more use
+        except (DriverError, self._execution.StatementTimeoutError):  # the connection is of no more use
             session.is_broken = True
 
     def _failure(self, statement: Statement, reason: str) -> StatementResult:
         return StatementResult(statement.text, error=reason)
 
-    def _raise_connection_error(self, error: Exception, pool: Pool) -> None:
-        if isinstance(error, ServiceError | SettingsError):
-            raise error
-        raise ServiceError(f"Database Connection Failed! {self._describe(error)}", is_retryable=True) from None
-
     def _describe(self, error: Exception) -> str:
         """Return the driver's message, without the password and what SQLAlchemy adds."""
         text = str(getattr(error, "orig", None) or error) or type(error).__name__
         secrets = [self._access.connection.account.password, *self._access.connection.options.values()]
-        for secret in sorted(filter(None, secrets), key=len, reverse=True):
-            text = text.replace(secret, "***") if len(secret) > 3 else text
-        text = _SERVER_CURSOR.sub("", " ".join(text.split()))
-        return text[:MAX_ERROR_CHARS]
+        line = foreign_line(text, secrets, 2 * MAX_ERROR_CHARS)
+        return _SERVER_CURSOR.sub("", line)[:MAX_ERROR_CHARS]

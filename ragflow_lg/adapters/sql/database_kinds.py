@@ -32,13 +32,17 @@ class DatabaseKind(Struct, frozen=True):
     is_async: bool = True
     """Whether the driver is asynchronous; others run in threads."""
     is_server: bool = True
+    port: int = 0
+    """The port of its servers, unless an account names another."""
+    probe: str = "SELECT 1"
+    """A query that reads no table."""
     binds: str = "?"
     """How the driver marks a bound value."""
     connect: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Arguments for the driver."""
 
 
-_MYSQL = DatabaseKind("mysql+asyncmy", "mysql", binds="%s", connect={"connect_timeout": CONNECT_S})
+_MYSQL = DatabaseKind("mysql+asyncmy", "mysql", port=3306, binds="%s", connect={"connect_timeout": CONNECT_S})
 
 KINDS: Mapping[str, DatabaseKind] = {
     "mysql": _MYSQL,
@@ -47,14 +51,23 @@ KINDS: Mapping[str, DatabaseKind] = {
     "postgres": DatabaseKind(
         "postgresql+psycopg",
         "postgres",
+        port=5432,
         binds="%s",
         # A prepared statement is a single statement, whatever its text contains.
         connect={"connect_timeout": CONNECT_S, "prepare_threshold": 0},
     ),
-    "mssql": DatabaseKind("mssql+aioodbc", "tsql", "aioodbc", "aioodbc", connect={"timeout": CONNECT_S}),
+    "mssql": DatabaseKind("mssql+aioodbc", "tsql", "aioodbc", "aioodbc", port=1433, connect={"timeout": CONNECT_S}),
     "sqlite": DatabaseKind("sqlite+aiosqlite", "sqlite", is_server=False),
-    "ibm db2": DatabaseKind("db2+ibm_db", "", "ibm-db-sa", "ibm_db_sa", is_async=False),
-    "trino": DatabaseKind("trino", "trino", "trino[sqlalchemy]", "trino", is_async=False),
+    "ibm db2": DatabaseKind(
+        "db2+ibm_db",
+        "",
+        "ibm-db-sa",
+        "ibm_db_sa",
+        is_async=False,
+        port=50000,
+        probe="SELECT 1 FROM sysibm.sysdummy1",
+    ),
+    "trino": DatabaseKind("trino", "trino", "trino[sqlalchemy]", "trino", is_async=False, port=8080),
 }
 """The kinds by the lower-case name that RAGFlow's editor uses."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from ragflow_lg.adapters.sql.driver_errors import DriverError, converting_errors
 from ragflow_lg.adapters.sql.pools import Pool
 from ragflow_lg.adapters.sql.result_values import size_of_value, to_json_value
 from ragflow_lg.base.values import JsonValue
@@ -61,6 +62,7 @@ class Session:
         """Run a function with the connection. If it takes too long or is cancelled, the statement is killed.
 
         Raises:
+            DriverError: if it fails.
             StatementTimeoutError: if it takes too long.
         """
         task = _start(self._call(work))
@@ -74,7 +76,8 @@ class Session:
             self.is_broken = True
             await asyncio.shield(_start(self._stop(task)))
             raise StatementTimeoutError
-        return task.result()
+        with converting_errors():
+            return task.result()
 
     async def drop(self) -> None:
         """Drop the connection, whatever it is still sending."""
@@ -93,7 +96,7 @@ class Session:
         Only then is the task cancelled: some drivers would wait for the end of the statement to close the connection.
         """
         kill = _KILLERS.get(self._pool.kind.dialect)
-        with suppress(Exception):  # the connection is dropped in any case
+        with suppress(DriverError), converting_errors():  # the connection is dropped in any case
             async with asyncio.timeout(KILL_S):
                 if kill is not None:
                     await kill(self._pool, self._driver)
@@ -102,7 +105,7 @@ class Session:
             return  # a thread cannot be stopped
         await asyncio.wait({task}, timeout=KILL_S)
         task.cancel()
-        with suppress(Exception):
+        with suppress(DriverError), converting_errors():
             async with asyncio.timeout(KILL_S):
                 await self._connection.invalidate()
 
@@ -154,18 +157,38 @@ _KILLERS: dict[str, Callable[[Pool, Any], Awaitable[None]]] = {
 
 @asynccontextmanager
 async def open_session(pool: Pool, *, is_kept: bool) -> AsyncGenerator[Session]:
-    """Yield a session. Its transaction is rolled back at the end; unless ``is_kept``, the connection is dropped."""
+    """Yield a session. Its transaction is rolled back at the end; unless ``is_kept``, the connection is dropped.
+
+    Raises:
+        DriverError: if the database cannot be reached, or the connection breaks.
+    """
+    opened = _open_async_session(pool, is_kept=is_kept) if pool.kind.is_async else _open_thread_session(pool)
+    with converting_errors():
+        async with opened as session:
+            yield session
+
+
+@asynccontextmanager
+async def _open_async_session(pool: Pool, *, is_kept: bool) -> AsyncGenerator[Session]:
     engine: Any = pool.engine
-    if pool.kind.is_async:
-        async with engine.connect() as connection:
-            raw = await connection.get_raw_connection()
-            session = Session(pool, connection, raw.driver_connection)
-            try:
-                yield session
-            finally:
-                if not is_kept and not session.is_broken:
-                    await connection.invalidate()
-        return
+    async with AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(pool.open_s):  # asyncmy would wait for a greeting without end
+                connection = await stack.enter_async_context(engine.connect())
+        except TimeoutError:
+            raise TimeoutError(f"It did not answer within {pool.open_s:g} s.") from None
+        raw = await connection.get_raw_connection()
+        session = Session(pool, connection, raw.driver_connection)
+        try:
+            yield session
+        finally:
+            if not is_kept and not session.is_broken:
+                await connection.invalidate()
+
+
+@asynccontextmanager
+async def _open_thread_session(pool: Pool) -> AsyncGenerator[Session]:
+    engine: Any = pool.engine
     connection = await asyncio.to_thread(engine.connect)
     session = Session(pool, connection, None)
     try:

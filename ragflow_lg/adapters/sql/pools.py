@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ragflow_lg.adapters.sql.database_kinds import DatabaseKind, set_up_statements
+from ragflow_lg.adapters.sql.database_kinds import CONNECT_S, DatabaseKind, set_up_statements
 from ragflow_lg.base.errors import ServiceError
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Engine
+    from sqlalchemy import URL, Connection, Engine
     from sqlalchemy.ext.asyncio import AsyncEngine
 
     AnyEngine: TypeAlias = "AsyncEngine | Engine"
@@ -24,11 +24,13 @@ _MULTI_STATEMENTS_OFF = struct.pack("<H", 1)
 class Pool:
     """An engine, with what it takes to know whether it is idle."""
 
-    def __init__(self, engine: AnyEngine, kind: DatabaseKind, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, engine: AnyEngine, kind: DatabaseKind, arguments: Mapping[str, Any], open_s: float) -> None:
         self.engine = engine
         self.kind = kind
         self.arguments = arguments
         """The driver's arguments that are not in the engine's URL."""
+        self.open_s = open_s
+        """How long a new session may take: waiting for a free connection, connecting, and setting it up."""
         self.users = 0
         self.closing: asyncio.TimerHandle | None = None
 
@@ -127,20 +129,23 @@ def create_pool(
         engine = core = create_engine(url, **options)
 
     def set_up(connection: Any, _: Any) -> None:
-        _set_up(connection, kind, timeout_s, writes=writes)
+        dialect: Any = core.dialect
+        _set_up(connection, kind, timeout_s, writes=writes, refusal=dialect.dbapi.Error)
 
     event.listen(core, "connect", set_up)
-    return Pool(engine, kind, options["connect_args"])
+    if kind.dialect == "mysql" and not writes:
+        event.listen(core, "begin", _begin_to_read)
+    return Pool(engine, kind, options["connect_args"], timeout_s + CONNECT_S)
 
 
-def _set_up(connection: Any, kind: DatabaseKind, timeout_s: float, *, writes: bool) -> None:
+def _set_up(connection: Any, kind: DatabaseKind, timeout_s: float, *, writes: bool, refusal: type[Exception]) -> None:
     cursor = connection.cursor()
     try:
         for alternatives in set_up_statements(kind, timeout_s, writes=writes):
             for statement in alternatives:
                 try:
                     cursor.execute(statement)
-                except Exception:  # each driver has its own class for errors
+                except refusal:
                     if len(alternatives) == 1:
                         raise
                     connection.rollback()
@@ -151,6 +156,11 @@ def _set_up(connection: Any, kind: DatabaseKind, timeout_s: float, *, writes: bo
     connection.commit()
     if kind.dialect == "mysql":
         connection.run_async(_turn_off_multi_statements)
+
+
+def _begin_to_read(connection: Connection) -> None:
+    """Begin a transaction that stays read-only, even if a stored function has changed the default of the session."""
+    connection.exec_driver_sql("START TRANSACTION READ ONLY")
 
 
 async def _turn_off_multi_statements(connection: Any) -> None:

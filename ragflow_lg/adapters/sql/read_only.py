@@ -25,9 +25,9 @@ _EXPLAIN_OPTIONS = _words(
     "ANALYZE ANALYSE VERBOSE EXTENDED PARTITIONS QUERY PLAN FORMAT = JSON TREE TRADITIONAL TEXT XML YAML"
 )
 _SHOWING = frozenset({"mysql", "postgres", "trino"})
-_PRAGMAS = _words(
-    "table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list database_list "
-    "collation_list function_list compile_options encoding user_version page_count page_size"
+_PRAGMAS_OF_TABLES = _words("table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list")
+_PRAGMAS = _PRAGMAS_OF_TABLES | _words(
+    "database_list collation_list function_list compile_options encoding user_version page_count page_size"
 )
 
 _REFUSED_KINDS = frozenset({"HINT", "HEREDOC_STRING", "COLON_EQ", "BLOCK_START", "BLOCK_END"})
@@ -49,21 +49,37 @@ _TSQL_REFUSED = _words(
 _REFUSED_FUNCTIONS: dict[str, frozenset[str]] = {
     "mysql": _words(
         "load_file get_lock release_lock release_all_locks nextval setval lastval master_pos_wait source_pos_wait "
-        "wait_for_executed_gtid_set wait_until_sql_thread_after_gtids"
+        "wait_for_executed_gtid_set wait_until_sql_thread_after_gtids service_get_read_locks service_get_write_locks "
+        "service_release_locks load_rewrite_rules flush_rewrite_rules lambda_sync lambda_async"
     ),
     "sqlite": _words("load_extension writefile readfile edit fts3_tokenizer"),
     "postgres": _words(
         "set_config nextval setval currval txid_current "
-        "query_to_xml query_to_xmlschema query_to_xml_and_xmlschema cursor_to_xml table_to_xml ts_stat "
-        "database_to_xml schema_to_xml"
+        "query_to_xml query_to_xmlschema query_to_xml_and_xmlschema cursor_to_xml table_to_xml ts_stat ts_rewrite "
+        "database_to_xml schema_to_xml crosstab crosstab2 crosstab3 crosstab4 crosstab_hash connectby xpath_table "
+        "gin_clean_pending_list query_export_to_s3 table_import_from_s3 invoke "
+        "http http_get http_head http_post http_put http_patch http_delete"
     ),
     "tsql": _words("openrowset openquery opendatasource openxml"),
     "trino": frozenset({"query"}),
+    "": _words(
+        "httpgetblob httpgetclob httppostblob httppostclob httpputblob httpputclob httpdeleteblob httpdeleteclob"
+    ),
 }
 _REFUSED_PREFIXES: dict[str, tuple[str, ...]] = {
-    "mysql": ("sys_", "lib_mysqludf"),
+    "mysql": (
+        "sys_",
+        "lib_mysqludf",
+        "spider_",
+        "mroonga_",
+        "keyring_key_",
+        "audit_log_",
+        "group_replication_",
+        "asynchronous_connection_failover_",
+        "version_tokens_",
+    ),
     "sqlite": (),
-    "postgres": ("pg_", "lo_", "dblink", "lowrite", "loread", "binary_upgrade"),
+    "postgres": ("pg_", "lo_", "dblink", "lowrite", "loread", "binary_upgrade", "brin_", "heap_force_", "autoprewarm"),
     "tsql": ("xp_", "sp_"),
 }
 _HARMLESS_FUNCTIONS = _words(
@@ -82,7 +98,7 @@ def refusal_of(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
     if word in _EXPLAINING:
         return _refusal_of_explained(text, tokens, dialect)
     if word == "SHOW" and dialect in _SHOWING:
-        return ""
+        return _refusal_of_shown(text, tokens, dialect)
     if word == "PRAGMA" and dialect == "sqlite":
         return _refusal_of_pragma(tokens)
     if word in _QUERY_WORDS:
@@ -113,11 +129,22 @@ def _refusal_of_explained(text: str, tokens: Sequence[Lexeme], dialect: str) -> 
     return ""
 
 
+def _refusal_of_shown(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
+    """Check the condition or the query of a SHOW, which may call any function."""
+    at = next((index for index, token in enumerate(tokens) if token.word in ("WHERE", "(")), len(tokens))
+    if at == len(tokens):
+        return ""
+    query = f"SELECT 1 {'' if tokens[at].word == 'WHERE' else 'FROM '}{text[tokens[at].start :]}"
+    return _refusal_of_tokens(tokens[at:], dialect) or _refusal_of_tree(query, dialect)
+
+
 def _refusal_of_pragma(tokens: Sequence[Lexeme]) -> str:
-    """Check that a PRAGMA only reads: ``PRAGMA [schema.]name[(argument)]``."""
+    """Check that a PRAGMA only reads: ``PRAGMA [schema.]name[(table)]``. Any other argument would be a new value."""
     words = [token.text.lower() for token in tokens[1:]]
-    name = words[2] if words[1:2] == ["."] and len(words) > 2 else "".join(words[:1])
-    if name not in _PRAGMAS or "=" in words:
+    if words[1:2] == ["."]:
+        words = words[2:]
+    name = "".join(words[:1])
+    if name not in _PRAGMAS or (len(words) > 1 and (name not in _PRAGMAS_OF_TABLES or words[1] != "(")):
         return _not_a_read("this PRAGMA is not run")
     return ""
 
@@ -134,9 +161,22 @@ def _refusal_of_tokens(tokens: Sequence[Lexeme], dialect: str) -> str:
             return _not_a_read("quotes in an escaped string are not supported")
         if word in refused and before != "." and not (is_called and word not in _NEVER_FUNCTIONS):
             return _not_a_read(f"{word} is not supported in a query; quote it if it is a name")
+        if dialect == "sqlite" and _is_pragma(token, before):
+            return _not_a_read(f"{token.text[:40]} is not supported")
         if is_called and kind != "STRING" and (name := _refused_function(token.text, dialect)):
             return _not_a_read(f"the function {name} is not supported")
     return ""
+
+
+def _is_pragma(token: Lexeme, before: str) -> bool:
+    """Return whether a word is the table of a PRAGMA that may have effects, such as ``pragma_optimize``.
+
+    SQLite takes a string for the name of a table as well.
+    """
+    name = token.text.lower()
+    if not name.startswith("pragma_") or name.removeprefix("pragma_") in _PRAGMAS:
+        return False
+    return token.kind != "STRING" or before.upper() in ("FROM", "JOIN", ",", ".", "(")
 
 
 def _refused_function(text: str, dialect: str) -> str:

@@ -128,10 +128,18 @@ def _value(token: Lexeme, source: str, marks: Sequence[str]) -> list[Any] | None
 
 
 def _is_same(tokens: Sequence[Lexeme], again: Sequence[Lexeme]) -> bool:
-    """Return whether a text that was put together from lexemes consists of just these lexemes."""
-    return len(again) == len(tokens) and all(
-        new.text == old.text or new.kind == "PLACEHOLDER" for old, new in zip(tokens, again, strict=True)
+    """Return whether a text that was put together from lexemes consists of just these lexemes.
+
+    For sqlglot, ``ORDER BY`` is one lexeme, but two with a comment between them.
+    """
+    old, new = ([part for token in each for part in _words(token)] for each in (tokens, again))
+    return len(old) == len(new) and all(
+        after.text == before.text or after.kind == "PLACEHOLDER" for before, after in zip(old, new, strict=True)
     )
+
+
+def _words(token: Lexeme) -> list[Lexeme]:
+    return [token._replace(text=word) for word in token.text.split()] if token.word else [token]
 
 
 def bind(parts: Sequence[Any], values: Mapping[str, Any], mark: str) -> tuple[str, tuple[Any, ...]]:

@@ -125,6 +125,13 @@ async def test_a_missing_account_is_named_by_the_check_and_the_run(file: Databas
     assert "no database, username, password" in result.error
 
 
+def test_the_check_reports_an_sqlite_file_in_the_canvas() -> None:
+    account = {"db_type": "sqlite", "host": "h", "database": "/tmp/x.db", "username": "u", "password": "p"}
+    (finding,) = exe_sql.lint(bind(exe_sql, account))
+    assert (finding.code, finding.path) == ("account-missing", ("db_type",))
+    assert list(exe_sql.lint(bind(exe_sql, {**account, "connection": "shop"}))) == []
+
+
 def test_the_check_reports_references_that_can_change_the_statement() -> None:
     params = {"connection": "shop", "sql": "SELECT 1 WHERE a = '{sys.query}'"}
     assert [finding.code for finding in exe_sql.lint(bind(exe_sql, params))] == ["sql-reference-text"]

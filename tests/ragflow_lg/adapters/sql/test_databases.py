@@ -237,6 +237,40 @@ async def test_a_server_that_is_gone_is_reported(shop: DatabaseAccount, tmp_path
     assert caught.value.is_retryable
 
 
+GREETINGS = [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\1\0\0\0\n", b"\x05\0\0\0\nabc\0", b"\2\0\0\0\xff\xff"]
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgres"])
+@pytest.mark.parametrize("greeting", GREETINGS)
+async def test_another_server_at_the_address_is_reported(
+    kind: str, greeting: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sends no database's greeting, or, if the greeting is empty, nothing at all."""
+    monkeypatch.setattr("ragflow_lg.adapters.sql.pools.CONNECT_S", 0.3)
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        await (reader.read() if not greeting else writer.drain())
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        account = DatabaseAccount(kind, "localhost", port, "shop", "reader", "secret")
+        async with opened(account, timeout_s=0.2, allow=["localhost"]) as databases:
+            start = time.monotonic()
+            with pytest.raises(ServiceError, match=r"^Database Connection Failed! \S") as caught:
+                await databases.check(account)
+            assert time.monotonic() - start < 5
+    assert greeting or "did not answer within 0.5 s" in str(caught.value)
+
+
+async def test_a_check_queries_the_database(shop: DatabaseAccount) -> None:
+    async with opened(shop) as databases:
+        await databases.check("reader")
+        with pytest.raises(SettingsError, match=r"\[sql\.connections\.other\]"):
+            await databases.check("other")
+
+
 async def test_an_unknown_connection_is_named() -> None:
     databases = open_databases(DatabaseAccount("sqlite", "", 0, "x", ""))
     with pytest.raises(SettingsError, match=r"\[sql\.connections\.other\]"):

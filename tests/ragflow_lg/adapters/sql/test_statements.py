@@ -15,6 +15,12 @@ READS = [
     ("mysql", "SELECT REPLACE(a, 'x', 'y'), INSERT('abc', 1, 1, 'x'), TRUNCATE(1.23, 1) FROM t"),
     ("mysql", "SHOW CREATE TABLE t"),
     ("mysql", "SHOW TABLES"),
+    ("mysql", "SHOW COLUMNS FROM t WHERE Field IN ('a', 'b')"),
+    ("mysql", "SHOW VARIABLES WHERE Variable_name LIKE 'version%'"),
+    ("trino", "SHOW STATS FOR (SELECT * FROM t)"),
+    ("sqlite", "PRAGMA user_version"),
+    ("sqlite", "SELECT name FROM pragma_table_info('t')"),
+    ("sqlite", "SELECT 'pragma_optimize'"),
     ("mysql", "DESC t"),
     ("mysql", "DESCRIBE shop.t"),
     ("mysql", "EXPLAIN SELECT * FROM t"),
@@ -60,6 +66,11 @@ WRITES = [
     ("mysql", "ANALYZE DELETE FROM t"),
     ("mysql", "SELECT 1 PROCEDURE ANALYSE()"),
     ("mysql", "USE mysql"),
+    ("mysql", "SHOW TABLES WHERE GET_LOCK('a', 1)"),
+    ("mysql", "SHOW TABLES WHERE LOAD_FILE('/etc/passwd') IS NOT NULL"),
+    ("mysql", "SHOW TABLES WHERE (SELECT 1 FROM t LOCK IN SHARE MODE)"),
+    ("mysql", "SELECT lambda_sync('arn', '{}')"),
+    ("mysql", "SELECT spider_direct_sql('DELETE FROM t', '', '')"),
     ("mysql", "KILL 5"),
     ("mysql", "FLUSH TABLES"),
     ("postgres", "WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a"),
@@ -71,6 +82,11 @@ WRITES = [
     ("postgres", "SELECT lo_export(1, '/tmp/x')"),
     ("postgres", "SELECT nextval('s')"),
     ("postgres", "SELECT dblink_exec('', 'DELETE FROM t')"),
+    ("postgres", "SELECT ts_rewrite('a'::tsquery, 'SELECT 1 FROM pg_terminate_backend(1)')"),
+    ("postgres", "SELECT * FROM crosstab('SELECT 1 FROM pg_terminate_backend(1)') AS t (a text)"),
+    ("postgres", "SELECT content FROM http_post('http://x/', 'a', 'text/plain')"),
+    ("postgres", "SELECT aws_s3.query_export_to_s3('SELECT 1', 'a', 'b', 'c')"),
+    ("postgres", "SELECT brin_summarize_new_values('t')"),
     ("postgres", "COPY t TO PROGRAM 'sh'"),
     ("postgres", "DO $$ BEGIN DELETE FROM t; END $$"),
     ("postgres", "SELECT $$a$$"),
@@ -88,10 +104,16 @@ WRITES = [
     ("sqlite", "VACUUM INTO 'x.db'"),
     ("sqlite", "SELECT load_extension('x')"),
     ("sqlite", "REINDEX"),
+    ("sqlite", "PRAGMA user_version(7)"),
+    ("sqlite", "PRAGMA main.encoding('UTF-16')"),
+    ("sqlite", "SELECT * FROM pragma_optimize"),
+    ("sqlite", "SELECT * FROM 'pragma_optimize'(65538)"),
     ("tsql", "SELECT 1 DELETE FROM t"),
     ("tsql", "SELECT 1 EXEC xp_cmdshell 'dir'"),
     ("tsql", "SELECT * FROM OPENROWSET(BULK 'c:\\x', SINGLE_CLOB) a"),
+    ("trino", "SHOW STATS FOR (SELECT * FROM TABLE(a.system.query(query => 'x')))"),
     ("trino", "CALL system.runtime.kill_query('x')"),
+    ("", "SELECT systools.HTTPPOSTCLOB('http://x/', '', 'a') FROM sysibm.sysdummy1"),
     ("", "MERGE INTO t USING u ON 1 = 1 WHEN MATCHED THEN DELETE"),
 ]
 
@@ -126,10 +148,12 @@ def test_statements_are_split_where_the_dialect_ends_them() -> None:
         ("mysql", "SELECT 1 /*!50000 , 2 */ FROM t", "SELECT 1 FROM t"),
         ("mysql", "SELECT 1 -- x\n, 2 # y\n", "SELECT 1 , 2"),
         ("postgres", "EXPLAIN /* a */ SELECT/**/1", "EXPLAIN SELECT 1"),
+        ("sqlite", "SELECT a FROM t ORDER /* x */ BY a", "SELECT a FROM t ORDER BY a"),
     ],
 )
 def test_comments_are_not_sent(dialect: str, sql: str, sent: str) -> None:
-    assert "".join(read(sql, dialect)[0]["parts"]) == sent
+    (statement,) = read(sql, dialect)
+    assert ("".join(statement["parts"]), statement["refusal"]) == (sent, "")
 
 
 def test_a_quote_that_is_not_closed_is_reported() -> None:
