@@ -3,16 +3,27 @@
 Imports every room below it except the catalog, which is an argument. Only `lower` and `langgraph_app` import LangGraph.
 """
 
-from ragflow_lg.dsl_compiler.compiler import add_positions, check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler.compiler import (
+    CheckedCanvas,
+    add_positions,
+    check_canvas,
+    compile_canvas,
+    inspect_canvas,
+    upgrade_source,
+)
+from ragflow_lg.dsl_compiler.conversion import convert_source
 from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits
 from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
 
 __all__ = [
     "NO_LIMITS",
     "CanvasLimits",
+    "CheckedCanvas",
     "add_positions",
     "check_canvas",
     "compile_canvas",
+    "convert_source",
     "extend_pointer",
-    "sketch_canvas",
+    "inspect_canvas",
+    "upgrade_source",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,12 +11,16 @@ from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.registry import Registry
+from ragflow_lg.dsl_compiler.analysis import ANALYSES, AnalysedCanvas, Analysis
 from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
+from ragflow_lg.dsl_compiler.dsl_v2 import V2Pointers, is_v2, to_v1
 from ragflow_lg.dsl_compiler.passes import PASSES
+from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document
 from ragflow_lg.dsl_compiler.shapes import as_map, as_text
 from ragflow_lg.dsl_compiler.source import MAX_BYTES, locate, read_source
+from ragflow_lg.dsl_compiler.upgrade import MAX_COMPONENTS, Upgrade, count_components, is_old_canvas, upgrade_canvas
 
 if TYPE_CHECKING:
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas  # this import loads LangGraph
@@ -35,7 +39,7 @@ def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | N
     """
     from ragflow_lg.dsl_compiler.lower import lower_plan  # LangGraph is not needed before this point
 
-    plan, diagnostics = check_canvas(source, catalog, deployment)
+    plan, diagnostics = _plan_if_valid(*_examine(source, catalog, deployment))
     if plan is None:
         raise CompileError(diagnostics)
     return lower_plan(plan)
@@ -44,20 +48,64 @@ def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | N
 def check_canvas(
     source: Source, catalog: Registry, deployment: Deployment | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Return the plan (None if the canvas cannot run) and all diagnostics in document order."""
-    return _plan_if_valid(*_examine(source, catalog, deployment))
+    """Return the plan (None if the canvas cannot run) and all diagnostics in document order.
 
-
-def sketch_canvas(
-    source: Source, catalog: Registry, deployment: Deployment | None = None
-) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Return a plan for drawing and all diagnostics.
-
-    Unlike `check_canvas`, it accepts components that this version cannot run yet.
+    They include the findings of `ragflow_lg.dsl_compiler.analysis`, for which a compilation does not wait.
     """
-    draft, diagnostics = _examine(source, catalog, deployment)
-    is_refused = any(d.severity == "error" and d.code != "component-not-yet" for d in diagnostics)
-    return (None if draft is None or is_refused else _build_plan(draft)), diagnostics
+    checked = inspect_canvas(source, catalog, deployment)
+    return checked.plan, checked.diagnostics
+
+
+class CheckedCanvas(NamedTuple):
+    """What the compiler knows about a canvas."""
+
+    plan: Plan | None
+    """None if the canvas cannot run."""
+    diagnostics: tuple[Diagnostic, ...]
+    """All diagnostics in document order."""
+    draft: Draft | None
+    """The canvas after the last pass that could read it; None if none could."""
+
+
+def inspect_canvas(source: Source, catalog: Registry, deployment: Deployment | None = None) -> CheckedCanvas:
+    """Check a canvas as `check_canvas` does. Return the draft as well, for tools that show what the compiler knows."""
+    draft, diagnostics = _examine(source, catalog, deployment, analyses=ANALYSES)
+    return CheckedCanvas(*_plan_if_valid(draft, diagnostics), draft)
+
+
+def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
+    """Return a canvas from before RAGFlow 0.20 as one of today, in its template's wrapper if it has one.
+
+    A canvas of today is returned as it is, without changes.
+
+    Raises:
+        CompileError: if the source is not a JSON object or is too large.
+    """
+    reporter = Reporter()
+    value, text = read_source(source, reporter)
+    draft = _parse(value, catalog, reporter)
+    if draft is None:
+        raise CompileError(add_positions(reporter.diagnostics, text))
+    wrapper = dict(as_map(value))
+    if not is_old_canvas(draft.document, catalog):
+        return Upgrade(wrapper, ())
+    if count_components(draft.document) > MAX_COMPONENTS:
+        upgrade_document(draft, reporter)
+        raise CompileError(add_positions(reporter.diagnostics, text))
+    upgrade = upgrade_canvas(draft.document, catalog)
+    document = {key: entry for key, entry in upgrade.document.items() if entry is not None}
+    return Upgrade({**wrapper, "dsl": document} if draft.base else document, upgrade.changes)
+
+
+def read_components(source: Source, catalog: Registry) -> tuple[Draft | None, tuple[Diagnostic, ...], str]:
+    """Return a canvas with its components in their current form, the diagnostics without positions, and the text."""
+    reporter = Reporter()
+    value, text = read_source(source, reporter)
+    draft = _parse(value, catalog, reporter)
+    if draft is not None:
+        for run in PASSES[0]:
+            draft = run(draft, reporter)
+    return draft, reporter.diagnostics, text
 
 
 def run_passes(draft: Draft, reporter: Reporter) -> Draft:
@@ -81,7 +129,12 @@ def _plan_if_valid(
 
 
 def _examine(
-    source: Source, catalog: Registry, deployment: Deployment | None, nesting: Nesting | None = None
+    source: Source,
+    catalog: Registry,
+    deployment: Deployment | None,
+    nesting: Nesting | None = None,
+    *,
+    analyses: Sequence[Analysis] = (),
 ) -> tuple[Draft | None, tuple[Diagnostic, ...]]:
     deployment = deployment or NoDeployment()
 
@@ -94,6 +147,10 @@ def _examine(
     draft = _parse(value, catalog, reporter)
     if draft is not None:
         draft = run_passes(replace(draft, deployment=deployment, nesting=nesting), reporter)
+    if draft is not None and not reporter.has_errors:
+        canvas = AnalysedCanvas(draft)
+        for analyse in analyses:
+            analyse(canvas, reporter)
     return draft, add_positions(reporter.diagnostics, text)
 
 
@@ -109,7 +166,8 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
     wrapper = as_map(value)
     inner = wrapper.get("dsl")
     if "dsl" not in wrapper or "components" in wrapper:
-        return Draft(wrapper, "", catalog, _title(wrapper))
+        document = _as_v1(wrapper, "", reporter)
+        return None if document is None else Draft(document, "", catalog, _title(wrapper))
     if isinstance(inner, str):
         inner = _read_inner(inner, reporter)
     if not isinstance(inner, Mapping):
@@ -118,8 +176,22 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
                 "document-shape", "error", "/dsl", '"dsl" should be an object.', hint="Export the canvas again."
             )
         return None
-    document = {"compat": wrapper.get("compat"), **as_map(inner)}  # it may be at the top of the file
+    document = _as_v1(as_map(inner), "/dsl", reporter)
+    if document is None:
+        return None
+    document = {"compat": wrapper.get("compat"), **document}  # it may be at the top of the file
     return Draft(document, "/dsl", catalog, _title(wrapper), as_text(wrapper.get("canvas_category")))
+
+
+def _as_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> Mapping[str, Any] | None:
+    """Return a document in DSL v1. Passes then report pointers into it; the reporter converts them."""
+    if not is_v2(document):
+        return document
+    converted = to_v1(document, base, reporter)
+    if reporter.has_errors:
+        return None
+    reporter.written_pointer = V2Pointers(document, base)
+    return converted
 
 
 def _read_inner(text: str, reporter: Reporter) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Protocol
 
-from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic, Severity
+from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic, Fix, Severity
 
 MAX_CHARS = 64
 MAX_NAMES = 200
@@ -54,6 +54,8 @@ class Reporter:
     """Collects the diagnostics from all passes. Duplicates are stored only once."""
 
     def __init__(self) -> None:
+        self.written_pointer: Callable[[str], str] = str
+        """Converts the pointers that passes report, if they do not read the document as written."""
         self._diagnostics: dict[Diagnostic, None] = {}
         self._nearest: dict[str, Nearest] = {}
 
@@ -77,6 +79,7 @@ class Reporter:
         component: DiagnosticSubject | None = None,
         line: int = 0,
         column: int = 0,
+        fix: Fix | None = None,
     ) -> None:
         """Add a diagnostic.
 
@@ -89,10 +92,12 @@ class Reporter:
             component: The component that the diagnostic is about, if any.
             line: The line, for a problem without a pointer.
             column: The column, for a problem without a pointer.
+            fix: What removes the problem without changing what a run does.
         """
         assert code in CODES, code
         node, title = (component.id, component.title) if component else ("", "")
-        diagnostic = Diagnostic(code, severity, pointer, message, hint or ADVICE[code], node, title, line, column)
+        pointer = self.written_pointer(pointer)
+        diagnostic = Diagnostic(code, severity, pointer, message, hint or ADVICE[code], node, title, line, column, fix)
         self._diagnostics[diagnostic] = None
 
     @property

@@ -81,21 +81,45 @@ class Flow:
         return bits
 
     @cached_property
-    def solitary(self) -> frozenset[NodeId]:
-        """Nodes that are ordered before or after every other node; empty if the graph has a cycle."""
-        if self.cyclic:
-            return frozenset()
-        descendants = dict.fromkeys(self.order, 0)
+    def descendant_bits(self) -> dict[NodeId, int]:
+        """For each node, the set of nodes to which it has a path, as in `ancestor_bits`."""
+        bits = dict.fromkeys(self.order, 0)
         for group in reversed(self.components):
             below = 0
             for node in group:
                 for successor in self.successors[node]:
-                    below |= descendants[successor] | 1 << self.position[successor]
-            descendants.update(dict.fromkeys(group, below))
+                    below |= bits[successor] | 1 << self.position[successor]
+            bits.update(dict.fromkeys(group, below))
+        return bits
+
+    def common_dominator(self, node: NodeId, other: NodeId) -> NodeId:
+        """Return the last node through which every path to both nodes leads."""
+        while node != other:
+            if self._dominator_depth[node] < self._dominator_depth[other]:
+                node, other = other, node
+            node = self.dominators[node]
+        return node
+
+    @cached_property
+    def _dominator_depth(self) -> dict[NodeId, int]:
+        depth = {self.entry: 0}
+        for node in self.order:
+            chain: list[NodeId] = []
+            while node not in depth:
+                chain.append(node)
+                node = self.dominators[node]
+            for number, below in enumerate(reversed(chain), depth[node] + 1):
+                depth[below] = number
+        return depth
+
+    @cached_property
+    def solitary(self) -> frozenset[NodeId]:
+        """Nodes that are ordered before or after every other node; empty if the graph has a cycle."""
+        if self.cyclic:
+            return frozenset()
         everything = (1 << len(self.order)) - 1
-        return frozenset(
-            n for n in self.order if self.ancestor_bits[n] | descendants[n] | 1 << self.position[n] == everything
-        )
+        above, below = self.ancestor_bits, self.descendant_bits
+        return frozenset(n for n in self.order if above[n] | below[n] | 1 << self.position[n] == everything)
 
     def is_ancestor(self, above: str, node: NodeId) -> bool:
         """Return whether there is a path from ``above`` to ``node``."""

@@ -29,17 +29,6 @@ MAX_PROBLEMS = 50
 _PRESERVED_KINDS: frozenset[Kind] = frozenset({"entry", "interrupt", "region", "region_exit", "region_item"})
 """Kinds that a placeholder keeps. The checks for the other kinds depend on the params."""
 
-NOT_YET: frozenset[str] = frozenset(
-    [
-        "Browser",
-        "DocGenerator",
-        "PDFGenerator",
-        "DocsGenerator",
-        "ExcelProcessor",
-    ]
-)
-"""RAGFlow components and tools that this version cannot run, unless a plugin adds them to the catalog."""
-
 LEGACY: dict[str, str] = {
     "Generate": "LLM, with the old prompt as sys_prompt and {sys.query} as the user prompt",
     "Answer": "Message for the answer and UserFillUp for a question; each turn starts with the user's query anyway",
@@ -135,7 +124,7 @@ async def _refuse(ctx: RunContext, params: Any) -> ComponentOutputs:
     raise ComponentError("The canvas has errors and cannot run.", node=ctx.node.id)
 
 
-def placeholder_spec(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequence[Route] = ()) -> AnySpec:
+def placeholder_spec(name: str, *, kind: Kind = "plain", routes: Sequence[Route] = ()) -> AnySpec:
     """Build a spec that accepts any params and may have any output."""
     return ComponentSpec(
         name=name,
@@ -147,7 +136,6 @@ def placeholder_spec(name: str, *, is_ready: bool, kind: Kind = "plain", routes:
         source="",
         output_names=lambda params: None,
         routes=lambda params: routes,
-        is_ready=is_ready,
     )
 
 
@@ -163,7 +151,7 @@ def placeholder_node(component: RawComponent, spec: AnySpec, scope: ReferenceSco
     """
     routes = _routes(component, spec, scope) if spec.kind == "route" else ()
     kind: Kind = spec.kind if spec.kind in _PRESERVED_KINDS else "plain"
-    placeholder = placeholder_spec(spec.name, is_ready=True, kind=kind, routes=routes)
+    placeholder = placeholder_spec(spec.name, kind=kind, routes=routes)
     goto = tuple(NodeId(target) for target in as_texts(component.params.get("exception_goto")))
     return PlanNode(
         NodeId(component.id),

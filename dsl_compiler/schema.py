@@ -1,7 +1,7 @@
-"""The JSON Schema for a canvas (DSL v1), for editors. It is built from the components' params models.
+"""The JSON Schemas for a canvas in DSL v1 and v2, for editors. They are built from the components' params models.
 
-It is as lenient as the compiler: null means "not set", a single value means a list of one item, and a number may be a
-string.
+They are as lenient as the compiler: null means "not set", a single value means a list of one item, and a number may be
+a string.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
 
 SCHEMA_ID = "urn:ragflow-lg:canvas:1"
+V2_SCHEMA_ID = "urn:ragflow-lg:canvas:2"
 
 _COMPAT: dict[str, Any] = {
     "description": "Behaviours of RAGFlow to follow where ragflow-lg differs: all of them, or by name.",
@@ -33,16 +34,7 @@ _ID_LIST = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "
 def canvas_schema(catalog: Registry) -> dict[str, Any]:
     """Return the schema (draft 2020-12). It also accepts a template's wrapper and a graph-only export."""
     definitions: dict[str, Any] = {}
-    choices: list[dict[str, Any]] = []
-    for spec in catalog:
-        definitions[spec.name] = _params_schema(spec, definitions)
-        names = [spec.name, *spec.aliases]
-        choices.append(
-            {
-                "if": {"properties": {"component_name": {"enum": names}}, "required": ["component_name"]},
-                "then": {"properties": {"params": {"$ref": f"#/$defs/{spec.name}"}}},
-            }
-        )
+    choices = _choices(catalog, "component_name", definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
@@ -56,6 +48,94 @@ def canvas_schema(catalog: Registry) -> dict[str, Any]:
             },
         ],
         "$defs": {**_document_definitions(choices), **dict(sorted(definitions.items()))},
+    }
+
+
+def canvas_v2_schema(catalog: Registry) -> dict[str, Any]:
+    """Return the schema (draft 2020-12) for DSL v2. It also accepts a template's wrapper."""
+    definitions: dict[str, Any] = {}
+    choices = _choices(catalog, "name", definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": V2_SCHEMA_ID,
+        "title": "RAGFlow canvas (DSL v2)",
+        "anyOf": [
+            {"$ref": "#/$defs/Document"},
+            {"type": "object", "properties": {"dsl": {"$ref": "#/$defs/Document"}}, "required": ["dsl"]},
+        ],
+        "$defs": {**_v2_definitions(choices), **dict(sorted(definitions.items()))},
+    }
+
+
+def _choices(catalog: Registry, name_key: str, definitions: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return which params go with which name, and add their schemas to the definitions."""
+    choices: list[dict[str, Any]] = []
+    for spec in catalog:
+        definitions[spec.name] = _params_schema(spec, definitions)
+        names = [spec.name, *spec.aliases]
+        choices.append(
+            {
+                "if": {"properties": {name_key: {"enum": names}}, "required": [name_key]},
+                "then": {"properties": {"params": {"$ref": f"#/$defs/{spec.name}"}}},
+            }
+        )
+    return choices
+
+
+def _v2_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    an_object = {"type": "object"}
+    return {
+        "Document": {
+            "type": "object",
+            "properties": {
+                "version": {"const": 2},
+                "components": {
+                    "type": "object",
+                    "propertyNames": {"pattern": "^[^:]+$"},
+                    "additionalProperties": {"$ref": "#/$defs/Component"},
+                    "minProperties": 1,
+                },
+                "v1": {"$ref": "#/$defs/V1"},
+            },
+            "required": ["version", "components"],
+            "additionalProperties": False,
+        },
+        "Component": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "description": "The key of the component."},
+                "name": {"type": "string", "minLength": 1, "description": "component_name in DSL v1."},
+                "downstream": {"type": ["array", "null"], "items": {"type": "string"}},
+                "params": {"type": ["object", "null"]},
+                "outputs": {"description": "Values of a run; not read."},
+            },
+            "required": ["name"],
+            "additionalProperties": False,
+            "allOf": choices,
+        },
+        "V1": {
+            "type": "object",
+            "description": "What DSL v1 has and DSL v2 lacks, so that the way back loses nothing.",
+            "properties": {
+                "components": {
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "object",
+                        "properties": {
+                            "key": {"type": "string", "minLength": 1},
+                            "digest": {"type": "string", "minLength": 1},
+                            "entry": an_object,
+                            "obj": {"type": ["object", "null"]},
+                            "params": an_object,
+                        },
+                        "required": ["key", "digest"],
+                        "additionalProperties": False,
+                    },
+                },
+                "document": {**an_object, "properties": {"compat": _COMPAT}},
+            },
+            "additionalProperties": False,
+        },
     }
 
 

@@ -33,7 +33,7 @@ from ragflow_lg.dsl_compiler.langgraph_internals import convert_graph, is_resumi
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope
 from ragflow_lg.engine.turn import resume_turn
-from ragflow_lg.runs.pauses import Pause, open_pauses
+from ragflow_lg.runs.pauses import Pause, belong_to_conversation, open_pauses
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.sessions import Steps
 from ragflow_lg.wire.projection import Projection
@@ -135,11 +135,13 @@ class CanvasApplication(CanvasGraph):
             validate_edit(input.update, self.channels)
         if not isinstance(input, Command) or input.resume is None:
             return graph_input
-        resume = _answers(input.resume, open_pauses(snapshot), is_unfinished=bool(snapshot.next))
+        pauses = open_pauses(snapshot)
+        resume = _answers(input.resume, pauses, is_unfinished=bool(snapshot.next))
         answers = {id_: parse_answers(dict(inputs), answer) for id_, (inputs, answer) in resume.items()}
         update = input.update
         if update is None:
-            update = await resume_turn(snapshot.values, turn, {})
+            counts = belong_to_conversation(self.plan, [pause for pause in pauses if pause.id in resume])
+            update: Any = await resume_turn(snapshot.values, turn, {}) if counts else {}
             # A run that continues after a crash uses them again; forms ask again for values that are invalid.
             is_unchecked = bool(self.plan.unchecked_forms)
             valid = {

@@ -18,7 +18,12 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import as_canvas_graph
 from ragflow_lg.dsl_compiler.langgraph_app.gate import JoinGate, gate_key
-from ragflow_lg.dsl_compiler.langgraph_internals import add_trigger, set_stream_channels, set_subgraph
+from ragflow_lg.dsl_compiler.langgraph_internals import (
+    add_trigger,
+    set_stream_channels,
+    set_subgraph,
+    skip_unheard_tracking,
+)
 from ragflow_lg.dsl_compiler.lower.nodes import (
     ClosingNode,
     EntryNode,
@@ -206,6 +211,7 @@ class _Lowering:
         # Gates and the request are internal.
         set_stream_channels(graph, (*CanvasState.__annotations__, *CollectingState.__annotations__))
         graph.validate()
+        skip_unheard_tracking(graph)
         return graph
 
 
@@ -219,6 +225,7 @@ def _build_parallel_region(region: Region, body: SubGraph, steps: int) -> SubGra
     builder.add_edge(START, graph_name(region.entry))
     graph = builder.compile(name=region.owner)
     set_subgraph(graph, ROUND_NODE, body)
+    skip_unheard_tracking(graph)
     return graph
 
 

@@ -23,7 +23,7 @@ from ragflow_lg.base.long_list import extend_list
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import Plan, PlanNode
-from ragflow_lg.component.state import TurnRequest, find_replaced_nodes, output_patch
+from ragflow_lg.component.state import TurnRequest, find_replaced_nodes, merge_turn, output_patch
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
@@ -250,7 +250,7 @@ class EntryNode(Node):
             "messages": opened["messages"],
             "globals": {**opened["globals"], **update.get("globals", {})},
             "outputs": output_patch(clear=True, set=update.get("outputs", {})),
-            "turn": {**opened["turn"], **update.get("turn", {})},
+            "turn": merge_turn(opened["turn"], update.get("turn", {})),
             **{gate: {**RESET, **update.get(gate, {})} for gate in self._gates},
         }
         return Step(merged, [*goto, CLOSING_NODE])

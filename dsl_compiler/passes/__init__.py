@@ -17,7 +17,6 @@ from ragflow_lg.dsl_compiler.passes.check_differences import check_differences
 from ragflow_lg.dsl_compiler.passes.check_nodes import (
     check_parallel,
     check_reachable,
-    check_ready,
     check_servers,
     check_titles,
 )
@@ -31,12 +30,13 @@ from ragflow_lg.dsl_compiler.passes.order_nodes import find_cycles, find_entry, 
 from ragflow_lg.dsl_compiler.passes.plan_messages import plan_messages
 from ragflow_lg.dsl_compiler.passes.rewrite_shapes import rewrite_shapes
 from ragflow_lg.dsl_compiler.passes.route_edges import route_edges
+from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document
 
 __all__ = ["PASSES"]
 
 PASSES: tuple[tuple[Pass, ...], ...] = (
-    (classify_document, collect_components, limit_size, migrate_names, rewrite_shapes),
+    (upgrade_document, classify_document, collect_components, limit_size, migrate_names, rewrite_shapes),
     (bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
     (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
-    (check_ready, check_servers, check_parallel, check_reachable, check_references, check_titles, check_differences),
+    (check_servers, check_parallel, check_reachable, check_references, check_titles, check_differences),
 )

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from ragflow_lg.base.diagnostics import Fix
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentParams
@@ -17,7 +18,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.placeholder import (
     LEGACY,
-    NOT_YET,
     PIPELINE,
     REPLACED,
     path_to_value,
@@ -66,15 +66,13 @@ EDITOR_KEYS = frozenset(
 
 def bind_components(draft: Draft, reporter: Reporter) -> Draft:
     """Look up every name, ignoring case. Unknown components get a placeholder so that all problems are reported."""
-    known = {name.lower(): name for name in NOT_YET}
     specs: dict[str, AnySpec] = {}
     components: dict[str, RawComponent] = {}
     for id_, component in draft.components.items():
         spec = draft.catalog.get(component.name)
         if spec is None:
-            planned = known.get(component.name.lower())
-            spec = placeholder_spec(planned or component.name, is_ready=planned is None)
-            if planned is None and component.name not in LEGACY:
+            spec = placeholder_spec(component.name)
+            if component.name not in LEGACY:
                 _report_unknown(draft, component, reporter)
         specs[id_] = spec
         components[id_] = replace(component, name=spec.name)
@@ -193,6 +191,7 @@ def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, repor
                 f"{spec.name} has no parameter {key!r}; the value has no effect.",
                 hint=reporter.nearest(spec.name, spec.params.model_fields).hint(key, ""),
                 component=component,
+                fix=Fix(f"Remove {key!r}", "remove"),
             )
     for problem in spec.lint(params):
         reporter.report(

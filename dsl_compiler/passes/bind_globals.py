@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ragflow_lg.base.diagnostics import Fix
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type, to_json
 from ragflow_lg.dsl.forms import FormField, form_fields
@@ -46,6 +47,7 @@ def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
                 "info",
                 extend_pointer(draft.base, ["globals", name]),
                 f"The global {name!r} is neither sys.* nor env.* and was ignored.",
+                fix=Fix(f"Remove {name!r}", "remove"),
             )
     return replace(draft, globals={**values, **variables}, form=tuple(_form_fields(draft)))
 

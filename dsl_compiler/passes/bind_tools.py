@@ -13,7 +13,7 @@ from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
-from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET, REPLACED, SEARCH_ENGINES, current_name
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, REPLACED, SEARCH_ENGINES, current_name
 from ragflow_lg.dsl_compiler.shapes import rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
 
@@ -92,16 +92,6 @@ def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComp
 
 def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer: str, reporter: Reporter) -> None:
     """Report a missing tool: as an error if RAGFlow has it, or as a warning if not, as in some old canvases."""
-    if entry.component.lower() in {name.lower() for name in NOT_YET}:
-        reporter.report(
-            "component-not-yet",
-            "error",
-            pointer,
-            f"{entry.component} is a RAGFlow tool that this version cannot run yet.",
-            hint="Remove it from the agent's tools.",
-            component=owner,
-        )
-        return
     near = draft.catalog.near(entry.component, is_tool=True)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Remove it or correct its name."
     replacements = {name.lower(): other for name, other in {**REPLACED, **LEGACY}.items()}

@@ -15,7 +15,7 @@ from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
-from ragflow_lg.dsl_compiler.value_kinds import find_value_kind
+from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes
 from ragflow_lg.templates.render import has_jinja
 
 MAX_NAMED = 5
@@ -102,11 +102,11 @@ def _find_jinja_values(draft: Draft, message: PlanNode) -> Iterator[Finding]:
             continue
         from ragflow_lg.templates.text_uses import find_text_uses  # imports Jinja
 
-        paths = dict(message.references)
+        paths, types = dict(message.references), ReferenceTypes(draft)
         for use in find_text_uses(alternative.template):
-            kind = find_value_kind(draft, use.reference)
-            if kind == "other" or (kind == "unknown" and not use.is_test):
-                is_known = "is not text and" if kind == "other" else "may not be text and"
+            is_text = types.is_text(use.reference)
+            if is_text is False or (is_text is None and not use.is_test):
+                is_known = "may not be text and" if is_text is None else "is not text and"
                 text = (
                     f"{{{use.reference}}} {is_known} {use.description}; in RAGFlow, all values in a template are text."
                 )

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, build_flows, group_by_region
 from ragflow_lg.dsl_compiler.passes.order_nodes import UNREACHED
-
-
-def check_ready(draft: Draft, reporter: Reporter) -> Draft:
-    """Report every node whose spec is not ready."""
-    for node in draft.nodes.values():
-        if not node.spec.is_ready:
-            reporter.report(
-                "component-not-yet",
-                "error",
-                extend_pointer(node.pointer, ["obj", "component_name"]),
-                f"{node.spec.name} is a RAGFlow component that this version cannot run yet.",
-                hint="`ragflow-lg components` lists the components that it can run.",
-                component=draft.components[node.id],
-            )
-    return draft
+from ragflow_lg.dsl_compiler.rounds import find_conflict, nodes_inside
 
 
 def check_servers(draft: Draft, reporter: Reporter) -> Draft:
@@ -78,9 +63,9 @@ def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
         node = draft.nodes[owner]
         if node.spec.region is None or node.spec.region.max_concurrency(node.params) <= 1:
             continue
-        inside = {inner.id: inner for inner in _nodes_inside(draft, owner)}
+        inside = {inner.id: inner for inner in nodes_inside(draft, owner)}
         for inner in inside.values():
-            if reason := _conflict(inner, set(inside)):
+            if reason := find_conflict(inner, inside):
                 reporter.report(
                     "region-parallel",
                     "error",
@@ -90,21 +75,6 @@ def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
                     component=draft.components[inner.id],
                 )
     return draft
-
-
-def _nodes_inside(draft: Draft, owner: NodeId) -> Iterator[PlanNode]:
-    region = draft.regions[owner]
-    for id_ in region.body:
-        yield draft.nodes[id_]
-        if id_ in draft.regions:
-            yield from _nodes_inside(draft, id_)
-
-
-def _conflict(node: PlanNode, inside: set[NodeId]) -> str:
-    if node.spec.kind == "interrupt":
-        return "waits for the user"
-    shared = next((r for r in node.spec.writes(node.params) if r.kind == "global" or r.node not in inside), None)
-    return f"changes {shared}, which is shared by all rounds" if shared else ""
 
 
 def check_reachable(draft: Draft, reporter: Reporter) -> Draft:

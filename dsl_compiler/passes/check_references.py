@@ -12,6 +12,7 @@ from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, build_flows
 from ragflow_lg.dsl_compiler.flow import Flow
+from ragflow_lg.dsl_compiler.reference_types import assignment_targets
 
 _ALWAYS = frozenset({ERROR, NEXT, "next", "_created_time", "_elapsed_time"})
 """Outputs of any node."""
@@ -48,7 +49,7 @@ def check_references(draft: Draft, reporter: Reporter) -> Draft:
 
     Such a reference is empty when read. A region that iterates over it fails, just as it does when iterating over text.
     """
-    assigned = frozenset(_assignment_targets(draft))
+    assigned = frozenset(assignment_targets(draft))
     canvas = _Canvas(draft, build_flows(draft), assigned, Nearest(draft.nodes), Nearest(draft.globals), {})
     for node in draft.nodes.values():
         alternatives = _alternatives(node)
@@ -56,7 +57,7 @@ def check_references(draft: Draft, reporter: Reporter) -> Draft:
         for reference, path in node.references:
             problem = _problem(canvas, node, reference)
             if reference is iterated:
-                problem = _list_problem(canvas, node, reference, problem)
+                problem = _list_problem(node, problem)
             if problem is None:
                 continue
             code, message, hint = problem
@@ -114,13 +115,6 @@ def _alternatives(node: PlanNode) -> set[str | int]:
     return {name for name, n in count.items() if n > 1}
 
 
-def _assignment_targets(draft: Draft) -> Iterator[str]:
-    """Yield the targets of assignments: the names of globals, and ``node@output``."""
-    for node in draft.nodes.values():
-        for reference in node.spec.writes(node.params):
-            yield reference.key if reference.kind == "global" else f"{reference.node}@{reference.key}"
-
-
 def _problem(canvas: _Canvas, node: PlanNode, reference: Reference) -> tuple[str, str, str] | None:
     if reference.kind == "global":
         return _global_problem(canvas, reference)
@@ -143,27 +137,12 @@ def _problem(canvas: _Canvas, node: PlanNode, reference: Reference) -> tuple[str
     return _order_problem(canvas, node, read)
 
 
-def _list_problem(
-    canvas: _Canvas, node: PlanNode, reference: Reference, problem: tuple[str, str, str] | None
-) -> tuple[str, str, str] | None:
+def _list_problem(node: PlanNode, problem: tuple[str, str, str] | None) -> tuple[str, str, str] | None:
     """Return the problem with a reference that a region iterates over; ``problem`` is the one for any reader."""
-    if problem is not None:
-        code, message, hint = problem
-        return code, message.replace(EMPTY, f"it is empty there, and {node.spec.name} fails without a list"), hint
-    read = canvas.draft.nodes.get(NodeId(reference.node))
-    field = read.spec.outputs.model_fields.get(reference.key) if read and not reference.path else None
-    if read is None or field is None or not _is_text(field.annotation):
+    if problem is None:
         return None
-    if f"{reference.node}@{reference.key}" in canvas.assigned or (rules := node.spec.region) is None:
-        return None
-    if rules.accepts_single(node.params):
-        return None
-    message = f"{reference.text!r} is text; {node.spec.name} iterates over a list and fails without one."
-    return "params-invalid", message, f"Make {read.id!r} output a list, or convert the text first."
-
-
-def _is_text(annotation: object) -> bool:
-    return annotation is str or annotation == str | None
+    code, message, hint = problem
+    return code, message.replace(EMPTY, f"it is empty there, and {node.spec.name} fails without a list"), hint
 
 
 def _outputs(canvas: _Canvas, read: PlanNode) -> tuple[frozenset[str], Nearest, str] | None:

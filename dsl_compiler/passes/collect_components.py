@@ -87,7 +87,7 @@ def collect_components(draft: Draft, reporter: Reporter) -> Draft:
     if components:
         collected = _read_components(draft, as_map(components), reporter)
     else:
-        collected = components_from_graph(draft, reporter)
+        collected = components_from_graph(draft.document, draft.base, reporter)
     if not collected and not reporter.has_errors:
         reporter.report(
             "document-empty",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
-from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.draft import RawComponent
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
 
 _NOT_COMPONENTS = frozenset({"Note", "Placeholder", "Tool"})
@@ -16,13 +16,13 @@ _TOOL_HANDLES = frozenset({"agentBottom", "tool"})
 """Handles whose edges lead to one of the source's tools, not to a successor."""
 
 
-def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent]:
+def components_from_graph(document: Mapping[str, Any], base: str, reporter: Reporter) -> list[RawComponent]:
     """Build components from nodes and edges.
 
     A node's label is its component name, and its form contains the params. An Agent below another Agent becomes one of
     that Agent's tools. Routers use the targets from their form, or edges where the form has none.
     """
-    graph = as_map(draft.document.get("graph"))
+    graph = as_map(document.get("graph"))
     edges = [as_map(edge) for edge in as_list(graph.get("edges"))]
     below = {as_text(e.get("target")) for e in edges if as_text(e.get("sourceHandle")) in _TOOL_HANDLES}
     by_source: dict[str, list[Mapping[str, Any]]] = {}
@@ -36,7 +36,7 @@ def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent
         name = as_text(data.get("label")) or as_text(data.get("component_name"))
         if name in _NOT_COMPONENTS or id_ in below or not name:
             continue
-        pointer = extend_pointer(draft.base, ["graph", "nodes", index])
+        pointer = extend_pointer(base, ["graph", "nodes", index])
         outgoing = [e for e in by_source.get(id_, ()) if as_text(e.get("sourceHandle")) not in _TOOL_HANDLES]
         params = _params(data, _targets_by_handle(outgoing), _tools_below(id_, by_source, by_id))
         components.append(
@@ -55,7 +55,7 @@ def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent
         reporter.report(
             "document-rewritten",
             "info",
-            extend_pointer(draft.base, ["graph"]),
+            extend_pointer(base, ["graph"]),
             "The document has no components; they were rebuilt from the graph.",
         )
     return components

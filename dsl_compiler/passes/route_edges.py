@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.diagnostics import ADVICE
+from ragflow_lg.base.diagnostics import ADVICE, Fix
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import Route
@@ -61,6 +61,7 @@ def _check_unused(draft: Draft, reporter: Reporter, raw: RawComponent, routes: I
                 f"The edge leads to {target!r}, which does not exist; {raw.name} follows only its routes.",
                 hint=reporter.nearest("node", draft.nodes).hint(target, "Remove it or use it in a route."),
                 component=raw,
+                fix=_removal(target),
             )
 
 
@@ -90,6 +91,7 @@ def _existing_targets(
                 f"{subject} leads back to {target!r}, which starts a turn; the edge was ignored.",
                 hint="Start a new turn or use a Loop.",
                 component=raw,
+                fix=_removal(target),
             )
         else:
             reporter.report(
@@ -99,6 +101,7 @@ def _existing_targets(
                 f"{subject} leads to {target!r}, which does not exist{'; it was ignored' if has_rest else ''}.",
                 hint=reporter.nearest("node", draft.nodes).hint(target, ADVICE["target-unknown"]),
                 component=raw,
+                fix=_removal(target) if has_rest else None,
             )
             is_reported = is_reported or not has_rest
     if what and not existing and not is_reported:
@@ -106,6 +109,10 @@ def _existing_targets(
             "route-empty", "error", pointer, f"The {what} has no target.", hint="Connect it to a node.", component=raw
         )
     return existing
+
+
+def _removal(target: str) -> Fix:
+    return Fix(f"Remove the edge to {target!r}", "remove_items", target)
 
 
 def _exists(draft: Draft, target: str) -> bool:

@@ -3,8 +3,7 @@ import json
 import pytest
 
 from ragflow_lg.base.errors import CompileError
-from ragflow_lg.base.ids import NodeId
-from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler import check_canvas, compile_canvas
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
 
@@ -68,15 +67,6 @@ def test_five_thousand_components_are_planned() -> None:
     plan, _ = check_canvas(canvas(ladder), CATALOG)
     assert plan is not None
     assert len(plan.joins) == 4998
-
-
-def test_a_canvas_that_cannot_run_yet_can_be_sketched() -> None:
-    loop = {"l": node("Loop", {}, ["m"]), "b": text(parent_id="l"), "m": node("Browser")}
-    plan, diagnostics = sketch_canvas(canvas(loop), CATALOG)
-    assert plan is not None
-    assert plan.regions[NodeId("l")].body == ("b",)
-    assert {d.code for d in diagnostics if d.severity == "error"} == {"component-not-yet"}
-    assert sketch_canvas(canvas({"a": node("Warp")}), CATALOG)[0] is None
 
 
 def test_an_error_in_a_canvas_stored_as_a_string_names_the_line_in_the_string() -> None:

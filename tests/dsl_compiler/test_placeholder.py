@@ -9,18 +9,18 @@ from tests.fakes.run import run_component
 
 
 def test_a_placeholder_accepts_any_params_and_has_any_output() -> None:
-    spec = placeholder_spec("Warp", is_ready=False)
+    spec = placeholder_spec("Warp")
     params = spec.params.model_validate({"whatever": [1]})
     assert spec.output_names(params) is None
-    assert (spec.name, spec.kind, spec.is_ready) == ("Warp", "plain", False)
-    assert placeholder_spec("Begin", is_ready=True, kind="entry").kind == "entry"
-    router = placeholder_spec("Switch", is_ready=True, routes=[Route("Else", ("a", "b"))])
+    assert (spec.name, spec.kind) == ("Warp", "plain")
+    assert placeholder_spec("Begin", kind="entry").kind == "entry"
+    router = placeholder_spec("Switch", routes=[Route("Else", ("a", "b"))])
     assert (router.kind, [route.targets for route in router.routes(params)]) == ("route", [("a", "b")])
     assert is_placeholder(router)
 
 
 async def test_a_placeholder_fails_when_it_runs() -> None:
-    error = (await run_component(placeholder_spec("Warp", is_ready=True))).error
+    error = (await run_component(placeholder_spec("Warp"))).error
     assert "The canvas has errors and cannot run" in str(error)
 
 

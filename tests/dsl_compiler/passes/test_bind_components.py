@@ -149,8 +149,8 @@ def test_declared_outputs_are_those_of_model_and_document() -> None:
 
 
 def test_unsupported_parameters_are_reported() -> None:
-    params = {"content": ["x"], "auto_play": True, "output_format": "pdf", "memory_ids": ["m"]}
-    assert len(diagnostics_of(canvas({"a": node("Message", params)}), "params-unsupported")) == 3
+    params = {"retrieval_from": "memory", "query": "x"}
+    assert len(diagnostics_of(canvas({"a": node("Retrieval", params)}), "params-unsupported")) == 1
 
 
 def with_params(component: dict[str, Any], **params: Any) -> dict[str, Any]:

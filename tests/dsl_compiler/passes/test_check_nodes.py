@@ -1,19 +1,9 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, text
 from tests.fakes.policies import Canvases
 from tests.fakes.regions import assign, iteration, out
-
-
-@pytest.mark.parametrize("name", ["Browser", "browser", "ExcelProcessor"])
-def test_a_known_component_that_cannot_run_yet_is_reported(name: str) -> None:
-    (diagnostic,) = diagnostics_of(canvas({"a": node(name)}), "component-not-yet")
-    assert diagnostic.severity == "error"
-    assert diagnostic.pointer == "/components/a/obj/component_name"
-    assert not diagnostics_of(canvas({"a": node(name)}), "component-unknown")
 
 
 def server_entry(id_: Any, *tools: str) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def test_outputs_that_an_iteration_collects_are_checked() -> None:
     [
         ("m@gone", "reference-unknown-output", "it is empty there, and Iteration fails without a list."),
         ("env.gone", "reference-unknown-global", "it is empty there, and Iteration fails without a list."),
-        ("m@content", "params-invalid", "'m@content' is text; Iteration iterates over a list and fails without one."),
+        ("m@content", "value-type", "'m@content' is text; Iteration iterates over a list and fails without one."),
     ],
 )
 def test_an_iteration_over_something_other_than_a_list_is_reported(items: str, code: str, message: str) -> None:
@@ -140,7 +140,7 @@ def test_an_iteration_over_something_other_than_a_list_is_reported(items: str, c
     assert (diagnostic.severity, diagnostic.pointer) == ("warning", "/components/it/obj/params/items_ref")
     assert message in diagnostic.message
     components["it"] = node("Iteration", {"items": items})
-    assert len(diagnostics_of(canvas(components), code)) == (code != "params-invalid")
+    assert len(diagnostics_of(canvas(components), code)) == (code != "value-type")
 
 
 @pytest.mark.parametrize("items", ["m@downloads", "m@content.0", "sys.files"])

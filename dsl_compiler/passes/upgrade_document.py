@@ -1,0 +1,37 @@
+"""Upgrade a canvas from before RAGFlow 0.20 before anything else reads it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.upgrade import MAX_COMPONENTS, count_components, is_old_canvas, upgrade_canvas
+
+HINT = "Save the upgraded canvas: ragflow-lg upgrade FILE -o NEW.json"
+
+
+def upgrade_document(draft: Draft, reporter: Reporter) -> Draft:
+    """Replace an old canvas by the upgraded one, and report what became of its components.
+
+    Pointers refer to the document as written, where the components have the same ids.
+    """
+    if not is_old_canvas(draft.document, draft.catalog):
+        return draft
+    if count_components(draft.document) > MAX_COMPONENTS:
+        message = f"A canvas from before RAGFlow 0.20 may have {MAX_COMPONENTS:,} components at most."
+        reporter.report("document-too-large", "error", draft.base, message, hint="Split it into several canvases.")
+        return draft
+    upgrade = upgrade_canvas(draft.document, draft.catalog)
+    reporter.report(
+        "legacy-component",
+        "warning",
+        draft.base,
+        f"The canvas was made before RAGFlow 0.20; {len(upgrade.changes)} components were upgraded in memory.",
+        hint=HINT,
+    )
+    for change in upgrade.changes:
+        pointer = extend_pointer(draft.base, ["components", change.id])
+        severity = "warning" if change.is_difference else "info"
+        reporter.report("legacy-component", severity, pointer, str(change), hint=HINT)
+    return replace(draft, document=upgrade.document)

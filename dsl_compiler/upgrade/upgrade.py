@@ -1,0 +1,198 @@
+"""Build the new canvas from the old one, and report what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.dsl_compiler.editor_graph import EditorNode
+from ragflow_lg.dsl_compiler.shapes import as_list, as_map
+from ragflow_lg.dsl_compiler.upgrade.cycles import ROUNDS, Cycle, unroll_cycles
+from ragflow_lg.dsl_compiler.upgrade.empty_results import check_results
+from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
+from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas, references_in
+from ragflow_lg.dsl_compiler.upgrade.new_document import write_document
+from ragflow_lg.dsl_compiler.upgrade.old_canvas import (
+    ROUTERS,
+    OldCanvas,
+    OldNode,
+    dissolve_concentrators,
+    read_old_canvas,
+)
+from ragflow_lg.dsl_compiler.upgrade.replacements import REMOVED_TOOLS, Context, replace_node
+from ragflow_lg.dsl_compiler.upgrade.turns import VARIABLE, Turns
+
+MAX_COMPONENTS = 1_000
+"""Limit on the components of a canvas to upgrade. Real ones have fewer than 30."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A component of the old canvas, and what became of it."""
+
+    id: str
+    name: str
+    became: str
+    """The components of today, or ``""`` if it is gone."""
+    note: str = ""
+    """What was decided, or what is different."""
+    is_difference: bool = False
+    """Whether the new canvas may behave differently here."""
+
+    def __str__(self) -> str:
+        """Return a sentence or two without the id."""
+        if not self.name:
+            return self.note
+        became = f"{self.name} became {self.became}." if self.became else f"{self.name} is gone."
+        return f"{became} {self.note}".rstrip()
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """An upgraded canvas."""
+
+    document: dict[str, Any]
+    changes: tuple[Change, ...]
+
+
+def count_components(document: Mapping[str, Any]) -> int:
+    """Return the number of components of a DSL document."""
+    return len(as_map(document.get("components")))
+
+
+def upgrade_canvas(document: Mapping[str, Any], catalog: Registry) -> Upgrade:
+    """Return a DSL document of today with the behaviour of an old one.
+
+    Args:
+        document: A DSL document from before RAGFlow 0.20 for which `is_old_canvas` holds, without a template's wrapper.
+        catalog: The components and tools of today.
+
+    A canvas with more than `MAX_COMPONENTS` takes long; the caller refuses it.
+    """
+    canvas, cycles = unroll_cycles(read_old_canvas(document))
+    canvas = dissolve_concentrators(canvas)
+    inputs = Inputs(canvas, catalog, REMOVED_TOOLS)
+    turns = Turns(canvas, inputs)
+    context = Context(canvas, inputs, catalog, turns.asked)
+    new = NewCanvas()
+    for node in canvas.nodes.values():
+        if node.name != "Answer":
+            new.add_row(node.id, replace_node(node, context))
+    check_results(canvas, inputs, new)
+    _connect(canvas, new)
+    turns.add_starts(new)
+    turns.add_ends(new)
+    _lead_to_entries(canvas, new)
+    _wait_for_inputs(canvas, inputs, new)
+    _go_on_after_errors(new)
+    changes = _report(canvas, new, turns, cycles)
+    return Upgrade(write_document(new, document), tuple(changes))
+
+
+def _connect(canvas: OldCanvas, new: NewCanvas) -> None:
+    for id_, node in canvas.nodes.items():
+        if node.name in ROUTERS:
+            new.connect(new.exit(id_), canvas.targets(id_))
+        elif node.name not in ("Begin", "Answer"):
+            targets = [t for t in canvas.targets(id_) if canvas.nodes[t].name != "Answer"]
+            new.connect(new.exit(id_), [new.entry(target) for target in targets])
+
+
+def _lead_to_entries(canvas: OldCanvas, new: NewCanvas) -> None:
+    """Point the routes of routers to the first node of what each target became."""
+    entries = {id_: new.entry(id_) for id_, node in canvas.nodes.items() if node.name != "Answer"}
+    for id_, node in canvas.nodes.items():
+        if node.name in ROUTERS:
+            router = new.exit(id_)
+            routes = [*as_list(router.params.get("conditions")), *_categories(router), router.params]
+            for route in routes:
+                for key in ("to", "end_cpn_ids"):
+                    if key in route:
+                        route[key] = list(dict.fromkeys(entries.get(target, target) for target in route[key]))
+            router.downstream[:] = dict.fromkeys(entries.get(target, target) for target in router.downstream)
+
+
+def _categories(router: EditorNode) -> list[Any]:
+    return list(as_map(router.params.get("category_description")).values())
+
+
+def _wait_for_inputs(canvas: OldCanvas, inputs: Inputs, new: NewCanvas) -> None:
+    """Add an edge from each node that another one reads and that would not run before it.
+
+    The old engine let a node wait for the nodes that its prompt names, with or without an edge.
+    """
+    for node in canvas.nodes.values():
+        if node.name == "Answer":
+            continue
+        for source in inputs.sources_of(node):
+            reader, writer = new.entry(node.id), new.exit(source)
+            scope = canvas.nodes[source].parent
+            if node.parent != scope and node.parent:
+                reader = new.entry(node.parent)
+            same_scope = scope == (canvas.nodes[node.parent].parent if node.parent != scope and node.parent else scope)
+            if same_scope and not _leads_to(new, writer.id, reader) and not _leads_to(new, reader, writer.id):
+                new.connect(writer, [reader])
+
+
+def _go_on_after_errors(new: NewCanvas) -> None:
+    """Continue with the same nodes after an error of a tool whose errors did not end a turn."""
+    for node in new.nodes.values():
+        if node.params.get("exception_method") == "goto" and "exception_goto" not in node.params:
+            node.params["exception_goto"] = list(node.downstream)
+
+
+def _leads_to(new: NewCanvas, source: str, target: str) -> bool:
+    pending, seen = [source], set[str]()
+    while pending:
+        id_ = pending.pop()
+        if id_ == target:
+            return True
+        if id_ not in seen and id_ in new.nodes:
+            seen.add(id_)
+            pending += new.nodes[id_].downstream
+    return False
+
+
+def _report(canvas: OldCanvas, new: NewCanvas, turns: Turns, cycles: tuple[Cycle, ...]) -> Iterator[Change]:
+    for id_ in canvas.dissolved:
+        yield Change(id_, "Concentrator", "", "The nodes before it lead to the nodes after it.")
+    for node in canvas.nodes.values():
+        if node.name == "Answer":
+            yield _describe_answer(node, turns)
+        elif not node.is_copy and (new.nodes[node.id].name != node.name or node.name in _NOTES):
+            note, is_difference = _NOTES.get(node.name, ("", False))
+            yield Change(node.id, node.name, new.nodes[node.id].name, note, is_difference)
+    for cycle in cycles:
+        name = canvas.nodes[cycle[0]].name if cycle[0] in canvas.nodes else "Concentrator"
+        note = f"Its cycle with {', '.join(cycle[1:]) or 'itself'} is written out."
+        yield Change(cycle[0], name, f"{ROUNDS} rounds", note, is_difference=True)
+    unknown = {id_ for node in new.nodes.values() for id_ in references_in(node.params)} - set(new.nodes)
+    for id_ in sorted(unknown):
+        yield Change(id_, "", "", "A prompt refers to it, but the canvas has no such component.", is_difference=True)
+
+
+def _describe_answer(node: OldNode, turns: Turns) -> Change:
+    note = "The nodes before it show their text in a Message; the next turn starts with the user's next question."
+    if turns.has_several_starts:
+        note += f" env.{VARIABLE} stores that the turn ended here, so that the next one goes on after it."
+    if not turns.canvas.targets(node.id):
+        note += " Nothing followed it, so the old engine ended the conversation; now the next turn starts again."
+    return Change(node.id, "Answer", "Message", note, is_difference=not turns.canvas.targets(node.id))
+
+
+_SEARCH = ("No version of RAGFlow has this search any more; DuckDuckGo stands there. Choose another one.", True)
+
+_NOTES: dict[str, tuple[str, bool]] = {
+    "Baidu": _SEARCH,
+    "Bing": _SEARCH,
+    "BaiduFanyi": ("The service is gone; a model translates. Choose its model.", True),
+    "ExeSQL": ("It no longer asks a model to repair a statement that fails.", True),
+    "Generate": ("Its prompt became the system prompt; the user's question follows it.", False),
+    "Iteration": ("A StringTransform before it splits the text into items, and another one joins the results.", False),
+    "KeywordExtract": ("Its built-in prompt stands in the canvas now.", False),
+    "Relevant": ("Its categories are yes and no; its prompt is a different one.", False),
+    "RewriteQuestion": ("Its question replaces sys.query, as it replaced the question in the history.", False),
+    "Template": ("Its text is a StringTransform.", False),
+}

@@ -1,0 +1,253 @@
+"""Old canvases, upgraded and played: the same answers, turns and prompts as in the old engine."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ragflow_lg.base.errors import CompileError
+from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, upgrade_source
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.chat import ChatRequest
+from ragflow_lg.wire.wire_events import Message
+from tests.conftest import FIXTURES
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node
+from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.corpus import AnyKnowledge, EmptyHttp
+from tests.harness.editor_graph import TYPES, save_params
+
+FOLDER = FIXTURES / "canvas" / "legacy"
+FILES = sorted(FOLDER.glob("*.json"))
+
+
+class EmptyKnowledge(AnyKnowledge):
+    """A knowledge base that finds nothing."""
+
+    async def search(self, *args: Any, **options: Any) -> Any:
+        found = await super().search(*args, **options)
+        return type(found)(())
+
+
+def components_of(name: str) -> dict[str, Any]:
+    return upgrade_source((FOLDER / name).read_bytes(), CATALOG).document["components"]
+
+
+def params_of(name: str, id_: str) -> dict[str, Any]:
+    return components_of(name)[id_]["obj"]["params"]
+
+
+async def converse(
+    name: str, turns: list[str], replies: list[Reply], knowledge: FakeKnowledge | None = None, **inputs: Any
+) -> tuple[list[str], list[ChatRequest]]:
+    """Play turns of an old canvas; return what each showed and what the model was asked."""
+    model = ScriptedModel(replies)
+    services = fake_services(models=OneModel(model), http=EmptyHttp(), knowledge=knowledge or AnyKnowledge())
+    runner = Runner(compile_canvas((FOLDER / name).read_bytes(), CATALOG), services, saver=InMemorySaver())
+    shown: list[str] = []
+    for query in turns:
+        run = runner.start("session", {"query": query, "inputs": {key: {"value": v} for key, v in inputs.items()}})
+        shown.append("".join([event.content async for event in run if isinstance(event, Message)]))
+        assert run.status == "succeeded", run.error
+    return shown, [request for _, request in model.requests]
+
+
+def test_there_is_a_canvas_of_every_shape() -> None:
+    names = {
+        component["obj"]["component_name"]
+        for file in FILES
+        for component in json.loads(file.read_bytes())["components"].values()
+    }
+    old = {"Answer", "Concentrator", "Generate", "KeywordExtract", "Relevant", "RewriteQuestion", "Template"}
+    assert names >= {*old, "Baidu", "Categorize", "Iteration", "Switch"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_an_upgraded_canvas_has_no_findings_and_changes_no_more(path: Path) -> None:
+    upgraded = upgrade_source(path.read_bytes(), CATALOG)
+    plan, diagnostics = check_canvas(json.dumps(upgraded.document), CATALOG)
+    assert plan is not None
+    assert [str(d) for d in diagnostics if d.severity != "info"] == []
+    again = upgrade_source(json.dumps(upgraded.document), CATALOG)
+    assert (again.document, again.changes) == (upgraded.document, ())
+
+
+async def test_a_turn_goes_on_after_the_answer_that_ended_the_last_one() -> None:
+    replies = [
+        Reply("question", match="bread"),
+        Reply("We open at six."),
+        Reply("order", match="wants bread"),
+        Reply("It comes to Main Street."),
+        Reply("question", match="wants bread"),
+        Reply("Rye."),
+    ]
+    turns = ["When do you open?", "Two rolls", "Main Street 1", "Which bread?"]
+    shown, requests = await converse("two_answers.json", turns, replies)
+    assert shown == [
+        "We open at six. Anything else?",
+        "Where shall we deliver it?",
+        "It comes to Main Street. Anything else?",
+        "Rye. Anything else?",
+    ]
+    assert requests[3].system == "Confirm the delivery to Main Street 1."
+    assert requests[3].messages[-1]["content"] == "Main Street 1"
+
+
+async def test_a_cycle_is_played_until_its_router_leaves_it() -> None:
+    replies = [
+        Reply("no", match="Documents"),
+        Reply("better?", match="complete questions"),
+        Reply("yes"),
+        Reply("Fern."),
+    ]
+    shown, requests = await converse("relevant_cycle.json", ["well?"], replies)
+    assert shown == ["Fern."]
+    assert requests[-1].messages[-1]["content"] == "better?"
+    assert "Use this:" in requests[-1].system
+
+
+async def test_the_last_round_of_a_cycle_leaves_it() -> None:
+    rewriting = [Reply("again?", match="complete questions", repeat=True), Reply("no", match="Documents", repeat=True)]
+    shown, _ = await converse("relevant_cycle.json", ["well?"], [*rewriting, Reply("I do not know.")])
+    assert shown == ["I do not know."]
+
+
+async def test_an_iteration_splits_its_text_and_joins_its_results() -> None:
+    replies = [Reply("root, leaf", match="List the parts of Fern"), Reply("deep", match="root"), Reply("green")]
+    shown, _ = await converse("report.json", [""], replies, title="Fern")
+    assert shown == ["<h1>Fern</h1> <h2>root</h2> deep\n<h2> leaf</h2> green"]
+
+
+async def test_a_failed_search_does_not_end_the_turn() -> None:
+    shown, requests = await converse("searches.json", ["ferns"], [Reply("fern, moss"), Reply("There is nothing.")])
+    assert shown == ["I found nothing."]
+    assert requests[1].system == "Web: \nWiki: "
+
+
+async def test_nothing_found_is_answered_without_a_model() -> None:
+    shown, requests = await converse("empty_response.json", ["ferns"], [], EmptyKnowledge())
+    assert shown == ["The garden is silent."]
+    assert requests == []
+
+
+async def test_what_was_found_is_answered_by_the_model() -> None:
+    shown, requests = await converse("empty_response.json", ["ferns"], [Reply("Green.")])
+    assert shown == ["Green."]
+    assert "Use this:" in requests[0].system
+
+
+def test_a_form_keeps_its_fields() -> None:
+    fields = params_of("report.json", "begin")["inputs"]
+    assert fields["title"] == {"name": "Title", "optional": False, "options": [], "type": "line", "value": ""}
+    assert fields["link"]["type"] == "line"
+
+
+def test_sampling_values_are_sent_as_before() -> None:
+    params = params_of("two_answers.json", "generate:confirm")
+    assert (params["temperature"], params["temperatureEnabled"]) == (0.3, True)
+    assert "top_p" not in params
+
+
+def test_the_picture_keeps_positions_and_notes_and_places_new_nodes() -> None:
+    graph = upgrade_source((FOLDER / "report.json").read_bytes(), CATALOG).document["graph"]
+    nodes = {drawn["id"]: drawn for drawn in graph["nodes"]}
+    assert nodes["generate:parts"]["position"] == {"x": 200.0, "y": 10.0}
+    assert nodes["note"]["data"]["form"] == {"text": "hello"}
+    assert nodes["iteration:parts"]["width"] == 500
+    assert nodes["generate:part"]["parentId"] == "iteration:parts"
+    new = nodes["iteration:partsItems"]["position"]
+    assert (abs(new["x"] - 400) < 500, new != nodes["iteration:parts"]["position"]) == (True, True)
+    assert {edge["target"] for edge in graph["edges"]} <= set(nodes)
+
+
+@pytest.mark.parametrize("name", ["report.json", "two_answers.json"])
+def test_ragflows_editor_would_save_the_same_canvas(name: str) -> None:
+    document = upgrade_source((FOLDER / name).read_bytes(), CATALOG).document
+    edges = document["graph"]["edges"]
+    for drawn in document["graph"]["nodes"]:
+        if drawn["data"]["label"] != "Note":
+            component = document["components"][drawn["id"]]
+            assert save_params(drawn, edges) == component["obj"]["params"]
+            assert drawn["type"] == TYPES.get(drawn["data"]["label"], "ragNode")
+            targets = [edge["target"] for edge in edges if edge["source"] == drawn["id"]]
+            assert sorted(targets) == sorted(component["downstream"])
+
+
+def test_a_wrapper_stays() -> None:
+    wrapper = {"title": "Bakery", "dsl": json.loads((FOLDER / "two_answers.json").read_bytes())}
+    upgraded = upgrade_source(json.dumps(wrapper), CATALOG).document
+    assert upgraded["title"] == "Bakery"
+    assert "Answer" not in json.dumps([c["obj"]["component_name"] for c in upgraded["dsl"]["components"].values()])
+
+
+def test_a_canvas_of_today_stays_as_it_is() -> None:
+    document = canvas({"a": node("Message", {"content": ["x"]})})
+    assert upgrade_source(document, CATALOG).document == document
+
+
+def test_a_source_that_is_no_canvas_is_an_error() -> None:
+    with pytest.raises(CompileError, match="not a JSON object"):
+        upgrade_source("[]", CATALOG)
+
+
+def test_too_many_components_are_an_error_with_a_hint() -> None:
+    document = canvas({f"answer:{number}": node("Answer") for number in range(1_001)})
+    with pytest.raises(CompileError, match="1,000 components at most"):
+        upgrade_source(document, CATALOG)
+    assert diagnostics_of(document, "document-too-large")
+
+
+def test_a_missing_component_in_a_prompt_is_reported() -> None:
+    document = canvas(
+        {
+            "answer:0": node("Answer", {}, ["generate:0"]),
+            "generate:0": node(
+                "Generate", {"llm_id": "m@P", "prompt": "{Gone:Away@content} mail@example"}, ["answer:0"]
+            ),
+        }
+    )
+    (change,) = [c for c in upgrade_source(document, CATALOG).changes if not c.name]
+    assert (change.id, change.is_difference) == ("Gone:Away", True)
+
+
+NAMES = st.sampled_from(
+    ["Answer", "Categorize", "Concentrator", "Generate", "Iteration", "Message", "Relevant", "Retrieval", "Switch"]
+)
+TEXTS = st.sampled_from(["", "{a}", "{b@content}", "{input}", "{begin@x}", "{{", "x" * 50])
+
+
+@st.composite
+def old_canvases(draw: st.DrawFn) -> dict[str, Any]:
+    """Return an old canvas with any edges, routes and references, sensible or not."""
+    ids = [f"n:{number}" for number in range(draw(st.integers(1, 5)))]
+    target = st.sampled_from([*ids, "begin", "gone"])
+    components: dict[str, Any] = {"begin": node("Begin", {}, draw(st.lists(target, max_size=3)))}
+    for id_ in ids:
+        params: dict[str, Any] = {
+            "llm_id": "m@P",
+            "prompt": draw(TEXTS),
+            "messages": ["hi"],
+            "yes": draw(target),
+            "no": draw(target),
+            "end_cpn_id": draw(target),
+            "conditions": [{"items": [{"cpn_id": draw(target), "operator": "empty"}], "to": draw(target)}],
+            "category_description": {"one": {"to": draw(target)}, "two": {"to": [draw(target)], "examples": ["e"]}},
+            "query": draw(st.sampled_from([[], [{"component_id": ids[0]}], [{"value": "v"}], None])),
+        }
+        parent = draw(st.sampled_from(["", *ids]))
+        components[id_] = node(draw(NAMES), params, draw(st.lists(target, max_size=3)), parent_id=parent)
+    components["answer"] = node("Answer", {}, draw(st.lists(target, max_size=2)))
+    return {"components": components, "graph": {"nodes": [{"id": "begin", "position": {"x": "a"}}], "edges": []}}
+
+
+@settings(max_examples=25)
+@given(old_canvases())
+def test_any_old_canvas_is_upgraded_or_refused_and_only_once(document: dict[str, Any]) -> None:
+    upgraded = upgrade_source(document, CATALOG)
+    check_canvas(document, CATALOG)
+    check_canvas(upgraded.document, CATALOG)
+    assert upgrade_source(upgraded.document, CATALOG).changes == ()
