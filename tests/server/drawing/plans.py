@@ -1,4 +1,4 @@
-"""Plans for tests of drawings."""
+"""Sketches for tests of drawings."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,20 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan, Region
 from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.server.drawing import Sketch, sketch_plan
 
 DRAWINGS = Path(__file__).parents[2] / "fixtures" / "drawings"
 CATALOG = load_catalog()
 
 
-def support_plan() -> Plan:
-    """Return a plan with routes, an error edge, a back edge and hostile titles."""
-    return _compile(json.loads((DRAWINGS / "support.json").read_text(encoding="utf-8")))
+def support_sketch() -> Sketch:
+    """Return a sketch with routes, an error edge, a back edge and hostile titles."""
+    return sketch_plan(_compile(json.loads((DRAWINGS / "support.json").read_text(encoding="utf-8"))))
+
+
+def sketch_of(edges: Iterable[tuple[str, str]], titles: Mapping[str, str] | None = None) -> Sketch:
+    """Return a sketch of Messages with these edges; ``begin`` is the entry."""
+    return sketch_plan(plan_of(edges, titles))
 
 
 def plan_of(edges: Iterable[tuple[str, str]], titles: Mapping[str, str] | None = None) -> Plan:
@@ -46,8 +52,8 @@ def _compile(document: Any) -> Plan:
     return plan
 
 
-def plan_with_region() -> Plan:
-    """Return a plan where ``loop`` repeats ``item``, ``first`` and ``second``."""
+def sketch_with_region() -> Sketch:
+    """Return a sketch where ``loop`` repeats ``item``, ``first`` and ``second``."""
     plan = plan_of([("begin", "loop"), ("loop", "end"), ("begin", "item"), ("item", "first"), ("first", "second")])
     owner, item, first, second = map(NodeId, ("loop", "item", "first", "second"))
     nodes = {
@@ -55,4 +61,4 @@ def plan_with_region() -> Plan:
     }
     begin = NodeId("begin")
     nodes[begin] = replace(nodes[begin], downstream=(owner,))
-    return replace(plan, nodes=nodes, regions={owner: Region(owner, item, (first, second), (first,))})
+    return sketch_plan(replace(plan, nodes=nodes, regions={owner: Region(owner, item, (first, second), (first,))}))

@@ -1,0 +1,68 @@
+import random
+
+import pytest
+
+from ragflow_lg.server.drawing.arrangement import Arrangement, Box, arrange
+from ragflow_lg.server.drawing.sketch import Sketch, SketchEdge, SketchNode
+from tests.server.drawing.plans import sketch_with_region, support_sketch
+
+
+def is_inside(inner: Box, outer: Box) -> bool:
+    return (
+        outer.x <= inner.x
+        and outer.y <= inner.y
+        and inner.x + inner.width <= outer.x + outer.width
+        and inner.y + inner.height <= outer.y + outer.height
+    )
+
+
+def do_overlap(a: Box, b: Box) -> bool:
+    return a.x < b.x + b.width and b.x < a.x + a.width and a.y < b.y + b.height and b.y < a.y + a.height
+
+
+def assert_sound(sketch: Sketch, arrangement: Arrangement) -> None:
+    """Check that nodes stand inside their containers and nowhere else, and do not overlap."""
+    boxes = arrangement.boxes
+    whole = Box(0, 0, arrangement.width, arrangement.height)
+    for node in sketch.nodes:
+        assert is_inside(boxes[node.id], boxes.get(node.parent, whole))
+    for a in sketch.nodes:
+        for b in sketch.nodes:
+            if a.id < b.id and a.parent == b.parent:
+                assert not do_overlap(boxes[a.id], boxes[b.id]), (a.id, b.id)
+
+
+@pytest.mark.parametrize("direction", ["right", "down"])
+def test_nodes_stand_only_inside_their_own_container(direction: str) -> None:
+    for sketch in (sketch_with_region(), support_sketch()):
+        assert_sound(sketch, arrange(sketch, "down" if direction == "down" else "right"))
+
+
+def test_random_nested_sketches_are_sound() -> None:
+    for seed in range(60):
+        draw = random.Random(seed)
+        count = draw.randint(1, 25)
+        parents = ["", *(draw.choice(["", "", f"n{draw.randrange(i)}"]) for i in range(1, count))]
+        nodes = tuple(SketchNode(f"n{i}", "Title " * draw.randint(0, 9), "X", "", parents[i]) for i in range(count))
+        ends = {(f"n{draw.randrange(count)}", f"n{draw.randrange(count)}") for _ in range(count * 2)}
+        sketch = Sketch("", nodes, tuple(SketchEdge(a, b, "label") for a, b in sorted(ends)))
+        assert_sound(sketch, arrange(sketch, draw.choice(["right", "down"])))
+
+
+def test_an_edge_out_of_a_container_begins_at_its_border() -> None:
+    nodes = (SketchNode("a", "A", "X", ""), SketchNode("b", "B", "X", "", "a"), SketchNode("c", "C", "X", ""))
+    sketch = Sketch("", nodes, (SketchEdge("a", "b"), SketchEdge("b", "c", "leaves", True)))
+    arrangement = arrange(sketch)
+    (wire,) = arrangement.wires  # the entry into the body is not drawn
+    box = arrangement.boxes["a"]
+    assert wire.path.startswith(f"M{box.x + box.width:.1f},")
+    assert wire.edge.label == "leaves"
+
+
+def test_a_cycle_runs_beside_the_nodes_of_its_level() -> None:
+    nodes = tuple(SketchNode(id_, id_, "X", "") for id_ in "abc")
+    sketch = Sketch("", nodes, (SketchEdge("a", "b"), SketchEdge("b", "c"), SketchEdge("c", "b", "again")))
+    arrangement = arrange(sketch)
+    (again,) = [wire for wire in arrangement.wires if wire.edge.label]
+    assert again.label_y > max(box.y + box.height for box in arrangement.boxes.values())
+    assert again.label_y < arrangement.height
