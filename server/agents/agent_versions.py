@@ -12,7 +12,7 @@ import orjson
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type
-from ragflow_lg.server.agents.canvas_checks import draft_error, find_diagnostics, refuse
+from ragflow_lg.server.agents.drafts import check_draft, check_release
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, VersionRow
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import AgentRow
-    from ragflow_lg.server.settings import Settings
-    from ragflow_lg.services.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -109,78 +107,6 @@ def _value(name: str, value: Any, declarations: Mapping[str, Any]) -> JsonValue:
 
 
 DRAFT, PUBLISHED = "draft", "published"
-
-_REFUSED = frozenset(
-    {
-        "json-invalid",
-        "document-too-large",
-        "document-shape",
-        "document-empty",
-        "pipeline-document",
-        "legacy-component",
-        "component-unknown",
-        "params-invalid",
-        "id-invalid",
-    }
-)
-"""Errors that are not allowed even in a draft, unless a param is not filled in yet. All others are reported when it
-runs."""
-
-
-async def check_draft(settings: Settings, workers: Workers, dsl: Any, *, is_released: bool = False) -> str:
-    """Return a canvas, given as a JSON object or text, in its stored form.
-
-    Raises:
-        RequestError: If the canvas cannot be used as a draft, cannot run although it is to be released, or takes too
-            much time or memory to check.
-    """
-    source, text = _read_draft(dsl)
-    _, diagnostics = await find_diagnostics(workers, settings, text.encode())
-    # Clients send an object: lines and columns of the stored form mean nothing to them.
-    errors = [d._replace(line=0, column=0) for d in diagnostics if d.severity == "error"]
-    refused = [d for d in errors if d.code in _REFUSED]
-    refuse([d for d in refused if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))])
-    if is_released:
-        refuse(errors)
-    return text
-
-
-async def check_release(settings: Settings, workers: Workers, dsl: str) -> None:
-    """Check that a canvas can run.
-
-    Raises:
-        RequestError: If it cannot, or takes too much time or memory to check.
-    """
-    _, diagnostics = await find_diagnostics(workers, settings, dsl.encode())
-    refuse([d for d in diagnostics if d.severity == "error"])
-
-
-def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
-    """Return a canvas as an object, and as stored."""
-    source: Any = dsl
-    if isinstance(dsl, str):
-        try:
-            source = orjson.loads(dsl)
-        except orjson.JSONDecodeError as error:
-            raise draft_error(f"The DSL is not JSON: {error}.") from None
-    if not isinstance(source, dict):
-        raise draft_error("The DSL should be a JSON object.")
-    fields = cast("dict[str, Any]", source)
-    if isinstance(fields.get("dsl"), dict) and not fields.keys() & {"components", "graph"}:
-        fields = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
-    try:
-        return fields, orjson.dumps(fields).decode()
-    except TypeError as error:  # numbers beyond 64 bit
-        raise draft_error(f"The DSL cannot be stored: {error}.") from None
-
-
-def _is_unfilled(source: Any, pointer: str) -> bool:
-    """Return whether a JSON pointer leads to an empty text, as in a node that was just put into RAGFlow's editor."""
-    value = source
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
-    return value == ""
 
 
 def build_version(

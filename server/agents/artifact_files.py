@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.attachments import file_text
-from ragflow_lg.base.errors import RagflowLgError, ServiceError
-from ragflow_lg.server.agents.file_store import FileStore, file_store
+from ragflow_lg.base.errors import RagflowLgError, RequestError, ServiceError
+from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, FileStore, file_store
 from ragflow_lg.server.database.file_repository import find_expired
 from ragflow_lg.services.code import Artifact, StoredArtifact
 
@@ -33,6 +34,10 @@ SWEEP_S = 600.0
 """How often expired files are deleted."""
 
 _SWEPT_AT_ONCE = 200
+_FILE_ADDRESS = re.compile(
+    r"/api/v1/(?:documents/artifact/|agents/attachments/|agents/download\?id=|document/download/)(?P<id>[0-9a-f]{32})\b"
+)
+"""The addresses of files in RAGFlow's API."""
 _DAY_MS = 24 * 3600 * 1000
 
 
@@ -44,7 +49,7 @@ class TenantArtifacts(Struct, frozen=True):
     workers: Workers
     agent: str
 
-    async def store(self, artifact: Artifact) -> StoredArtifact:
+    async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
         """Store an artifact as a file of the agent, for the number of days in the settings.
 
         Raises:
@@ -63,7 +68,22 @@ class TenantArtifacts(Struct, frozen=True):
             expire_ms=expire_ms,
         )
         url = f"{ARTIFACT_PATH}{row.id}{PurePosixPath(artifact.name).suffix.lower()}"
-        return StoredArtifact(url, await self._text(artifact))
+        return StoredArtifact(url, await self._text(artifact) if has_text else "", row.id)
+
+    async def find(self, address: str) -> bytes | None:
+        """Return the content of a file of the agent by its address, if the file exists and is not too large.
+
+        Raises:
+            ServiceError: If it cannot be read.
+        """
+        match = _FILE_ADDRESS.match(address)
+        row = await self.files.find_valid(match["id"], self.app_state.now_ms()) if match else None
+        if row is None or row.agent_id != self.agent or row.size_bytes > MAX_READ_BYTES:
+            return None
+        try:
+            return await self.files.content(row)
+        except RequestError:
+            return None
 
     async def _text(self, artifact: Artifact) -> str:
         """Return the text of an artifact; ``""`` for an image, and a note if it cannot be read."""

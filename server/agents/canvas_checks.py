@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
-from ragflow_lg.dsl_compiler import check_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.drawing import sketch_source
 from ragflow_lg.server.settings import McpSection, Settings
 from ragflow_lg.services.workers import WorkerTask, worker_task
 
@@ -73,16 +74,16 @@ def _deployment(settings: Settings, *, asks_servers: bool = True) -> CanvasFiles
 def check_in_worker(content: bytes, settings: Settings) -> list[Any]:
     """Return whether a canvas can run, and its diagnostics as lists."""
     plan, diagnostics = check_canvas(content, catalog(), _deployment(settings))
-    return [plan is not None, [list(diagnostic) for diagnostic in diagnostics]]
+    return [plan is not None, [list(diagnostic._replace(fix=None)) for diagnostic in diagnostics]]
 
 
 @worker_task("Drawing the canvas", seconds=CHECK_SECONDS, small_size=0)
 def draw_in_worker(content: bytes, settings: Settings, render: Callable[[Any], str | bytes]) -> list[Any]:
     """Return a drawing in Base64, and the errors of the canvas as lists if there is none."""
-    plan, diagnostics = sketch_canvas(content, catalog(), _deployment(settings, asks_servers=False))
-    if plan is None:
-        return ["", [list(diagnostic) for diagnostic in diagnostics]]
-    picture = render(plan)
+    sketch, diagnostics = sketch_source(content, catalog(), _deployment(settings, asks_servers=False))
+    if sketch is None:
+        return ["", [list(diagnostic._replace(fix=None)) for diagnostic in diagnostics]]
+    picture = render(sketch)
     data = picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace")
     return [base64.b64encode(data).decode(), []]
 

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.knowledge.attachments import file_text
-from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_content
+from ragflow_lg.adapters.knowledge.attachments import file_text, is_audio
+from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_bytes, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
+from ragflow_lg.services.services import FileContent
+from ragflow_lg.services.speech import NoSpeech, Speech
 from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 MAX_READ_BYTES = 10 * 1024 * 1024
 """Maximum size of a file that a run can read, since its text is stored in the session and sent to the model."""
 
+
+ID_KEYS = ("id", "file_id", "doc_id")
+"""Keys of the id in the description of a file: an upload's, RAGFlow's, and that of a file that a run has written."""
 
 _ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/\\]")
@@ -202,6 +207,8 @@ class TenantFiles(Struct, frozen=True):
 
     store: FileStore
     workers: Workers
+    speech: Speech = NoSpeech()
+    """What transcribes audio files."""
     agent: str = ""
     """The agent whose uploads can be read, because visitors of its page name the files; ``""`` for all agents."""
 
@@ -213,14 +220,41 @@ class TenantFiles(Struct, frozen=True):
         """
         return [await self._read(number, file) for number, file in enumerate(files, 1)]
 
+    async def load(self, file: Any) -> FileContent | None:
+        """Return the bytes of a file with an id, or of a ``data:`` URI. Return None for anything else.
+
+        Raises:
+            ServiceError: If the file does not exist, is too large, or is damaged.
+        """
+        fields: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
+        file_id = next((fields[key] for key in ID_KEYS if isinstance(fields.get(key), str)), None)
+        if file_id is None:
+            return inline_bytes(file)
+        row, content = await self._content(file_id)
+        return FileContent(row.name, content)
+
     async def _read(self, number: int, file: Any) -> str:
         fields: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
         file_id = fields.get("id")
         if not isinstance(file_id, str) or any(isinstance(fields.get(key), str) for key in INLINE_KEYS):
             if (content := inline_content(file)) is not None:
-                return content
+                return await self._inline_text(file, content)
             problem = "has no `id`" if isinstance(file, Mapping) else f"is not a file but of type {type(file).__name__}"
             raise ServiceError(f"File {number} {problem}. Send the `data` of an upload unchanged.")
+        row, content = await self._content(file_id)
+        if is_audio(row.name, row.mime_type) and self.speech.can_transcribe:
+            return await self.speech.transcribe(row.name, row.mime_type, content)
+        return await file_text(self.workers, row.name, row.mime_type, content)
+
+    async def _inline_text(self, file: Any, content: str) -> str:
+        """Return the content of an object. Audio is transcribed."""
+        if content.startswith("data:audio/") and self.speech.can_transcribe:
+            audio = inline_bytes(file)
+            if audio is not None:
+                return await self.speech.transcribe(audio.name, content[5:100].partition(";")[0], audio.content)
+        return content
+
+    async def _content(self, file_id: str) -> tuple[FileRow, bytes]:
         row = await self.store.find(file_id)
         if row is None or (self.agent and row.agent_id != self.agent):
             raise ServiceError(f"There is no file {file_id!r:.80}; upload it first.")
@@ -229,7 +263,6 @@ class TenantFiles(Struct, frozen=True):
                 f"The file {row.name!r} exceeds the {MAX_READ_BYTES // 1024**2} MiB that a run can read."
             )
         try:
-            content = await self.store.content(row)
+            return row, await self.store.content(row)
         except RequestError:
             raise ServiceError(f"The file {row.name!r} has been deleted; upload it again.") from None
-        return await file_text(self.workers, row.name, row.mime_type, content)

@@ -28,9 +28,12 @@ def tenant_services(app_state: AppState, tenant: str, agent: str = "", *, is_pag
     store = file_store(app_state, tenant)
     return replace(
         services,
-        files=TenantFiles(store, workers, agent if is_page else ""),
+        files=TenantFiles(store, workers, services.speech, agent if is_page else ""),
         workers=workers,
         knowledge=knowledge,
         code=services.code.for_tenant(tenant),
+        browsers=services.browsers.for_tenant(tenant),
         artifacts=TenantArtifacts(app_state, store, workers, agent),
+        reports=services.reports.for_tenant(tenant),
+        memories=services.memories.for_agent(agent, is_page=is_page),
     )

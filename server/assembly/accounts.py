@@ -1,4 +1,4 @@
-"""The databases and mail servers that the settings describe, and the rule for those that canvases name themselves."""
+"""The databases, mail servers and speech models of the settings, and the rule for those that canvases name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDa
 
 @asynccontextmanager
 async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
-    """Yield both as fields of `ragflow_lg.services.services.Services`."""
+    """Yield them as fields of `ragflow_lg.services.services.Services`."""
+    from ragflow_lg.server.assembly.speech_services import open_speech
+
     databases, mailer = connect_accounts(settings, workers)
     try:
-        yield {"databases": databases, "mailer": mailer}
+        async with open_speech(settings) as speech:
+            yield {"databases": databases, "mailer": mailer, "speech": speech}
     finally:
         await databases.aclose()

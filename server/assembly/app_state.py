@@ -44,6 +44,8 @@ class AppState(Struct, frozen=True):
     """What each tenant may use; None if all tenants may use everything."""
     searches: FairSlots | None = None
     """Slots for searches in datasets; None if there is no limit."""
+    model: str = ""
+    """Replaces every model in all canvases; ``""``: each canvas's own."""
 
     def settings_of(self, tenant: str) -> Settings:
         """Return the settings without what a tenant may not use."""
@@ -89,7 +91,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)
         try:
             searches = FairSlots(settings.limits.searches, MAX_WAITING_SEARCHES, "for a search")
-            yield AppState(settings, database, store, services, run_manager, callbacks, resources, searches)
+            yield AppState(settings, database, store, services, run_manager, callbacks, resources, searches, model)
         finally:
             await resources.aclose()
 

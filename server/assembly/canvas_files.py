@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.tool_policies import ToolPermits
 
-_CANVAS_KEYS = (b'"components"', b'"graph"', b'"dsl"')
+_CANVAS_KEYS = ('"components"', '"graph"', '"dsl"')
 
 NO_CANVAS = "langgraph.json"
 """A JSON file that is not a canvas: `ragflow-lg studio` writes it next to canvases for LangGraph's tools."""
@@ -152,7 +152,12 @@ def find_canvases(folder: Path) -> list[Path]:
     """Return the canvases in a folder and below. Hidden folders and JSON files that are not canvases are left out."""
     files = [file for file in folder.rglob("*.json") if file.name != NO_CANVAS and file.is_file()]
     visible = [f for f in files if not any(part.startswith(".") for part in f.relative_to(folder).parts)]
-    return sorted(file for file in visible if any(key in read_canvas(file) for key in _CANVAS_KEYS))
+    return sorted(file for file in visible if may_be_canvas(read_canvas(file).decode("utf-8", "replace")))
+
+
+def may_be_canvas(text: str) -> bool:
+    """Return whether a JSON text has a key that canvases have."""
+    return any(key in text for key in _CANVAS_KEYS)
 
 
 def read_canvas(path: Path) -> bytes:

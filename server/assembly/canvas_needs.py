@@ -5,11 +5,12 @@ They are not errors: the settings may differ where the canvas will run, and ``--
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
-from ragflow_lg.base.diagnostics import ADVICE, Diagnostic
+from ragflow_lg.base.diagnostics import ADVICE, Diagnostic, Severity
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
@@ -22,7 +23,37 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 
-class _Need(NamedTuple):
+NeedKind: TypeAlias = Literal[
+    "model",
+    "dataset",
+    "memory",
+    "reranker",
+    "key",
+    "database",
+    "mail_server",
+    "speech",
+    "mcp_server",
+    "canvas",
+    "package",
+    "address",
+]
+KINDS: tuple[NeedKind, ...] = get_args(NeedKind)
+
+
+class Need(NamedTuple):
+    """Something that a canvas needs, and whether the settings have it."""
+
+    kind: NeedKind
+    name: str
+    """The id of the model or dataset, the name of the service, connection or server, or the address."""
+    users: tuple[str, ...]
+    """The titles of the nodes that need it, or their ids."""
+    state: Literal["present", "missing", "not checked"]
+    problem: str = ""
+    """What is missing, and what to do."""
+
+
+class _Use(NamedTuple):
     requirement: Requirement
     node: PlanNode
     """The node of the checked canvas that has the requirement, or whose tool or canvas has it."""
@@ -31,40 +62,94 @@ class _Need(NamedTuple):
     """The canvas that the node runs and that has the requirement, or ``""``."""
 
 
-def check_needs(plan: Plan, settings: Callable[[], Settings]) -> list[Diagnostic]:
-    """Return a warning for each thing that the canvas, its tools and the canvases that it runs need and do not get.
+def check_needs(plan: Plan, settings: Callable[[], Settings], severity: Severity = "warning") -> list[Diagnostic]:
+    """Return a diagnostic for each thing that the canvas, its tools and the canvases that it runs need and do not get.
 
     The settings are loaded only if there is such a need.
     """
-    needs = list(_needs(plan))
-    if not needs:
+    uses = list(_uses(plan))
+    if not uses:
         return []
     checks = _Checks(settings())
     found: dict[Diagnostic, None] = {}
-    for need in needs:
-        kind, name = need.requirement.kind, need.requirement.name
+    for use in uses:
+        kind, name = use.requirement.kind, use.requirement.name
         code, problem = checks.by_kind[kind](name)
         if not problem:
             continue
         message, _, hint = problem.partition(". ")
         message = f"{message.rstrip('.')}."
-        if need.canvas:
-            message = f"In the canvas {need.canvas}: {message}"
+        if use.canvas:
+            message = f"In the canvas {use.canvas}: {message}"
         hint = hint or ADVICE[code]
-        found[Diagnostic(code, "warning", need.pointer, message, hint, need.node.id, need.node.title)] = None
+        found[Diagnostic(code, severity, use.pointer, message, hint, use.node.id, use.node.title)] = None
     return list(found)
 
 
-def _needs(plan: Plan) -> Iterator[_Need]:
+def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
+    """Return everything that a canvas, its tools and the canvases that it runs need from outside, each thing once."""
+    checks = _Checks(settings)
+    users: dict[tuple[NeedKind, str], dict[str, None]] = {}
+    for use in _uses(plan):
+        users.setdefault((use.requirement.kind, use.requirement.name), {})[use.node.title or use.node.id] = None
+    for kind, name, node in _other_needs(plan, settings):
+        users.setdefault((kind, name), {})[node.title or node.id] = None
+    needs: list[Need] = []
+    for (kind, name), titles in users.items():
+        if check := checks.by_kind.get(kind):
+            problem = check(name)[1]
+            needs.append(Need(kind, name, tuple(titles), "missing" if problem else "present", problem))
+        else:
+            needs.append(Need(kind, name, tuple(titles), "not checked" if kind == "address" else "present"))
+    return tuple(sorted(needs, key=lambda need: (need.state != "missing", KINDS.index(need.kind))))
+
+
+def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False) -> str:
+    """Return a text about everything that a canvas needs and does not get, or ``""``.
+
+    ``has_model`` says that one model replaces all models of the canvas.
+    """
+    if not any(True for _ in _uses(plan)):
+        return ""
+    missing = [need for need in list_needs(plan, settings) if need.state == "missing"]
+    lines = [
+        f"  {', '.join(need.users)}: {need.problem}" for need in missing if not (has_model and need.kind == "model")
+    ]
+    return "\n".join(["The settings lack something that the canvas needs:", *lines]) if lines else ""
+
+
+def _other_needs(plan: Plan, settings: Settings) -> Iterator[tuple[NeedKind, str, PlanNode]]:
+    """Yield the MCP servers, canvases, packages and addresses. A canvas without them would not have been planned."""
+    for node in plan.nodes.values():
+        for part in node.with_tools():
+            for tool in part.spec.server_tools(part.params):
+                yield "mcp_server", tool.server, node
+            service = part.spec.tool.service if part.spec.tool else None
+            if service is not None:
+                own = next((own for name, own in settings.tools.items() if name.lower() == service.section), None)
+                yield "address", (own.endpoint if own else "") or service.address, node
+            url = str(getattr(getattr(part.params, "url", None), "source", ""))
+            if url.startswith(("http://", "https://")) and "{" not in url.split("/")[2]:
+                yield "address", "/".join(url.split("/")[:3]), node
+            package = str(getattr(part.spec.run, "__module__", "")).partition(".")[0]
+            if package and package != "ragflow_lg":
+                yield "package", package, node
+            if part.canvas is not None:
+                yield "canvas", part.canvas.plan.title or str(part.canvas.name), node
+                for kind, name, _ in _other_needs(part.canvas.plan, settings):
+                    yield kind, name, node
+
+
+def _uses(plan: Plan) -> Iterator[_Use]:
     for node in plan.nodes.values():
         for part in node.with_tools():
             inside = ["obj", "params"] if part is node else ["params"]
             for requirement in part.spec.requires(part.params):
                 pointer = extend_pointer(part.pointer, [*inside, *requirement.path])
-                yield _Need(requirement, node, pointer, "")
+                yield _Use(requirement, node, pointer, "")
             if part.canvas is not None:
-                for inner in _needs(part.canvas.plan):
-                    yield _Need(inner.requirement, node, part.pointer, part.canvas.plan.title or str(part.canvas.name))
+                for inner in _uses(part.canvas.plan):
+                    yield _Use(inner.requirement, node, part.pointer, part.canvas.plan.title or str(part.canvas.name))
 
 
 class _Checks:
@@ -79,7 +164,9 @@ class _Checks:
         self.by_kind: dict[str, Callable[[str], tuple[str, str]]] = {
             "model": lambda name: ("model-unavailable", self._check_model(name)),
             "dataset": lambda name: ("dataset-unknown", self._check_dataset(name)),
+            "memory": lambda name: ("memory-unknown", self._check_memory(name)),
             "reranker": lambda name: ("reranker-unavailable", self._check_reranker(name)),
+            "speech": lambda name: ("model-unavailable", self._check_speech(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
             "database": lambda name: ("account-missing", self._check_database(name)),
             "mail_server": lambda name: ("account-missing", self._check_mail_server(name)),
@@ -137,6 +224,24 @@ class _Checks:
             return str(error)
         if section.api_key_env and section.key() is None:
             return f"The environment variable {section.api_key_env} with the key of {rerank_id!r} is not set. Set it."
+        return ""
+
+    def _check_memory(self, name: str) -> str:
+        if name in self._settings.memories:
+            return ""
+        label = name[:200] if name.isprintable() else repr(name[:200])
+        return f"There is no memory {label!r}. Add [memories.{json.dumps(label, ensure_ascii=False)}] to the settings."
+
+    def _check_speech(self, tts_id: str) -> str:
+        from ragflow_lg.adapters.speech.endpoint_speech import find_voice
+        from ragflow_lg.server.assembly.speech_services import speech_models
+
+        try:
+            voice = find_voice(tts_id, speech_models(self._settings)[0])
+        except SettingsError as error:
+            return f"The answer is not spoken. {error}"
+        if voice.key_variable and not voice.api_key:
+            return f"The environment variable {voice.key_variable} with the key of {voice.model!r} is not set. Set it."
         return ""
 
     def _check_database(self, name: str) -> str:

@@ -37,9 +37,11 @@ async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGe
     limits = code.limits
     max_bytes = 2 * (limits.artifacts * limits.artifact_bytes + limits.result_bytes + limits.output_bytes)
     http = GuardedHttpClient(replace(settings.http_settings, allow=_hosts(code.url), max_response_bytes=max_bytes))
+    sandbox = ChosenSandbox(code, http)
     try:
-        yield ChosenSandbox(code, http)
+        yield sandbox
     finally:
+        await sandbox.aclose()
         await http.aclose()
 
 

@@ -97,9 +97,11 @@ class SettingsKnowledge:
         from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
 
         models = self._settings.embedding_settings()
-        return ConfiguredEmbedders(models, self._client(), default=self._settings.default_embedding)
+        default, find_known = self._settings.default_embedding, self._settings.known_embedding
+        return ConfiguredEmbedders(models, self._client(), default=default, find_known=find_known)
 
-    def _rerankers(self) -> Rerankers:
+    def rerankers(self) -> Rerankers:
+        """Return the rerank models from the settings."""
         from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers
 
         return ConfiguredRerankers(reranker_settings(self._settings), self._client())
@@ -111,10 +113,11 @@ class SettingsKnowledge:
 
         if self._http is None:
             settings = self._settings
-            models = (*settings.embeddings.values(), *settings.rerankers.values())
+            models = (*settings.embeddings.items(), *settings.rerankers.items())
             urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
             http = settings.http_settings
-            hosts = (*(_host(model.base_url) for model in models), *(url.host for url in urls if url is not None))
+            endpoints = [endpoint_host(section.address(id_)) for id_, section in models]
+            hosts = (*endpoints, *(url.host for url in urls if url is not None))
             self._http = GuardedHttpClient(
                 HttpSettings(
                     (*http.allow, *hosts), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency
@@ -130,14 +133,14 @@ class SettingsKnowledge:
     def _open(self, url: str) -> Knowledge:
         if read_server_url(url) is not None:
             server = server_settings(self._settings)
-            return open_knowledge_server(server, self._client(), self.embedders(), self._rerankers())
+            return open_knowledge_server(server, self._client(), self.embedders(), self.rerankers())
         require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
         from ragflow_lg.adapters.knowledge.rerankers import RerankedKnowledge
 
         path = embedded_path(url)
         self._embedded = EmbeddedKnowledge(path, self.embedders(), fusion=self._settings.knowledge.fusion)
-        return RerankedKnowledge(self._embedded, self._rerankers())
+        return RerankedKnowledge(self._embedded, self.rerankers())
 
 
 def embedded_path(url: str) -> Path:
@@ -162,14 +165,14 @@ def _redact(url: str) -> str:
     return url.rpartition("@")[2][:200]
 
 
-def _host(base_url: str) -> str:
+def endpoint_host(base_url: str) -> str:
     """Return an endpoint in the form used by the guarded client's allow-list."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) is not a web address.") from None
+        raise SettingsError("The base_url of a model is not a web address.") from None
     if not host:
-        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) has no host.")
+        raise SettingsError("The base_url of a model has no host.")
     name = f"[{host}]" if ":" in host else host
     return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"

@@ -15,9 +15,18 @@ from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
-from ragflow_lg.dsl_compiler import NO_LIMITS, add_positions, check_canvas, compile_canvas, sketch_canvas
+from ragflow_lg.dsl_compiler import (
+    NO_LIMITS,
+    CanvasLimits,
+    CheckedCanvas,
+    add_positions,
+    check_canvas,
+    compile_canvas,
+    inspect_canvas,
+)
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
-from ragflow_lg.server.assembly.canvas_needs import check_needs
+from ragflow_lg.server.assembly.canvas_needs import Need, check_needs, list_needs
+from ragflow_lg.server.assembly.prompt_sizes import check_prompt_sizes
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.recording.recorder import Recorder
-    from ragflow_lg.base.diagnostics import Diagnostic
+    from ragflow_lg.base.diagnostics import Diagnostic, Severity
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.registry import Registry
     from ragflow_lg.dsl_compiler.lower import CanvasApplication
@@ -145,25 +154,56 @@ def _is_document(source: Path | str) -> bool:
 
 
 def check_file(
-    path: Path, settings: Callable[[], Settings] | None = None, *, is_uploaded: bool = False
+    path: Path,
+    settings: Callable[[], Settings] | None = None,
+    *,
+    is_uploaded: bool = False,
+    missing_severity: Severity = "warning",
 ) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
     """Check a file and what it needs. Return the plan if it can run, all diagnostics, and the text they refer to.
 
     ``settings`` is loaded as soon as the canvas needs a rule. With ``is_uploaded``, the canvas is checked as if it were
-    uploaded to a server: with the limits on its size, and without the other files in its folder.
+    uploaded to a server: with the limits on its size, and without the other files in its folder. What it needs and the
+    settings lack is reported with ``missing_severity``; the plan is returned nevertheless.
     """
     content, load = read_canvas(path), cache(settings or _default_settings)
     files = CanvasFiles(load, limits=load().limits.canvas) if is_uploaded else CanvasFiles(load, path)
-    plan, diagnostics = check_canvas(content, catalog(), files)
     text = content.decode("utf-8", "replace")
-    if plan is not None and (missing := check_needs(plan, load)):
-        diagnostics = add_positions((*diagnostics, *missing), text)
-    return plan, diagnostics, text
+    checked = _check(content, text, load, files, missing_severity)
+    return checked.plan, checked.diagnostics, text
+
+
+def check_text(text: str, path: Path | None, settings: Callable[[], Settings], limits: CanvasLimits) -> CheckedCanvas:
+    """Check a text as `check_file` checks the file at ``path``, whatever that contains."""
+    load = cache(settings)
+    return _check(text, text, load, CanvasFiles(load, path, limits=limits), "warning")
+
+
+def _check(
+    content: str | bytes, text: str, load: Callable[[], Settings], files: CanvasFiles, severity: Severity
+) -> CheckedCanvas:
+    checked = inspect_canvas(content, catalog(), files)
+    if checked.plan is None:
+        return checked
+    found = [*check_needs(checked.plan, load, severity), *check_prompt_sizes(checked.plan, load)]
+    return checked._replace(diagnostics=add_positions((*checked.diagnostics, *found), text)) if found else checked
+
+
+def needs_of_file(path: Path, settings: Settings) -> tuple[Need, ...]:
+    """Return everything that the canvas in a file needs from outside.
+
+    Raises:
+        CompileError: if it has errors.
+    """
+    plan, diagnostics, _ = check_file(path, lambda: settings)
+    if plan is None:
+        raise CompileError(diagnostics, file=str(path))
+    return list_needs(plan, settings)
 
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Return the plan for a file for display purposes, if there is one, and all diagnostics."""
-    return sketch_canvas(read_canvas(path), catalog(), CanvasFiles(_default_settings, path, asks_servers=False))
+    return check_canvas(read_canvas(path), catalog(), CanvasFiles(_default_settings, path, asks_servers=False))
 
 
 _cache: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = OrderedDict()
@@ -262,26 +302,26 @@ async def open_services(
     from ragflow_lg.server.assembly.accounts import open_accounts
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.assembly.memories import open_memories
+    from ragflow_lg.server.assembly.run_files import file_services
     from ragflow_lg.services.services import Services
+    from ragflow_lg.services.workers import NoWorkers
 
-    clock = SystemClock()
+    clock, stack = SystemClock(), AsyncExitStack()
     policies = tool_policies(settings, clock)
     if recording is not None:
         from ragflow_lg.adapters.recording.player import Player  # its models of records are slow to build
 
         if isinstance(recording, Player):
-            services = recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts)
-            async with open_sandbox(settings) as code:  # programs are not recorded, but run again
-                yield replace(services, code=code)
+            async with open_sandbox(settings) as code:  # programs and documents are not recorded, but made again
+                others = {"code": code, **file_services(settings, NoWorkers())}
+                yield recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts, **others)
             return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
-    http = GuardedHttpClient(settings.http_settings)
-    server_http = open_mcp_client(settings)
+    http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
     servers = McpServers(settings.mcp_settings(), server_http)
     knowledge = SettingsKnowledge(settings)
-    limits = settings.limits
-    workers = WorkerPool(limits.workers, limits.worker_memory_bytes, limits.worker_queue)
-    sandboxes = AsyncExitStack()
+    workers = WorkerPool(settings.limits.workers, settings.limits.worker_memory_bytes, settings.limits.worker_queue)
     try:
         services = Services(
             models,
@@ -295,14 +335,16 @@ async def open_services(
             knowledge=knowledge,
             prompts=settings.prompts,
             workers=workers,
-            code=await sandboxes.enter_async_context(open_sandbox(settings)),
-            state_limits=limits.state,
+            memories=await stack.enter_async_context(open_memories(settings, knowledge, models, clock, workers)),
+            code=await stack.enter_async_context(open_sandbox(settings)),
+            state_limits=settings.limits.state,
             secrets=settings.secrets,
-            **await sandboxes.enter_async_context(open_accounts(settings, workers)),
+            **file_services(settings, workers),
+            **await stack.enter_async_context(open_accounts(settings, workers)),
         )
         yield recording.wrap(services) if recording is not None else services
     finally:
-        await sandboxes.aclose()
+        await stack.aclose()
         for service in (workers, knowledge, servers, models, server_http, http):
             await service.aclose()
 

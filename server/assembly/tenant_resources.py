@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
 from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
 from ragflow_lg.server.assembly.library import open_mcp_client, tool_policies
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
-from ragflow_lg.server.assembly.tenant_settings import find_section, restrict_settings
+from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_section, restrict_settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -58,10 +59,12 @@ class TenantResources:
     def _restrict(self, tenant: str) -> Services:
         section = find_section(self._settings, tenant, self._only_tenant)
         if section is None:
-            return self._services
+            return self._with_memories(tenant)
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
         from ragflow_lg.adapters.mcp.mcp_servers import McpServers
         from ragflow_lg.server.assembly.accounts import connect_accounts
+        from ragflow_lg.server.assembly.memories import restrict_memories
+        from ragflow_lg.server.assembly.speech_services import restrict_speech
 
         base, settings = self._services, self.settings(tenant)
         http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
@@ -71,8 +74,12 @@ class TenantResources:
         models = base.models
         if isinstance(models, ConfiguredModels):
             models = models.for_tenant(tenant) if self._model else models.restrict(settings.chat_settings())
+        browsers = base.browsers
+        if isinstance(browsers, ChromiumBrowsers):
+            browsers = browsers.allowing(settings.http.allow)
         return replace(
             base,
+            browsers=browsers,
             models=models,
             http=http,
             tools=settings.tool_settings,
@@ -80,5 +87,17 @@ class TenantResources:
             servers=servers,
             databases=databases,
             mailer=mailer,
+            speech=restrict_speech(base.speech, settings),
+            memories=restrict_memories(base.memories, settings, tenant, models, base.workers.for_tenant(tenant)),
             knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, section),
         )
+
+    def _with_memories(self, tenant: str) -> Services:
+        """Return all services, with the tenant's own part of the memories."""
+        from ragflow_lg.server.assembly.memories import restrict_memories
+
+        base = self._services
+        if tenant == DEFAULT_TENANT:
+            return base
+        memories = restrict_memories(base.memories, self._settings, tenant, base.models, base.workers)
+        return base if memories is base.memories else replace(base, memories=memories)

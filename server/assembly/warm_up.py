@@ -20,6 +20,7 @@ LAZY_MODULES = (
     "langgraph.graph",
     "openai",
     "ragflow_lg.adapters.chat.openai_client",
+    "ragflow_lg.agents.deep_research",
     "ragflow_lg.agents.plan_and_reflect",
     "ragflow_lg.agents.react",
     "ragflow_lg.dsl_compiler.lower",

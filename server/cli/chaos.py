@@ -22,23 +22,27 @@ def chaos(
     """Kill runs at every point; check that they recover.
 
     Runs are killed with SIGKILL in every node and after every write to the store, then continued. The demo model is
-    used and forms are filled with sample values. Without --checkpoint, each run uses its own SQLite file. A kill takes
-    about a second; progress is shown on standard error.
+    used, forms are filled with sample values, and no e-mail is sent. Without --checkpoint, each run uses its own SQLite
+    file. A kill takes about a second; progress is shown on standard error.
+
+    A run that asks whether an interrupted effect is to be repeated is answered with yes, and another one with no.
 
     Exit code 0: every run ended like an undisturbed run, and no finished node ran again. 1: at least one run did not.
     2: the canvas cannot be run.
 
     Example: ragflow-lg chaos examples/*.json
     """
-    from ragflow_lg.server.assembly.canvas_files import read_canvas
+    from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
+    from ragflow_lg.server.settings import load_settings
 
     require_posix("ragflow-lg chaos")
     total = differences = 0
     for path in files:
         try:
             progress = _Progress(path)
-            kills, problems = disturb_all(read_canvas(path), checkpoint, query, progress.show)
+            deployment = CanvasFiles(load_settings, path, asks_servers=False)
+            kills, problems = disturb_all(read_canvas(path), checkpoint, query, progress.show, deployment=deployment)
         except RuntimeError as error:
             print_note(f"ragflow-lg: {path}: {error}")
             raise typer.Exit(2) from None

@@ -20,6 +20,7 @@ class _Command(NamedTuple):
 
 COMMANDS = {
     "run": _Command("run", "Run one turn of a canvas and stream its answer."),
+    "chat": _Command("chat", "Talk with a canvas, or with datasets, in the terminal."),
     "resume": _Command("resume", "Answer the form that a session is waiting for."),
     "continue": _Command("resume", "Finish a turn that crashed or was stopped or cancelled."),
     "cancel": _Command("sessions", "Stop a session's running turn, even in another process."),
@@ -29,13 +30,20 @@ COMMANDS = {
     "rerun": _Command("fork", "Rerun the last turn from a node, in a new session."),
     "fork": _Command("fork", "Copy a session, as it was at a checkpoint, to a new session."),
     "check": _Command("check", "Report all problems in canvases, with their line and column."),
+    "needs": _Command("needs", "List what a canvas needs from the settings, and what is missing."),
     "draw": _Command("draw", "Draw a canvas as text, SVG, PNG or Mermaid."),
-    "schema": _Command("components", "Print the JSON Schema of canvases (DSL v1)."),
+    "diff": _Command("diff", "Show what differs between two canvases, apart from their layout."),
+    "fmt": _Command("fmt", "Write canvas files in one form, without the state of stored runs."),
+    "upgrade": _Command("upgrade", "Upgrade a canvas from before RAGFlow 0.20."),
+    "lsp": _Command("lsp", "Show mistakes in canvases while you type, in any editor that speaks LSP."),
+    "convert": _Command("convert", "Convert a canvas to DSL v2, or back to DSL v1."),
+    "eject": _Command("eject", "Write a canvas as a Python package for LangGraph."),
+    "schema": _Command("components", "Print the JSON Schema of canvases."),
     "components": _Command("components", "List all components, or describe one with its parameters."),
     "prompts": _Command(
         "prompts", "List the engine's prompts, or print the text of one: the one in the settings, or else the default."
     ),
-    "doctor": _Command("doctor", "Check the session store, models, MCP servers, packages and the sandbox."),
+    "doctor": _Command("doctor", "Check the session store, models, MCP servers and what is installed."),
     "trust": _Command("trust", "Use the settings in a folder whenever it is the working folder."),
     "chaos": _Command("chaos", "Kill runs at every point; check that they recover."),
     "serve": _Command("serve", "Serve agents through RAGFlow's API, an OpenAI-compatible API and the native API."),
@@ -43,11 +51,13 @@ COMMANDS = {
     "studio": _Command("studio", "Open canvases in LangGraph Studio."),
     "keys": _Command("keys", "Create, list and revoke API keys."),
     "mock-llm": _Command("mock_llm", "Serve a mock model with an OpenAI-compatible API."),
+    "models": _Command("models", "List and test models and providers."),
     "kb": _Command("kb", "Manage datasets of the embedded knowledge base."),
+    "memory": _Command("memory", "Show, search, export and delete what canvases remember about users."),
 }
 """The subcommands. The function or command group in the module has the name of the command."""
 
-_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "trust", "serve")
+_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "lsp", "trust", "serve")
 
 
 def _show_version(is_requested: bool) -> None:

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
+from ragflow_lg.component.parameter_help import ParameterHelp, parameters_of
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec, ComponentParams, ToolRules
-from ragflow_lg.dsl_compiler.placeholder import LEGACY, NOT_YET
+from ragflow_lg.component.tool import SearchOutputs
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, REPLACED
 from ragflow_lg.server.assembly.library import catalog
-from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
+from ragflow_lg.server.cli.options import DslName
 from ragflow_lg.server.cli.terminal import print_note
 
 
@@ -43,19 +45,24 @@ def components(
     if spec is None:
         near = registry.near(name)
         hint = f" Did you mean {' or '.join(near)}?" if near else " `ragflow-lg components` lists them."
-        reason = "is known but cannot run yet." if name in NOT_YET else "is not a component."
-        raise typer.BadParameter(f"{name!r} {reason}{hint if name not in NOT_YET else ''}")
+        raise typer.BadParameter(_why_missing(name) or f"{name!r} is not a component.{hint}")
     as_json = json.dumps(_as_dict(spec), indent=2, ensure_ascii=False) + "\n" if output is ListFormat.JSON else ""
     sys.stdout.write(as_json or _as_text(spec))
 
 
+def _why_missing(name: str) -> str:
+    """Return what became of a component of RAGFlow; "" if there was none with this name."""
+    if name in LEGACY:
+        return f"{name!r} was removed in RAGFlow 0.20. Its replacement: {LEGACY[name]}."
+    return f"{name!r} is not a component here. Use {REPLACED[name]}." if name in REPLACED else ""
+
+
 def _list_all(registry: Registry, output: ListFormat) -> str:
-    missing = [name for name in sorted(NOT_YET) if registry.get(name) is None]
     if output is ListFormat.JSON:
         specs = [_as_dict(spec) for spec in registry]
-        return json.dumps({"components": specs, "not_yet": missing, "legacy": LEGACY}, indent=2) + "\n"
-    lines = [f"{spec.name:<20} {spec.description}{'' if spec.is_ready else '  (not yet)'}" for spec in registry]
-    lines += ["", f"Not supported yet: {', '.join(missing)}", "Describe one: ragflow-lg components NAME"]
+        return json.dumps({"components": specs, "legacy": LEGACY}, indent=2) + "\n"
+    lines = [f"{spec.name:<20} {spec.description}" for spec in registry]
+    lines += ["", "Describe one: ragflow-lg components NAME"]
     return "\n".join(lines) + "\n"
 
 
@@ -65,9 +72,8 @@ def _as_dict(spec: AnySpec) -> dict[str, Any]:
         "name": spec.name,
         "description": spec.description,
         "kind": spec.kind,
-        "runs": spec.is_ready,
         "aliases": list(spec.aliases),
-        "outputs": list(spec.outputs.model_fields),
+        "outputs": _output_names(spec),
         "parameters": {one.name: {**one.as_dict(), "common": one.name in common} for one in parameters_of(spec.params)},
         "follows": spec.source,
         **({"service": spec.tool.service._asdict()} if spec.tool and spec.tool.service else {}),
@@ -77,15 +83,18 @@ def _as_dict(spec: AnySpec) -> dict[str, Any]:
 
 def _as_text(spec: AnySpec) -> str:
     lines = [f"{spec.name}: {spec.description}", ""]
-    lines += [] if spec.is_ready else ["This version cannot run it yet.", ""]
     parameters = list(parameters_of(spec.params))
     own = [one for one in parameters if one.name not in ComponentParams.model_fields]
     lines += ["Parameters:", *_parameter_lines(own, 1)] if own else ["It has no parameters of its own."]
     lines += ["", "Parameters of every component:"]
     lines += _parameter_lines([one for one in parameters if one not in own], 1)
-    lines += ["", f"Outputs: {', '.join(spec.outputs.model_fields) or 'depend on the parameters'}"]
+    lines += ["", f"Outputs: {', '.join(_output_names(spec)) or 'depend on the parameters'}"]
     lines += _tool_lines(spec, spec.tool) if spec.tool else []
     return "\n".join(lines) + "\n"
+
+
+def _output_names(spec: AnySpec) -> list[str]:
+    return [*spec.outputs.model_fields, *(["json"] if spec.outputs is SearchOutputs else [])]
 
 
 def _tool_lines(spec: AnySpec, rules: ToolRules[Any, Any]) -> Iterator[str]:
@@ -99,6 +108,8 @@ def _tool_lines(spec: AnySpec, rules: ToolRules[Any, Any]) -> Iterator[str]:
         else:
             yield f"  settings: [tools.{service.section}] api_key_env and endpoint; the key is {service.key}"
             yield f"  key in the canvas: {service.key_param}"
+    if spec.example.settings:
+        yield from ("", f"Settings: {spec.example.settings}")
     snippets = _snippets(spec, rules)
     yield from ("", "In the tools of an Agent:", f"  {json.dumps(snippets['tool'])}")
     yield from ("", "As a node:", f"  {json.dumps(snippets['node'])}")
@@ -106,10 +117,12 @@ def _tool_lines(spec: AnySpec, rules: ToolRules[Any, Any]) -> Iterator[str]:
 
 def _snippets(spec: AnySpec, rules: ToolRules[Any, Any]) -> dict[str, Any]:
     """Return a tool as canvases contain it: as an entry in the tools of an Agent, and as a node."""
+    example = spec.example
     query = {rules.needs: "{sys.query}"} if rules.needs else {}
-    obj = {"component_name": spec.name, "params": query}
+    node_params = query if example.node_params is None else example.node_params
+    obj = {"component_name": spec.name, "params": {**example.params, **node_params}}
     return {
-        "tool": {"component_name": spec.name, "name": spec.name, "params": {}},
+        "tool": {"component_name": spec.name, "name": spec.name, "params": dict(example.params)},
         "node": {f"{spec.name}:First": {"obj": obj, "upstream": ["begin"], "downstream": []}},
     }
 
@@ -140,19 +153,26 @@ def schema(
         Path | None,
         typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
     ] = None,
+    dsl: Annotated[DslName, typer.Option("--dsl", help="Version of the DSL.")] = DslName.V1,
 ) -> None:
-    """Print the JSON Schema of canvases (DSL v1).
+    """Print the JSON Schema of canvases.
 
     It contains this version's components.
 
-    Example: ragflow-lg schema -o canvas.schema.json
-    """
-    from ragflow_lg.dsl_compiler.schema import canvas_schema
+    Examples:
+    ragflow-lg schema -o canvas.schema.json
 
-    text = json.dumps(canvas_schema(catalog()), ensure_ascii=False, indent=2) + "\n"
+    ragflow-lg schema --dsl v2 -o canvas_v2.schema.json
+    """
+    from ragflow_lg.dsl_compiler.schema import canvas_schema, canvas_v2_schema
+
+    build = canvas_v2_schema if dsl is DslName.V2 else canvas_schema
+    text = json.dumps(build(catalog()), ensure_ascii=False, indent=2) + "\n"
     if check is not None:
         if not check.is_file() or check.read_text(encoding="utf-8") != text:
-            print_note(f"{check} is not the schema of this version; update it with: ragflow-lg schema -o {check}")
+            print_note(
+                f"{check} is not the schema of this version; update it with: ragflow-lg schema --dsl {dsl} -o {check}"
+            )
             raise typer.Exit(1)
     elif output is not None:
         output.write_text(text, encoding="utf-8")

@@ -130,6 +130,8 @@ class _View:
                 time = "stored result" if record.is_replayed else f"{details['seconds']:.2f} s"
                 result = escape(one_line(details["result"]))
                 self.print_progress(f"[dim]{margin}✓ {escape(_tool_name(record))} ({time}): {result}[/]")
+                for file in cast("list[Mapping[str, JsonValue]]", details.get("files", [])) if has_trace else ():
+                    self.print_progress(f"[dim]{margin}  file: {escape(one_line(file['url'] or file['name']))}[/]")
             case "tool_failed":
                 error = escape(one_line(details["error"]))
                 self.print_progress(f"[red]{margin}✗ {escape(_tool_name(record))}: {error}[/]")

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -77,11 +78,20 @@ def check_quickly(arguments: Sequence[str]) -> int | None:
     return check_files(files, ReportFormat(output), None) if files and output in list(ReportFormat) else None
 
 
-def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | None, tenant: str = "") -> int:
+def check_files(
+    files: Sequence[Path],
+    output: ReportFormat,
+    settings: Path | None,
+    tenant: str = "",
+    *,
+    is_ready: bool = False,
+    is_fixing: bool = False,
+) -> int:
     """Check canvases, write the report to standard output and return the command's exit code.
 
     ``settings`` is the settings file; None means the default file. With a ``tenant``, canvases are checked as if it had
-    uploaded them to a server with several tenants.
+    uploaded them to a server with several tenants. With ``is_ready``, it is an error if the settings lack something.
+    With ``is_fixing``, the safe fixes are applied first.
     """
     reports: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
     is_unreadable = False
@@ -96,7 +106,11 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
             print_note(f"{path} is skipped: it is the configuration of LangGraph, not a canvas.")
             continue
         try:
-            _, diagnostics, text = check_file(path, load, is_uploaded=bool(tenant))
+            severity = "error" if is_ready else "warning"
+            check_one = partial(check_file, path, load, is_uploaded=bool(tenant), missing_severity=severity)
+            _, diagnostics, text = check_one()
+            if is_fixing and _fix(path, diagnostics):
+                _, diagnostics, text = check_one()
         except SettingsError as error:
             sys.stderr.write(f"ragflow-lg: {error}\n")
             is_unreadable = True
@@ -111,6 +125,12 @@ def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | No
             sys.stdout.write(_as_text(path, diagnostics, text))
     has_errors = any(d.severity == "error" for _, diagnostics, _ in reports for d in diagnostics)
     return 2 if is_unreadable else int(has_errors)
+
+
+def _fix(path: Path, diagnostics: Sequence[Diagnostic]) -> bool:
+    from ragflow_lg.server.cli.check_fixes import fix_file
+
+    return fix_file(path, diagnostics)
 
 
 def _restrict(settings: Settings, tenant: str) -> Settings:
@@ -136,7 +156,7 @@ def _as_json(reports: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:
         {
             "file": str(path),
             "runs": not any(d.severity == "error" for d in diagnostics),
-            "diagnostics": [d.as_dict() for d in diagnostics],
+            "diagnostics": [{**d.as_dict(), "fix": d.fix.title if d.fix else None} for d in diagnostics],
         }
         for path, diagnostics, _ in reports
     ]

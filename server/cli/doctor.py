@@ -1,4 +1,4 @@
-"""``ragflow-lg doctor``: check the session store, MCP servers, installed packages and the sandbox."""
+"""``ragflow-lg doctor``: check the session store, MCP servers, installed packages, the sandbox and fonts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.server.cli.account_probes import probe_accounts, probe_tool_keys
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
 from ragflow_lg.server.cli.terminal import paint, printable
 
@@ -26,6 +27,12 @@ def probe_packages(registry: Registry) -> list[CheckResult]:
     return [CheckResult(False, f"{broken.name} cannot be loaded", str(broken.error)) for broken in registry.broken]
 
 
+def tool_services(registry: Registry) -> frozenset[str]:
+    """Return the names of the sections ``[tools.NAME]`` that tools use."""
+    tools = [spec.tool for spec in registry if spec.tool is not None]
+    return frozenset(tool.service.section for tool in tools if tool.service is not None)
+
+
 def probe_models(settings: Settings) -> list[CheckResult]:
     """Check the default model, and report sections whose environment variable with the key is not set."""
     from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
@@ -40,8 +47,12 @@ def probe_models(settings: Settings) -> list[CheckResult]:
         "providers": settings.providers,
         "embeddings": settings.embeddings,
         "rerankers": settings.rerankers,
+        "speech": settings.speech,
         "tools": settings.tools,
-        "": {"knowledge": settings.knowledge},
+        "": {
+            "knowledge": settings.knowledge,
+            **({"transcription": settings.transcription} if settings.transcription else {}),
+        },
     }
     for kind, named in sections.items():
         for name, section in named.items():
@@ -96,12 +107,49 @@ async def probe_sandbox(settings: Settings) -> list[CheckResult]:
     return [CheckResult(is_intended, "CodeExec refuses all programs", found.description)]
 
 
+def probe_browser(settings: Settings) -> list[CheckResult]:
+    """Report which Chromium Browser uses; none if its package is not installed."""
+    from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+    from ragflow_lg.base.extras import require
+
+    try:
+        require("browser", "Browser")
+    except SettingsError:
+        return []
+    try:
+        path = ChromiumBrowsers(settings.browser.settings).find()
+    except SettingsError as error:
+        return [CheckResult(not settings.browser.executable, "Browser cannot be used", str(error))]
+    isolation = "with its sandbox" if settings.browser.sandbox else "without its sandbox"
+    return [CheckResult(True, f"Browser uses {path} {isolation}")]
+
+
+def probe_fonts(settings: Settings) -> list[CheckResult]:
+    """Report the languages that PDF files cannot show; none if the packages for documents are not installed."""
+    from ragflow_lg.adapters.reports.languages import LANGUAGES, advise_fonts, language_of
+    from ragflow_lg.adapters.reports.pdf_file import find_missing_languages
+    from ragflow_lg.base.extras import require
+
+    try:
+        require("reports", "Writing PDF files")
+    except SettingsError:
+        return []
+    missing = find_missing_languages(settings.reports.settings)
+    if not missing:
+        return [CheckResult(True, f"PDF files have fonts for {', '.join(each.name for each in LANGUAGES.values())}")]
+    names = ", ".join(LANGUAGES[language_of(character)].name for character in missing)
+    advice = f"If agents write such texts, install {advise_fonts(missing)}, or set font_folders in [reports]."
+    return [CheckResult(True, f"PDF files show boxes instead of {names}", advice)]
+
+
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
-    """Check the session store, models, MCP servers, packages and the sandbox.
+    """Check the session store, models, MCP servers and what is installed.
 
     Checks the store's connection, modules, version, permissions, expiry and clock, and the default model and the keys
-    in the settings, with advice for every problem. Also lists the tools of the configured MCP servers, reports
-    installed packages whose components cannot be loaded, and names the sandbox in which CodeExec runs programs.
+    in the settings, with advice for every problem. Also lists the tools of the configured MCP servers, queries the
+    databases and greets the mail servers in the settings, reports installed packages whose components cannot be loaded,
+    and names the sandbox in which CodeExec runs programs, the Chromium that Browser uses, and the languages for which
+    PDF files have no font.
 
     Exit code 0: everything is fine. 1: something needs fixing.
 
@@ -118,8 +166,12 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
         tools = [
             *probe_models(config),
             *probe_packages(catalog()),
+            *probe_tool_keys(config, tool_services(catalog())),
             *await probe_tools(config),
+            *await probe_accounts(config),
             *await probe_sandbox(config),
+            *probe_browser(config),
+            *probe_fonts(config),
         ]
         return [*await probe_store(url, ttl_s=config.checkpoint_ttl_s), *tools]
 

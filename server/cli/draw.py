@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from ragflow_lg.base.errors import CompileError
-from ragflow_lg.server.assembly.library import sketch_file
+from ragflow_lg.server.cli.output_file import write_output
+from ragflow_lg.server.cli.terminal import count_of, print_note
 
 
 class PictureFormat(StrEnum):
@@ -22,6 +23,27 @@ class PictureFormat(StrEnum):
     ASCII = "ascii"
 
 
+class DrawingDirection(StrEnum):
+    """Directions of the flow."""
+
+    RIGHT = "right"
+    DOWN = "down"
+
+
+class DrawingTheme(StrEnum):
+    """Colours of a drawing."""
+
+    LIGHT = "light"
+    DARK = "dark"
+
+
+class DrawingLayout(StrEnum):
+    """Where nodes stand."""
+
+    AUTO = "auto"
+    EDITOR = "editor"
+
+
 def draw(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
     format: Annotated[
@@ -31,39 +53,46 @@ def draw(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
+    direction: Annotated[
+        DrawingDirection, typer.Option("--direction", help="Where the flow leads.")
+    ] = DrawingDirection.RIGHT,
+    layout: Annotated[
+        DrawingLayout, typer.Option("--layout", help="auto, or the positions of RAGFlow's editor (SVG and PNG).")
+    ] = DrawingLayout.AUTO,
+    theme: Annotated[DrawingTheme, typer.Option("--theme", help="Colours of SVG and PNG.")] = DrawingTheme.LIGHT,
 ) -> None:
     """Draw a canvas as text, SVG, PNG or Mermaid.
 
-    Conditional edges are dashed; loops have boxes.
+    Conditional edges are dashed; loops are boxes around their bodies; agents list their tools. A canvas that cannot run
+    is drawn with its errors marked.
 
     Example: ragflow-lg draw my_canvas.json -o my_canvas.svg
     """
-    from ragflow_lg.server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
+    from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
+    from ragflow_lg.server.assembly.library import catalog
+    from ragflow_lg.server.drawing import sketch_source, to_mermaid, to_png, to_svg, to_text_drawing
+    from ragflow_lg.server.settings import load_settings
 
     kind = format or _format_of(output)
     _require_matching_suffix(kind, output)
-    plan, diagnostics = sketch_file(file)
-    if plan is None:
-        raise CompileError(diagnostics, file=str(file))
-    if kind is PictureFormat.PNG:
-        picture = to_png(plan)
-    else:
-        to_text = {
-            PictureFormat.MERMAID: to_mermaid,
-            PictureFormat.SVG: to_svg,
-            PictureFormat.ASCII: to_text_drawing,
-        }[kind]
-        picture = to_text(plan).encode("utf-8", "replace")
-    if output is not None:
-        try:
-            output.write_bytes(picture)
-        except OSError as error:
-            raise typer.BadParameter(f"{str(output)!r} cannot be written: {error.strerror}.") from None
-    elif kind is PictureFormat.PNG and sys.stdout.isatty():
+    if kind is PictureFormat.PNG and output is None and sys.stdout.isatty():
         raise typer.BadParameter("A PNG cannot be printed on a terminal; use --output.")
+    files = CanvasFiles(load_settings, file, asks_servers=False)
+    sketch, diagnostics = sketch_source(read_canvas(file), catalog(), files)
+    if sketch is None:
+        raise CompileError(diagnostics, file=str(file))
+    errors = sum(d.severity == "error" for d in diagnostics)
+    if errors:
+        print_note(f"The canvas cannot run: {count_of(errors, 'error')}. `ragflow-lg check` lists them.")
+    if kind is PictureFormat.MERMAID:
+        picture = to_mermaid(sketch, direction=direction.value)
+    elif kind is PictureFormat.ASCII:
+        picture = to_text_drawing(sketch)
     else:
-        sys.stdout.buffer.write(picture)
-        sys.stdout.buffer.flush()
+        render = to_png if kind is PictureFormat.PNG else to_svg
+        is_editor = layout is DrawingLayout.EDITOR
+        picture = render(sketch, direction=direction.value, theme=theme.value, as_in_editor=is_editor)
+    write_output(picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace"), output)
 
 
 _FORMATS = {

@@ -30,6 +30,13 @@ class Events(StrEnum):
     PRETTY = "pretty"
 
 
+class DslName(StrEnum):
+    """Versions of the DSL."""
+
+    V1 = "v1"
+    V2 = "v2"
+
+
 class ReplayMode(StrEnum):
     """How a request is matched to a recorded answer."""
 

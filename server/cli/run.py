@@ -11,7 +11,7 @@ import typer
 
 from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.server.cli.options import Attachments, BeginInputs, Conversation, RunOptions, with_run_options
-from ragflow_lg.server.cli.terminal import print_note
+from ragflow_lg.server.cli.terminal import format_command, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -87,6 +87,7 @@ def run(
     ragflow-lg run chat.json "Hello" --record hello.jsonl   (later, without a model: --replay hello.jsonl)
     """
     from ragflow_lg.checkpoints.store_url import store_kind
+    from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.play import play_canvas
     from ragflow_lg.server.settings import load_settings
@@ -97,6 +98,9 @@ def run(
         raise typer.BadParameter("A store needs a session: name one with --session.", param_hint="--checkpoint")
     settings = load_settings(options.settings)
     canvas = load_canvas(file, settings, asks_servers=options.replay is None)
+    _report_upgrade(file)
+    if options.replay is None and (missing := describe_missing(canvas.plan, settings, has_model=bool(options.model))):
+        print_note(missing)
     text = sys.stdin.read().strip() if query == "-" else query
     fields = _fill_form(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
@@ -156,6 +160,19 @@ def _keep_model_of_open_turn(session: str, settings: Settings, options: RunOptio
         return await keep_model(store, session, options) if is_waiting else options
 
     return with_store(settings, options.checkpoint, look_up)
+
+
+def _report_upgrade(file: Path) -> None:
+    """Report on standard error that a canvas from before RAGFlow 0.20 was upgraded in memory."""
+    from ragflow_lg.dsl_compiler import upgrade_source
+    from ragflow_lg.server.assembly.library import catalog, read_canvas
+
+    content = read_canvas(file)
+    if b'"Answer"' in content and upgrade_source(content, catalog()).changes:
+        sys.stderr.write(
+            "The canvas was made before RAGFlow 0.20 and was upgraded in memory. To see what changed, and to save it:\n"
+            f"  {format_command('upgrade', str(file), '-o', 'NEW.json')}\n"
+        )
 
 
 def _require_same_canvas(

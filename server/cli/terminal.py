@@ -15,9 +15,9 @@ _SGR: dict[Style, int] = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow":
 """Parameters of the terminal's control sequence "Select Graphic Rendition"."""
 
 
-def count_of(number: int, noun: str) -> str:
+def count_of(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 chunk``, ``2,000 chunks``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def printable(text: str) -> str:

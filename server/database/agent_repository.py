@@ -46,8 +46,8 @@ class AgentTags:
 MAX_DRAFTS = 20
 """Maximum number of stored versions per agent that are neither published nor used by a session."""
 
-_AGENT = select(AgentRow.__table__).where(AgentRow.tenant == bindparam("tenant"), AgentRow.id == bindparam("id"))
-_VERSION = select(VersionRow.__table__).where(
+SELECT_AGENT = select(AgentRow.__table__).where(AgentRow.tenant == bindparam("tenant"), AgentRow.id == bindparam("id"))
+SELECT_VERSION = select(VersionRow.__table__).where(
     VersionRow.tenant == bindparam("tenant"),
     VersionRow.agent_id == bindparam("agent_id"),
     VersionRow.id == bindparam("id"),
@@ -91,7 +91,7 @@ class AgentRepository:
 
     async def get(self, agent_id: str) -> AgentRow | None:
         """Return an agent, or None."""
-        values = await self._database.read(select_first(_AGENT, {"tenant": self._tenant, "id": agent_id}))
+        values = await self._database.read(select_first(SELECT_AGENT, {"tenant": self._tenant, "id": agent_id}))
         return AgentRow(**values) if values is not None else None
 
     async def find(self, query: AgentQuery) -> tuple[list[AgentRow], int]:
@@ -162,7 +162,7 @@ class AgentRepository:
     async def version(self, agent_id: str, version_id: str) -> VersionRow | None:
         """Return one of an agent's versions, or None. Other agents' versions are not found."""
         key = {"tenant": self._tenant, "agent_id": agent_id, "id": version_id}
-        values = await self._database.read(select_first(_VERSION, key))
+        values = await self._database.read(select_first(SELECT_VERSION, key))
         return VersionRow(**values) if values is not None else None
 
     async def versions(self, ids: Sequence[str]) -> dict[str, VersionRow]:

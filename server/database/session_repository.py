@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
 
-_SESSION = select(SessionRow.__table__).where(
+SELECT_SESSION = select(SessionRow.__table__).where(
     SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id")
 )
-_NEWEST_RUN = (
+SELECT_NEWEST_RUN = (
     select(RunRow.__table__)
     .where(RunRow.tenant == bindparam("tenant"), RunRow.session_id == bindparam("session_id"))
     .order_by(RunRow.start_ms.desc(), RunRow.id.desc())
@@ -60,7 +60,7 @@ class SessionRepository:
 
     async def get(self, session_id: str) -> SessionRow | None:
         """Return a session, or None."""
-        values = await self._database.read(select_first(_SESSION, {"tenant": self._tenant, "id": session_id}))
+        values = await self._database.read(select_first(SELECT_SESSION, {"tenant": self._tenant, "id": session_id}))
         return SessionRow(**values) if values is not None else None
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
@@ -191,7 +191,7 @@ class RunRepository:
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
         key = {"tenant": self._tenant, "session_id": session_id}
-        values = await self._database.read(select_first(_NEWEST_RUN, key))
+        values = await self._database.read(select_first(SELECT_NEWEST_RUN, key))
         return RunRow(**values) if values is not None else None
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:

@@ -28,6 +28,7 @@ from ragflow_lg.server.http.native import (
     native_canvas_routes,
     native_file_routes,
     native_key_routes,
+    native_memory_routes,
     native_quota_routes,
     native_run_routes,
     native_session_routes,
@@ -108,6 +109,7 @@ _ROUTERS = (
     native_quota_routes.router,
     native_file_routes.router,
     native_key_routes.router,
+    native_memory_routes.router,
     health_routes.router,
 )
 

@@ -86,7 +86,7 @@ class ReplayFilter:
             self._started[_visit_of(event)] += 1
         elif isinstance(event, WireNodeFinished):
             self._finished[_visit_of(event)] += 1
-        elif isinstance(event, Message):
+        elif isinstance(event, Message) and not event.audio_binary:
             self._open = event.visit
             self._unrepeated.append(_marked_text(event))
         elif isinstance(event, MessageReset):

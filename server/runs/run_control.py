@@ -22,7 +22,8 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run
-from ragflow_lg.server.runs.turns import NAME_CHARS, question_text
+from ragflow_lg.server.runs.turn_requests import question_text
+from ragflow_lg.server.runs.turns import NAME_CHARS
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.session_pruning import Pruned, PruneLimits
@@ -203,7 +204,7 @@ class RunControl:
         await self._refuse_busy(session.id)
         if not checkpoint:
             checkpoint = await self._end_of(run)
-        canvas = await self._turns.canvas(await self._turns.version(self._agent, session.version_id))
+        canvas = await self._turns.canvases.compile_version(self._agent, session.version_id)
         services, target = app_state.services, app_state.new_id()
         try:
             record = await fork_session(
@@ -269,7 +270,7 @@ class RunControl:
                 await self._app_state.store.cancels.request(run.session_id)
         elif state == "waiting":
             session = await self.session(run.session_id)
-            canvas = await self._turns.canvas(await self._turns.version(self._agent, session.version_id))
+            canvas = await self._turns.canvases.compile_version(self._agent, session.version_id)
             await abandon_turn(self._app_state.store, canvas, session.id, self._app_state.services.clock)
 
     async def pin(self, session: SessionRow, version_id: str) -> None:

@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+import logging
 import math
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, cast
 
 from typing_extensions import Unpack
 
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
-from ragflow_lg.base.errors import CompileError, RequestError, RunUnknownError, StreamError
-from ragflow_lg.base.values import to_text
+from ragflow_lg.base.errors import RunUnknownError, StreamError
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
-from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
-from ragflow_lg.server.assembly.warm_up import load_turn_code
-from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
+from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.ended_run import store_end
 from ragflow_lg.server.runs.failover import Failover
 from ragflow_lg.server.runs.new_session import NewSession, SessionFields
+from ragflow_lg.server.runs.run_voice import RunVoice
+from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.state import TurnRequest
-    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.turn_rows import TurnRows
     from ragflow_lg.server.runs.failover import AbandonedRun, Continuation
-    from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
-MAX_WAITING = 1_000
-"""How many of a tenant's canvases may wait to be compiled."""
+logger = logging.getLogger(__name__)
 
 NAME_CHARS = 250
 """How much of the first question is used as a session's name."""
@@ -88,44 +80,10 @@ class Turns:
         """
         self._app_state = app_state
         self._slots = slots or RunSlots(sys.maxsize)
-        self._compiling = FairSlots(app_state.settings.limits.compiles, MAX_WAITING, "for the compiler")
+        self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
-
-    async def canvas(self, version: VersionRow) -> CompiledCanvas:
-        """Compile a canvas in a thread, so that other requests can proceed. A cached one is returned immediately.
-
-        Raises:
-            CompileError: If the canvas has errors.
-            RequestError: If checking it takes too much time or memory.
-        """
-        content, settings = version.dsl.encode(), self._app_state.settings_of(version.tenant)
-        if (canvas := cached_canvas(content, settings)) is not None:
-            return canvas
-        async with self._compiling.slot(version.tenant):
-            if len(content) > SMALL_BYTES:
-                # Where it can be stopped, because compiling checks it again in a thread.
-                await find_diagnostics(self._app_state.workers_of(version.tenant), settings, content)
-            return await asyncio.to_thread(_compile, content, settings)
-
-    async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:
-        """Return one of an agent's versions, or its draft if no id is given or the version has been deleted.
-
-        Raises:
-            RequestError: If ``is_released`` is set and no version has been published.
-        """
-        agents = AgentRepository(self._app_state.database, agent.tenant)
-        if is_released:
-            row = await agents.released(agent.id)
-            if row is None:
-                raise RequestError("The agent has no published version; publish one first.", status=404)
-            return row
-        row = await agents.version(agent.id, version_id) if version_id else None
-        row = row or await agents.version(agent.id, agent.version_id)
-        if row is None:
-            raise RequestError("The agent has been deleted.", status=404)
-        return row
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.
@@ -150,7 +108,7 @@ class Turns:
             create_ms=now,
             update_ms=now,
         )
-        prologue = await self._prologue(version) if fields.get("has_prologue") else ""
+        prologue = await self.canvases.opening_message(version) if fields.get("has_prologue") else ""
         messages = fields.get("earlier") or ([("assistant", prologue)] if prologue else [])
         rows = [
             MessageRow(session_id=row.id, number=number, role=role, content=text, create_ms=now)
@@ -174,11 +132,12 @@ class Turns:
         policy: DisconnectPolicy | None = None,
         new: NewSession | None = None,
         page_key: str = "",
+        stored: TurnRows | None = None,
     ) -> Turn:
         """Begin a turn, or answer the form the session is waiting at.
 
-        ``new`` is given if the session comes from `new_session`. ``page_key`` is the id of the key of the embedded page
-        that sends the request.
+        ``new`` is given if the session comes from `new_session`, and ``stored`` if the session's version and its newest
+        run have been read with it. ``page_key`` is the id of the key of the embedded page that sends the request.
 
         A client whose server stopped may repeat its request. If the session's last run answers the same request and
         was interrupted, that run is followed from its beginning, and taken over.
@@ -188,10 +147,13 @@ class Turns:
         """
         head = None
         if new is None:
-            head = await self._interrupted_run(agent.tenant, session.id, hash_request(request))
+            runs = RunRepository(self._app_state.database, agent.tenant)
+            newest = stored.newest_run if stored is not None else await runs.newest(session.id)
+            head = await self._interrupted_run(newest, hash_request(request))
         if head is not None and await self._app_state.run_manager.has_events(head.run_id):
             return Turn(head.envelope, self, agent.tenant)
-        runner = await self.runner(agent, session, new.version if new else None, is_page=bool(page_key))
+        version = new.version if new is not None else stored.version if stored is not None else None
+        runner = await self.runner(agent, session, version, is_page=bool(page_key))
         if head is not None:  # without events, it may have stopped before it took the request
             await self._app_state.store.leases.expire(session.id, head.process)
             if await runner.unfinished_checkpoint(session.id):
@@ -212,7 +174,7 @@ class Turns:
         """
         app_state = self._app_state
         return Runner(
-            await self.canvas(version or await self.version(agent, session.version_id)),
+            await self.canvases.compile(version or await self.canvases.version(agent, session.version_id)),
             tenant_services(app_state, agent.tenant, agent.id, is_page=is_page),
             store=app_state.store,
             canvas_id=agent.id,
@@ -302,18 +264,21 @@ class Turns:
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
         app_state = self._app_state
+        voice = RunVoice(run)
 
         async def finish(has_begun: bool) -> None:
             stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
             self.quotas.add_bytes(tenant, stored_bytes)
             answer = replay.answer if replay is not None else run.collected.text
+            run.usage = run.usage.plus(voice.usage)
             flags = {"has_begun": has_begun, "is_taken_over": bool(previous)}
             try:
                 await store_end(app_state, tenant, run, answer, question, start_ms, stored_bytes, **flags)
             finally:
                 release()
 
-        spec = RunSpec(run, policy or self._policy, tenant, request_hash, takeovers, previous, replay, finish)
+        identity = (tenant, request_hash, takeovers, previous)
+        spec = RunSpec(run, policy or self._policy, *identity, replay, finish, voice.open)
         await app_state.run_manager.start(spec)
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
@@ -321,10 +286,9 @@ class Turns:
         row = await RunRepository(self._app_state.database, tenant).get(run_id)
         return (row.status, row.error) if row is not None else ("failed", "The run has been deleted.")
 
-    async def _interrupted_run(self, tenant: str, session_id: str, request_hash: str) -> RunHead | None:
+    async def _interrupted_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
         """Return the head of a session's last run if it answers a request with this hash and was interrupted."""
         run_manager = self._app_state.run_manager
-        row = await RunRepository(self._app_state.database, tenant).newest(session_id)
         if row is None or row.status not in ("running", "drained"):
             return None
         try:
@@ -333,7 +297,7 @@ class Turns:
             return None
         if head.request_hash != request_hash or (end is not None and not end.is_interruption):
             return None
-        is_held = bool(await self._app_state.store.leases.holder(session_id))
+        is_held = bool(await self._app_state.store.leases.holder(row.session_id))
         return None if is_held and await run_manager.is_played(row.id) else head
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
@@ -370,40 +334,3 @@ class Turns:
         run_manager, section = self._app_state.run_manager, self._app_state.settings.server
         handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
         await run_manager.drain(handover_s=handover_s)
-
-    async def _prologue(self, version: VersionRow) -> str:
-        try:
-            return opening_message((await self.canvas(version)).plan)
-        except CompileError:
-            return ""  # a draft that cannot run yet
-
-
-def _compile(content: bytes, settings: Settings) -> CompiledCanvas:
-    """Compile a canvas, and load the code that its turns need, if the server has not finished loading it."""
-    load_turn_code()
-    return load_canvas(content, settings)
-
-
-def opening_message(plan: Plan) -> str:
-    """Return a conversational canvas's opening message, or ``""`` if there is none."""
-    params = plan.nodes[plan.entry].params
-    prologue = getattr(params, "prologue", None)
-    return prologue if isinstance(prologue, str) and getattr(params, "mode", "") == "conversational" else ""
-
-
-def hash_request(request: TurnRequest) -> str:
-    """Return a hash of what a user sent."""
-    parts = [request.get(key) for key in ("query", "inputs", "files", "payload")]
-    return sha256(json.dumps(parts, default=repr).encode()).hexdigest()
-
-
-def question_text(request: TurnRequest) -> str:
-    """Return the user's input as readable text: the query, or else one line for each field in a form."""
-    query = request.get("query")
-    if query:
-        return to_text(query)
-    lines: list[str] = []
-    for name, field in (request.get("inputs") or {}).items():
-        value: Any = cast("Mapping[str, Any]", field).get("value") if isinstance(field, dict) else field
-        lines.append(f"{name}: {to_text(value)}")
-    return "\n".join(lines)

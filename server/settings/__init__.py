@@ -34,6 +34,9 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     base_url = "https://api.siliconflow.cn/v1"
     api_key_env = "SILICONFLOW_API_KEY"
 
+    [memories.preferences]
+    llm_id = "gpt-4.1-mini@OpenAI"
+
     [sql.connections.shop]
     db_type = "postgres"
     host = "db.example.com"

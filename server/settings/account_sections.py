@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
+from ragflow_lg.adapters.sql.database_kinds import find_kind
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.settings.sections import Section
 from ragflow_lg.services.databases import DatabaseAccount
 from ragflow_lg.services.mail import MailAccount, Security
-
-_PORTS = {"postgres": 5432, "postgresql": 5432, "mssql": 1433, "trino": 8080, "ibm db2": 50000}
 
 
 class AccountSection(Section):
@@ -22,6 +22,12 @@ class AccountSection(Section):
     password: SecretStr | None = None
     password_env: str = ""
     """Environment variable that holds the password, instead of ``password``."""
+
+    @property
+    def missing_variable(self) -> str:
+        """The name of the environment variable if it is needed and not set, otherwise ``""``."""
+        is_needed = self.password is None and self.password_env
+        return self.password_env if is_needed and not os.environ.get(self.password_env) else ""
 
     def secret(self) -> str:
         """Return the password, or ``""`` if there is none."""
@@ -46,16 +52,24 @@ class ConnectionSection(AccountSection):
     options: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
     """Options of the driver, such as ``sslmode`` of psycopg or ``ssl_ca`` of asyncmy."""
 
+    @field_validator("db_type")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        try:
+            find_kind(value)
+        except ServiceError as error:
+            raise ValueError(str(error)) from None
+        return value
+
     @model_validator(mode="after")
     def _has_a_host(self) -> ConnectionSection:
-        if self.db_type.strip().lower() != "sqlite" and not self.host:
+        if find_kind(self.db_type).is_server and not self.host:
             raise ValueError("set host")
         return self
 
     def settings(self, *, allow_writes: bool) -> ConnectionSettings:
         """Return the connection. ``allow_writes`` is the default."""
-        kind = self.db_type.strip().lower()
-        port = self.port or _PORTS.get(kind, 3306)
+        port = self.port or find_kind(self.db_type).port
         account = DatabaseAccount(self.db_type, self.host, port, self.database, self.username, self.secret())
         options = {name: value.get_secret_value() for name, value in self.options.items()}
         writes = allow_writes if self.allow_writes is None else self.allow_writes

@@ -17,8 +17,8 @@ class CodeSection(KeySection):
     """``[code]``: where CodeExec runs programs, and their limits. See ``docs/code.md``."""
 
     provider: Provider = "auto"
-    """``bubblewrap`` on this machine, ``http`` for a service, ``refuse`` for none. ``auto`` takes the service if
-    ``url`` is set, and otherwise Bubblewrap."""
+    """``bubblewrap`` or ``deno`` on this machine, ``http`` for a service, ``refuse`` for none. ``auto`` takes the
+    service if ``url`` is set, then Bubblewrap, then Deno."""
     url: str = ""
     """Address of a sandbox service: RAGFlow's own, or ``ragflow-lg sandbox serve``. ``api_key`` is its key, if any."""
     bubblewrap: str = ""
@@ -27,8 +27,12 @@ class CodeSection(KeySection):
     """Path of the Python that runs programs. Default: the system's."""
     node: str = ""
     """Path of the Node.js that runs programs. Default: the system's."""
+    deno: str = ""
+    """Path of Deno. Default: that of the package ``deno``, or the installed one."""
+    pyodide: str = ""
+    """Folder with Pyodide, the Python in Deno. Default: the one in the user's cache."""
     folders: tuple[str, ...] = ()
-    """Folders that programs can read, in addition to those of the system's programs and libraries."""
+    """Folders that programs in Bubblewrap can read, in addition to those of the system's programs and libraries."""
     concurrency: Annotated[int, Field(gt=0, le=256)] = 8
     """How many programs run at the same time. No tenant uses all of these slots."""
     queue: Size = 100
@@ -74,4 +78,6 @@ class CodeSection(KeySection):
             Interpreters(self.python, self.node, self.folders),
             self.concurrency,
             self.queue,
+            self.deno,
+            self.pyodide,
         )

@@ -8,6 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from ragflow_lg.adapters.known_providers import KnownProvider, provider_of_model
+from ragflow_lg.base.errors import SettingsError
+
 
 class Section(BaseModel):
     """Refuses unknown settings. Its errors do not contain values."""
@@ -90,22 +93,44 @@ class ModelSection(Section):
 
 
 class EndpointSection(KeySection):
-    """A model at an endpoint, by its id."""
+    """A model at an endpoint, by its id. Known providers, which follow the ``@`` in it, need no ``base_url``."""
 
-    base_url: str
+    base_url: str = ""
     model: str = ""
     """The model's name at the endpoint. Default: ID without the last ``@`` and everything after it."""
 
     @field_validator("base_url")
     @classmethod
     def _is_address(cls, value: str) -> str:
-        return web_address(value)
+        return web_address(value) if value else value
+
+    def address(self, id_: str) -> str:
+        """Return the address of the endpoint.
+
+        Raises:
+            SettingsError: if neither the section nor the id names it.
+        """
+        known = provider_of_model(id_)
+        if base_url := self.base_url or (self._known_address(known[1]) if known else ""):
+            return base_url
+        raise SettingsError(f"The section of the model {id_!r} has no base_url. Set it to the address of the endpoint.")
 
     def endpoint(self, id_: str) -> dict[str, Any]:
-        """Return the fields of `EndpointSettings`, whose names are those of this section, and of its subclass."""
-        fields = self.model_dump(exclude={"api_key", "api_key_env", "model"})
+        """Return the fields of `EndpointSettings`, whose names are those of this section, and of its subclass.
+
+        Raises:
+            SettingsError: if there is no address.
+        """
+        fields = self.model_dump(exclude={"api_key", "api_key_env", "model", "base_url"})
         model = self.model or id_.rpartition("@")[0] or id_
-        return {**fields, "model": model, "api_key": self.key_text(), "key_variable": self.key_variable}
+        key, variable, known = self.key_text(), self.key_variable, provider_of_model(id_)
+        if known and not (self.base_url or self.api_key_env or self.api_key):  # it is sent to nobody else
+            key, variable = os.environ.get(known[1].key, "").strip() if known[1].key else "", known[1].key
+        return {**fields, "base_url": self.address(id_), "model": model, "api_key": key, "key_variable": variable}
+
+    @staticmethod
+    def _known_address(provider: KnownProvider) -> str:
+        return provider.base_url
 
 
 class EmbeddingSection(EndpointSection):
@@ -132,6 +157,10 @@ class RerankerSection(EndpointSection):
     """Longer texts are cut."""
     max_retries: Annotated[int, Field(ge=0, le=20)] = 2
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
+
+    @staticmethod
+    def _known_address(provider: KnownProvider) -> str:
+        return provider.rerank_url or provider.base_url
 
 
 class KnowledgeSection(KeySection):

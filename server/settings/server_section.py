@@ -25,10 +25,13 @@ class OtelSection(Section):
 
 
 class RunSection(Section):
-    """``[run]``: limits for a run."""
+    """``[run]``: a limit for runs, and what they create on the command line and in programs."""
 
     event_limit: Annotated[int, Field(gt=0)] = 256
     """How many events may wait for the reader before nodes have to wait."""
+    downloads: Path | None = None
+    """Folder for the files that runs create, such as documents and artifacts of CodeExec. A server stores such files
+    itself. Default: they are not kept."""
 
 
 class UserSection(Section):

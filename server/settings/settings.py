@@ -11,16 +11,20 @@ from typing import Annotated
 from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from ragflow_lg.adapters.chat.chat_models import DEMO, KEY_VARIABLES, ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.chat_models import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
+from ragflow_lg.adapters.known_providers import PROVIDERS, provider_of_model
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
+from ragflow_lg.server.settings.browser_section import BrowserSection
 from ragflow_lg.server.settings.code_section import CodeSection
 from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
+from ragflow_lg.server.settings.memory_section import MemorySection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.quotas_section import QuotasSection
+from ragflow_lg.server.settings.reports_section import ReportsSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     CrawlerSection,
@@ -35,6 +39,7 @@ from ragflow_lg.server.settings.sections import (
     ToolSection,
 )
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
+from ragflow_lg.server.settings.speech_sections import SpeechSection, TranscriptionSection
 from ragflow_lg.server.settings.tenant_section import TenantSection
 from ragflow_lg.services.tool_policies import CrawlerRules, ToolPermits, ToolSettings
 
@@ -66,13 +71,18 @@ class Settings(BaseSettings):
     knowledge: KnowledgeSection = KnowledgeSection()
     embeddings: dict[str, EmbeddingSection] = Field(default_factory=dict[str, EmbeddingSection])
     datasets: dict[str, DatasetSection] = Field(default_factory=dict[str, DatasetSection])
+    memories: dict[str, MemorySection] = Field(default_factory=dict[str, MemorySection])
     rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
+    speech: dict[str, SpeechSection] = Field(default_factory=dict[str, SpeechSection])
+    transcription: TranscriptionSection | None = None
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     sql: SqlSection = SqlSection()
     email: EmailSection = EmailSection()
     http: HttpSection = HttpSection()
+    browser: BrowserSection = BrowserSection()
     code: CodeSection = CodeSection()
     crawler: CrawlerSection = CrawlerSection()
+    reports: ReportsSection = ReportsSection()
     run: RunSection = RunSection()
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
@@ -136,7 +146,8 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> tuple[str, ...]:
         """All keys and passwords, which are redacted from all output."""
-        models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
+        models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values(), *self.speech.values())
+        models = (*models, *([self.transcription] if self.transcription else []))
         secrets = [section.key_text() for section in (*models, *self.tools.values(), self.knowledge, self.code)]
         secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
@@ -155,6 +166,14 @@ class Settings(BaseSettings):
     def embedding_settings(self) -> dict[str, EmbeddingSettings]:
         """Return the settings for the embedding models, by id."""
         return {id_: EmbeddingSettings(**section.endpoint(id_)) for id_, section in self.embeddings.items()}
+
+    def known_embedding(self, id_: str) -> EmbeddingSettings | None:
+        """Return the settings for the model of a known provider whose key is in the environment, or None."""
+        known = provider_of_model(id_)
+        if known is None or "embedding" not in known[1].abilities.split() or not known[1].key or not known[1].base_url:
+            return None
+        settings = EmbeddingSettings(**EmbeddingSection().endpoint(id_))
+        return settings if settings.api_key else None
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:
         """Return the settings for the MCP servers, by id."""
@@ -186,7 +205,7 @@ class Settings(BaseSettings):
         }
         return ChatModelSettings(
             tenant=self._tenant,
-            default_model=self.default_model or (_DEFAULT_MODEL if known else DEMO),
+            default_model=self.default_model or (_DEFAULT_MODEL if "OpenAI" in known else DEMO),
             override_model=override_model,
             providers={name: _provider(name, section) for name, section in self.providers.items()},
             known_providers=known,
@@ -201,10 +220,11 @@ def _reveal(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
 def _known_providers() -> dict[str, ProviderSettings]:
     """Return the providers that need no section, because the environment has their keys."""
     providers: dict[str, ProviderSettings] = {}
-    for name, variable in KEY_VARIABLES.items():
-        if key := os.environ.get(variable, "").strip():
-            address = os.environ.get(variable.replace("_API_KEY", "_BASE_URL"), "").strip()
-            providers[name] = ProviderSettings(address, key, key_variable=variable)
+    for name, provider in PROVIDERS.items():
+        if provider.key and provider.family == "openai" and (key := os.environ.get(provider.key, "").strip()):
+            address = os.environ.get(provider.address_variable, "").strip()
+            if address or provider.base_url:
+                providers[name] = ProviderSettings(address, key, key_variable=provider.key)
     return providers
 
 

@@ -18,8 +18,14 @@ class TenantSection(Section):
     """``llm_id`` for nodes that do not specify a model, instead of the general ``default_model``."""
     rerankers: tuple[str, ...] = ()
     """Rerank models, by the ``rerank_id`` that canvases use."""
+    speech: tuple[str, ...] = ()
+    """Models that speak: the ids of ``[speech.ID]``."""
+    transcription: bool = False
+    """Whether the tenant's audio files are transcribed."""
     datasets: tuple[str, ...] = ()
     """Datasets, by name or id."""
+    memories: tuple[str, ...] = ()
+    """Memories, by id. The tenant has its own part of each."""
     mcp: tuple[str, ...] = ()
     """MCP servers, by id. The tenant has its own sessions with them."""
     sql: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import (
     ConflictError,
     RagflowLgError,
+    RunCancelled,
     RunError,
     RunInterruptedError,
     SettingsError,
@@ -22,7 +23,7 @@ from ragflow_lg.base.errors import (
 )
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import Journal, RunHead
-from ragflow_lg.wire.wire_events import Envelope
+from ragflow_lg.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024
@@ -131,6 +132,30 @@ class Replay(Protocol):
         ...
 
 
+class Voice(Protocol):
+    """Speaks the texts of a run; see `ragflow_lg.runs.speaker.Speaker`."""
+
+    def hear(self, event: StreamEvent) -> None:
+        """Record an event that has been published."""
+        ...
+
+    async def finish(self, event: WorkflowFinished | UserInputs) -> None:
+        """Wait until everything is spoken, and add what that has used to the last event."""
+        ...
+
+    async def aclose(self) -> None:
+        """Stop speaking."""
+        ...
+
+
+OpenVoice: TypeAlias = "Callable[[Callable[[StreamEvent], Awaitable[None]]], Voice | None]"
+"""Returns what speaks a run and publishes audio with the given function, or None."""
+
+
+def open_no_voice(publish: Callable[[StreamEvent], Awaitable[None]]) -> None:
+    """Return None."""
+
+
 OnFinished: TypeAlias = "Callable[[bool], Awaitable[None]]"
 """Stores the end of a run. The argument says whether the run produced any event."""
 
@@ -154,6 +179,7 @@ class RunSpec(Struct, frozen=True):
     replay: Replay | None = None
     """If the run is taken over, what its followers have received."""
     on_finished: OnFinished = do_nothing
+    open_voice: OpenVoice = open_no_voice
     """Called once after the run's last event, before followers learn that it has ended."""
 
 
@@ -180,7 +206,7 @@ class RunTask:
         self._backlog_bytes = 0
         self._read_events = 0
         self._written = 0
-        self._writings: list[tuple[int, asyncio.Future[None]]] = []
+        self._writings: list[tuple[int, asyncio.Future[bool]]] = []
         self._has_news = asyncio.Event()
         self._has_room = asyncio.Event()
         self._followers = 0
@@ -280,14 +306,30 @@ class RunTask:
         publish = self._wait_until_written if self._journal.is_shared else None
         events = cast("AsyncGenerator[StreamEvent]", self.run.with_records(publish))
         replay = self._spec.replay
+        voice = self._spec.open_voice(self._publish_one)
         try:
             async with aclosing(events):
                 async for event in events:
-                    await self._publish(replay.feed(event) if replay is not None else (event,))
+                    await self._publish_and_speak(replay.feed(event) if replay is not None else (event,), voice)
         except ConflictError as error:
             if replay is None:
                 raise
             await self._publish(replay.complete(error))
+        finally:
+            if voice is not None:
+                await voice.aclose()
+
+    async def _publish_and_speak(self, events: Sequence[StreamEvent], voice: Voice | None) -> None:
+        """Publish events. Only the last event of a run waits for the voice."""
+        for event in events:
+            if voice is not None and isinstance(event, WorkflowFinished | UserInputs):
+                await voice.finish(event)
+            await self._publish_one(event)
+            if voice is not None:
+                voice.hear(event)
+
+    async def _publish_one(self, event: StreamEvent) -> None:
+        await self._publish((event,))
 
     async def _publish(self, events: Sequence[StreamEvent]) -> None:
         for event in events:
@@ -317,17 +359,25 @@ class RunTask:
                 return
 
     async def _wait_until_written(self) -> None:
-        """Wait until the journal has everything that has been read, so that another process can go on from here."""
-        if self._written < self._read_events and not self._has_stopped_writing:
-            future = asyncio.get_running_loop().create_future()
-            self._writings.append((self._read_events, future))
-            await future
+        """Wait until the journal has everything that has been read, so that another process can go on from here.
+
+        Raises:
+            RunCancelled: if the journal has failed before. What depends on these events must not be stored.
+        """
+        if self._written >= self._read_events:
+            return
+        if self._has_stopped_writing:
+            raise RunCancelled
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._writings.append((self._read_events, future))
+        if not await future:
+            raise RunCancelled
 
     def _report_written(self) -> None:
         while self._writings and (self._has_stopped_writing or self._writings[0][0] <= self._written):
-            future = self._writings.pop(0)[1]
+            count, future = self._writings.pop(0)
             if not future.done():
-                future.set_result(None)
+                future.set_result(count <= self._written)
 
     async def _watch(self) -> None:
         """Cancel the run once it has had no followers for as long as the policy allows."""

@@ -45,10 +45,13 @@ _PLAN_HEADS = {
     for name in ("task_analysis", "plan_generation", "reflection", "context_summary", "context_ranking")
 }
 _FINAL_TEXT = PROMPTS["final_answer"].text.removeprefix("{reason} ")
+_REPORT_HEAD = PROMPTS["research_report"].text.partition(" {reason}")[0]
+_FINDING = '"finding": '
 
 
 def _is_final(request: ChatRequest) -> bool:
-    return request.messages[-1]["content"].endswith(_FINAL_TEXT)
+    content = request.messages[-1]["content"]
+    return content.endswith(_FINAL_TEXT) or _REPORT_HEAD in content
 
 
 class ToolUser(DemoChat):
@@ -91,6 +94,11 @@ class ToolUser(DemoChat):
             calls = await self._calls([_schema(tool["name"], tool["parameters"]) for tool in tools], done)
             plan = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in calls]
             return ChatAnswer(json.dumps(plan or [{"name": COMPLETE_TASK, "arguments": {}}]))
+        if request.system.startswith(PROMPTS["research_step"].text):
+            searches = request.messages[-1]["content"].count(_FINDING)
+            return ChatAnswer(f"Reasoning: so.\nSearch: sample {searches}" if searches < ROUNDS else "Done")
+        if request.system.startswith(PROMPTS["research_summary"].text):
+            return ChatAnswer(ANSWER)
         if request.system.startswith(tuple(_PLAN_HEADS.values())) or _is_final(request):
             return ChatAnswer(ANSWER)
         if request.tools or any(message["role"] == "tool" for message in request.messages):
@@ -113,7 +121,7 @@ def _schema(name: str, parameters: Mapping[str, Any]) -> ToolSchema:
 
 
 def watch_tool(spec: AnySpec, reach: Reach) -> AnySpec:
-    """Return a tool that reports its calls. Unless it is an agent, it returns a sample and calls no service."""
+    """Return a tool that reports its calls. It returns a sample, unless it is an agent or a canvas."""
     if spec.tool is None:
         return spec
     real = spec.tool.call
@@ -121,7 +129,10 @@ def watch_tool(spec: AnySpec, reach: Reach) -> AnySpec:
     async def call(ctx: RunContext, params: Any, arguments: Any) -> ToolResult:
         name = ctx.task.partition("/")[2] + ctx.node.id
         reach("call", name)
-        result = await real(ctx, params, arguments) if spec.kind == "model" else ToolResult("a sample")
+        if spec.must_run_once(ctx, params):
+            reach("effect", name)
+        runs_nodes = spec.kind == "model" or spec.plays is not None
+        result = await real(ctx, params, arguments) if runs_nodes else ToolResult("a sample")
         reach("called", name)
         return replace(result, value=f"{name}: {to_text(result.value)}")
 
@@ -138,11 +149,21 @@ class WatchedSteps:
     async def put(self, key: str, value: Any) -> None:
         """Store a result and report it."""
         await self._inner.put(key, value)
-        self._reach("saved", _call_name(value))
+        if node := _nested_node(value):
+            self._reach("stored", node)
+        else:
+            self._reach("saved", _call_name(value))
 
     async def find(self, key: str) -> tuple[bool, Any]:
         """Return whether a result is stored, and the result itself."""
         return await self._inner.find(key)
+
+
+def _nested_node(value: Any) -> str:
+    """Return the id of a node in a canvas that runs inside another node, if this is its stored visit."""
+    update = cast("Mapping[str, Any]", value).get("update") if isinstance(value, Mapping) else None
+    outputs = cast("Mapping[str, Any]", update).get("outputs") if isinstance(update, Mapping) else None
+    return next(iter(cast("Mapping[str, Any]", outputs)), "") if isinstance(outputs, Mapping) else ""
 
 
 def _call_name(value: Any) -> str:

@@ -2,7 +2,8 @@
 
 Each run is a forked process that kills itself with SIGKILL at its *point*: in the body of a node, before or after its
 work, or right after a write to the store. A second process continues the run. The final state must be the same, and
-nodes whose results were stored must not run again.
+nodes whose results were stored must not run again. If the continued run asks about an effect that must not happen
+twice, it gets the answer yes, and a further run gets the answer no.
 """
 
 from __future__ import annotations
@@ -11,62 +12,31 @@ import asyncio
 import gc
 import json
 import os
-import signal
 import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-from ragflow_lg.adapters.system_services import InlineFiles, SystemClock
-from ragflow_lg.catalog import load_catalog
-from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.component.registry import Registry
-from ragflow_lg.component.spec import AnySpec
-from ragflow_lg.dsl.forms import form_fields
-from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.devtools.chaos.chaos_agent import ToolUser, WatchedSteps, watch_tool
-from ragflow_lg.services.services import Services
+from ragflow_lg.dsl_compiler.deployment import Deployment
+from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
+from ragflow_lg.server.devtools.chaos.watched_canvas import (
+    POINT_KINDS,
+    Point,
+    PointKind,
+    StoredSession,
+    WatchedCanvas,
+    compile_watched,
+    play_watched,
+)
 
-PointKind = Literal["in", "after", "stored", "checkpoint", "call", "called", "saved"]
-"""Where a run can be killed.
-
-In the body of a node: ``in`` before its work, ``after`` after its work. After a write to the store: ``stored`` for a
-result, ``checkpoint`` for a checkpoint. For a call to an agent's model or tool: ``call`` before the call, ``called``
-after the call, and ``saved`` after its result was stored.
-"""
-
-StoredSession: TypeAlias = tuple[str, str]
-"""A store URL and a session name."""
-
-POINT_KINDS: tuple[PointKind, ...] = get_args(PointKind)
 FINISHED: Mapping[PointKind, PointKind] = {"in": "stored", "call": "saved"}
 """The start and end of a piece of work, which must not start again after its end."""
-SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
 LIMIT_S = 60
 MAX_TURNS = 40
-_PASSIVE = ("region", "region_item")
-"""Component kinds whose ``run`` only reads, and is repeated whenever a run continues inside the region."""
-
-
-class Point(Struct, frozen=True):
-    """The point at which a run is killed: the ``number``-th point of its kind, starting at 1."""
-
-    kind: PointKind
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.number}"
-
 
 ChoosePoints: TypeAlias = Callable[[list[Point]], list[Point]]
 """Returns those of a canvas's points at which runs are killed."""
@@ -79,63 +49,23 @@ class Result(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-class _Log:
-    """Records the points in a file that outlives the process, and kills the process at the chosen one.
-
-    The components of the compiled canvas report to one log. Each forked process has its own copy of it.
-    """
-
-    def __init__(self) -> None:
-        self._file = -1
-        self._point: Point | None = None
-        self._count: Counter[str] = Counter()
-
-    def open(self, path: Path, point: Point | None) -> None:
-        """Begin the log of this process."""
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._point = point
-
-    def reach(self, kind: str, node: str = "") -> None:
-        """Record a point and, if it is the chosen one, kill this process."""
-        os.write(self._file, (json.dumps([kind, node]) + "\n").encode())
-        self._count[kind] += 1
-        if self._point is not None and (self._point.kind, self._point.number) == (kind, self._count[kind]):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-class _Canvas(Struct, frozen=True):
-    """The canvas that is disturbed, and the log to which its components report."""
-
-    compiled: CompiledCanvas
-    log: _Log
-
-
-class _SameIds:
-    """Random run ids, and the same seed in every run."""
-
-    def run_id(self) -> Any:
-        return os.urandom(16).hex()
-
-    def seed(self) -> int:
-        return 7
-
-
 def disturb(
     document: bytes,
     fresh: Callable[[], StoredSession],
     folder: Path,
     query: str = "hello",
     choose: ChoosePoints = list,
+    deployment: Deployment | None = None,
 ) -> Iterator[Result | int]:
     """Run a canvas undisturbed, then once for each point. Yield the number of points, then the result for each point.
 
     ``fresh`` returns the URL of a store and the name of a session that does not exist in it. ``choose`` selects from
-    all points.
+    all points. ``deployment`` has the canvases that this one runs.
 
     Raises:
         RuntimeError: If the undisturbed run does not end.
     """
-    canvas = _compile(document)
+    canvas = compile_watched(document, deployment)
     calm_log = folder / "calm"
     expected = _run_to_end(canvas, fresh(), calm_log, query, None)
     calm = _entries(calm_log)
@@ -145,7 +75,12 @@ def disturb(
     for index, point in enumerate(points):
         log, where = folder / f"log-{index}", fresh()
         state = _run_to_end(canvas, where, log, query, point)
-        yield Result(point, tuple(_problems(expected, state, calm, _entries(log))))
+        problems = [*_problems(expected, state, calm, _entries(log))]
+        if any(kind == "asked" for kind, _ in _entries(log)):
+            refused = folder / f"refused-{index}"
+            _run_to_end(canvas, fresh(), refused, query, point, decision=CONTINUE)
+            problems += find_repeated_effects(calm, _entries(refused), is_allowed=False)
+        yield Result(point, tuple(problems))
 
 
 def disturb_all(
@@ -154,6 +89,7 @@ def disturb_all(
     query: str = "hello",
     report: Callable[[int, int], None] | None = None,
     choose: ChoosePoints = list,
+    deployment: Deployment | None = None,
 ) -> tuple[int, list[str]]:
     """Kill a canvas at every point that ``choose`` selects; return the number of kills and the problems.
 
@@ -171,7 +107,7 @@ def disturb_all(
             return url or f"sqlite:///{folder}/{name}.db", name
 
         kills, done, problems = 0, 0, list[str]()
-        for result in disturb(document, fresh, Path(folder), query, choose):
+        for result in disturb(document, fresh, Path(folder), query, choose, deployment):
             if isinstance(result, int):
                 kills = result
             else:
@@ -180,15 +116,6 @@ def disturb_all(
             if report is not None:
                 report(done, kills)
     return kills, problems
-
-
-def _compile(document: bytes) -> _Canvas:
-    """Compile the canvas and import the modules that every forked process would otherwise import itself."""
-    for name in ("ragflow_lg.checkpoints.sqlite.sqlite_store", "langgraph.checkpoint.redis"):
-        with suppress(ImportError):
-            import_module(name)
-    log = _Log()
-    return _Canvas(compile_canvas(document, _watch_components(load_catalog(), log)), log)
 
 
 def _problems(expected: Any, state: Any, calm: list[tuple[str, str]], entries: list[tuple[str, str]]) -> Iterator[str]:
@@ -202,19 +129,32 @@ def _problems(expected: Any, state: Any, calm: list[tuple[str, str]], entries: l
         for name, count in Counter(name for kind, name in entries if kind == begin).items():
             if count - begins[name] > max(0, running[name]):
                 yield f"{name} ran {count} times instead of {begins[name]}, although its result had been stored"
+    yield from find_repeated_effects(calm, entries, is_allowed=True)
+
+
+def find_repeated_effects(
+    calm: list[tuple[str, str]], entries: list[tuple[str, str]], *, is_allowed: bool
+) -> Iterator[str]:
+    """Report effects that happened again without the user's permission."""
+    expected, effects = (sum(kind == "effect" for kind, _ in log) for log in (calm, entries))
+    asked = sum(kind == "asked" for kind, _ in entries)
+    if effects > expected + (asked if is_allowed else 0):
+        yield f"{effects} effects instead of {expected}, after {asked} questions"
 
 
 def _entries(log: Path) -> list[tuple[str, str]]:
     return [tuple(json.loads(line)) for line in log.read_text().splitlines()]
 
 
-def _run_to_end(canvas: _Canvas, where: StoredSession, log: Path, query: str, point: Point | None) -> Any:
+def _run_to_end(
+    canvas: WatchedCanvas, where: StoredSession, log: Path, query: str, point: Point | None, decision: str = RUN_AGAIN
+) -> Any:
     """Run all turns, each in its own process, and return the final state. If a process is killed, another continues."""
     answer, intent = log.with_suffix(".json"), "start"
     for _ in range(MAX_TURNS):
         pid = os.fork()
         if pid == 0:
-            _child(canvas, where, log, query, point, intent, answer)
+            _child(canvas, where, log, query, point, intent, answer, decision)
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):
             with log.open("a") as file:
@@ -238,116 +178,21 @@ def _remaining(point: Point, log: Path) -> Point:
 
 
 def _child(
-    canvas: _Canvas, where: StoredSession, log: Path, query: str, point: Point | None, intent: str, answer: Path
+    canvas: WatchedCanvas,
+    where: StoredSession,
+    log: Path,
+    query: str,
+    point: Point | None,
+    intent: str,
+    answer: Path,
+    decision: str,
 ) -> None:
     gc.freeze()  # a collection would visit, and so copy, all objects of the parent
     try:
         canvas.log.open(log, point)
-        outcome = asyncio.run(asyncio.wait_for(_play(canvas, where, query, intent), LIMIT_S))
+        outcome = asyncio.run(asyncio.wait_for(play_watched(canvas, where, query, intent, decision), LIMIT_S))
         answer.write_text(json.dumps(outcome, sort_keys=True))
         os._exit(0)
     except BaseException:  # noqa: BLE001 - a forked process must not return into its parent's code
         answer.write_text(traceback.format_exc())
         os._exit(1)
-
-
-async def _play(watched: _Canvas, where: StoredSession, query: str, intent: str) -> dict[str, Any]:
-    canvas, log, http = watched.compiled, watched.log, GuardedHttpClient()
-    services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds())
-    url, session = where
-    async with open_store(url, SystemClock()) as store:
-        _watch_store(store, log)
-        runner = Runner(canvas, services, store=store)
-        pauses = await runner.pauses(session)
-        if intent == "again":
-            state = await runner.state(session)
-            intent = "resume" if pauses else "continue" if state.get("turn", {}).get("status") == "running" else "start"
-            if state.get("turn", {}).get("status") in ("succeeded", "failed"):
-                return _outcome(state, state["turn"]["status"])
-        if intent == "start":
-            run = runner.start(session, {"query": query, "inputs": _answers(canvas.plan.form)})
-        elif intent == "continue":
-            run = runner.continue_(session)
-        else:
-            fields = [field for pause in pauses for field in form_fields(pause.inputs)]
-            run = runner.resume(session, _answers(fields))
-        async for _ in run:
-            pass
-        await http.aclose()
-        return _outcome(await runner.state(session), run.status)
-
-
-def _outcome(state: Mapping[str, Any], status: str) -> dict[str, Any]:
-    globals_ = {key: value for key, value in state.get("globals", {}).items() if key != "sys.date"}
-    record = {key: value for key, value in state.get("turn", {}).items() if key in ("status", "visits", "inputs")}
-    return {
-        "status": status,
-        "outputs": state.get("outputs"),
-        "globals": globals_,
-        "history": state.get("history"),
-        "turn": record,
-    }
-
-
-def _answers(fields: Any) -> dict[str, Any]:
-    return {
-        field.name: {"value": field.options[0] if field.options else SAMPLES.get(field.type.lower(), "text")}
-        for field in fields
-        if not field.is_optional
-    }
-
-
-class _DemoModels:
-    def __init__(self, log: _Log) -> None:
-        self._log = log
-
-    def model(self, llm_id: str) -> Any:
-        return ToolUser(self._log.reach)
-
-
-def _watch_components(catalog: Registry, log: _Log) -> Registry:
-    """Make every component report the start and end of its work, as a node and as a tool."""
-    for spec in list(catalog):
-        if spec.kind not in _PASSIVE:
-            watched = replace(spec, run=_watch_run(spec, log))
-            catalog.add(watch_tool(watched, log.reach), replace=True)
-    return catalog
-
-
-def _watch_run(spec: AnySpec, log: _Log) -> Any:
-    async def run(ctx: Any, params: Any) -> Any:
-        log.reach("in", ctx.node.id)
-        result = await spec.run(ctx, params)
-        log.reach("after", ctx.node.id)
-        return result
-
-    return run
-
-
-def _watch_store(store: Store, log: _Log) -> None:
-    """Make the store report its writes."""
-    saver: Any = store.saver
-    put, put_writes = saver.aput, saver.aput_writes
-
-    async def aput(*arguments: Any) -> Any:
-        result = await put(*arguments)
-        log.reach("checkpoint")
-        return result
-
-    async def aput_writes(config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        await put_writes(config, writes, task_id, task_path)
-        if any(channel in ("outputs", "turn") for channel, _ in writes):
-            log.reach("stored", _node_of(task_path))
-
-    steps = saver.steps
-
-    def watched_steps(config: Any) -> WatchedSteps:
-        return WatchedSteps(steps(config), log.reach)
-
-    saver.aput, saver.aput_writes, saver.steps = aput, aput_writes, watched_steps
-
-
-def _node_of(task_path: str) -> str:
-    from ragflow_lg.dsl_compiler.names import node_id
-
-    return node_id(task_path.rpartition(", ")[2].strip())

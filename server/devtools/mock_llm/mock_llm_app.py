@@ -21,6 +21,7 @@ from starlette.routing import Route
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.portability import on_signal
 from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.server.devtools.mock_llm.audio import build_speech, build_transcript
 from ragflow_lg.server.devtools.mock_llm.mock_llm_wire import Answer, build_answer, build_error
 from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest, Script, parse_request
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _MAX_CHARS = 200
+
+_ROUTES = "POST /v1/chat/completions, POST /v1/audio/speech, POST /v1/audio/transcriptions and GET /v1/models"
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
@@ -68,6 +71,8 @@ class _Mock:
     listen: Listener
     script: Script = field(init=False)
     count: int = 0
+    spoken: int = 0
+    transcribed: int = 0
 
     def __post_init__(self) -> None:
         self.script = Script(self.rules)
@@ -87,6 +92,27 @@ class _Mock:
         exchange.rule, exchange.reply = choice.rule, choice.number
         return self.answer(exchange, build_answer(choice.reply, exchange.request, exchange.number))
 
+    async def speak(self, request: Request) -> Response:
+        exchange = self.begin(request)
+        self.spoken += 1
+        replies = self.rules.audio.speech
+        try:
+            exchange.body = await _read_json(request)
+            return self.answer(exchange, build_speech(replies[min(self.spoken, len(replies)) - 1], exchange.body))
+        except ServiceError as error:
+            return self.refuse(exchange, 400, str(error))
+
+    async def transcribe(self, request: Request) -> Response:
+        exchange = self.begin(request)
+        self.transcribed += 1
+        replies = self.rules.audio.transcriptions
+        try:
+            async with request.form(max_files=1, max_part_size=MAX_BODY_BYTES) as form:
+                exchange.body = {key: str(value) for key, value in form.items() if key != "file"}
+                return self.answer(exchange, build_transcript(replies[min(self.transcribed, len(replies)) - 1], form))
+        except ServiceError as error:
+            return self.refuse(exchange, 400, str(error))
+
     async def list_models(self, request: Request) -> Response:
         rows = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in self.rules.model_names]
         body = json.dumps({"object": "list", "data": rows}).encode()
@@ -95,7 +121,7 @@ class _Mock:
     async def refuse_path(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         route = f"{request.method} {request.url.path}"
-        message = f"There is no route {route}; the routes are POST /v1/chat/completions and GET /v1/models."
+        message = f"There is no route {route}; the routes are {_ROUTES}."
         return self.refuse(self.begin(request), status, message)
 
     def refuse(self, exchange: Exchange, status: int, message: str) -> Response:
@@ -180,6 +206,8 @@ def mock_app(rules: Rules, listen: Listener = _ignore) -> Starlette:
     return Starlette(
         routes=[
             Route("/v1/chat/completions", mock.complete, methods=["POST"]),
+            Route("/v1/audio/speech", mock.speak, methods=["POST"]),
+            Route("/v1/audio/transcriptions", mock.transcribe, methods=["POST"]),
             Route("/v1/models", mock.list_models, methods=["GET"]),
         ],
         exception_handlers={HTTPException: mock.refuse_path},

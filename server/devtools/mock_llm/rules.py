@@ -252,11 +252,31 @@ class Rule(_RuleModel):
     at_end: Literal["repeat", "again", "error", "next"] = "repeat"
 
 
+class AudioReply(_RuleModel):
+    """An answer to a request for speech or for a transcript."""
+
+    text: str = "You said: ${name}"
+    """The transcript; ``${name}`` is the name of the file."""
+    delay_s: Delay = 0.0
+    status: Annotated[int, Field(ge=200, le=599)] = 200
+    error: str = ""
+    is_cut: bool = False
+    """Whether the connection is closed in the middle of the audio."""
+
+
+class AudioRules(_RuleModel):
+    """``[audio]``: the answers for speech and for transcripts, in order; the last ones are repeated."""
+
+    speech: Annotated[list[AudioReply], Field(min_length=1)] = Field(default_factory=lambda: [AudioReply()])
+    transcriptions: Annotated[list[AudioReply], Field(min_length=1)] = Field(default_factory=lambda: [AudioReply()])
+
+
 class Rules(_RuleModel):
     """A rules file. ``GET /v1/models`` lists ``models``; the default is the models named in rules."""
 
     rules: Annotated[list[Rule], Field(min_length=1)]
     models: list[str] = Field(default_factory=list[str])
+    audio: AudioRules = Field(default_factory=AudioRules)
 
     @property
     def model_names(self) -> list[str]:

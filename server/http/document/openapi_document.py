@@ -31,6 +31,8 @@ _KEYS = {
     "MetricsKey": "The `metrics_key` of the settings.",
 }
 _PATH = {
+    "memory_id": "Id of the memory in the settings.",
+    "key": "Key of the entry.",
     "agent_id": "Id of the agent.",
     "session_id": "Id of the session.",
     "task_id": "Id of the session.",

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, TypeVarTuple
 
+from ragflow_lg.server.http.edge.unread_data import ProtocolFactory, read_in_turn
+
 _Arguments = TypeVarTuple("_Arguments")
 _NO_TENANT = Context()
 
@@ -181,6 +183,7 @@ def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenan
         def __init__(self) -> None:
             super().__init__()
             self._call_now: Any = super().call_soon
+            self._connect: Any = super().create_connection
             self._fair_calls = FairCalls()
             self._is_scheduled = False
             self._timer: asyncio.TimerHandle | None = None
@@ -198,6 +201,9 @@ def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenan
             self._fair_calls.add(tenant, call)
             self._schedule()
             return call
+
+        async def create_connection(self, protocol_factory: ProtocolFactory, *args: Any, **options: Any) -> Any:
+            return await self._connect(read_in_turn(protocol_factory), *args, **options)
 
         def _schedule(self) -> None:
             if not self._is_scheduled:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.agents.canvas_checks import draw_canvas, find_diagnostics
+from ragflow_lg.server.agents.drafts import DslVersion, shown_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
+from ragflow_lg.server.drawing import Direction, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.http.native.native_requests import PublishRequest
 from ragflow_lg.server.http.native.native_responses import (
     CheckAnswer,
@@ -30,7 +32,7 @@ from ragflow_lg.server.http.shared.body_reading import read_bytes
 
 router = make_native_router("canvases")
 
-_FORMATS = {
+_FORMATS: dict[str, tuple[Callable[..., str | bytes], str]] = {
     "svg": (to_svg, "image/svg+xml"),
     "png": (to_png, "image/png"),
     "mermaid": (to_mermaid, "text/vnd.mermaid; charset=utf-8"),
@@ -75,11 +77,18 @@ async def draw(
     request: Request,
     caller: Authenticated,
     format: Annotated[Format, Query(description="Format of the drawing.")] = "svg",
+    direction: Annotated[Direction, Query(description="Where the flow leads; not for text.")] = "right",
+    theme: Annotated[ThemeName, Query(description="Colours of SVG and PNG.")] = "light",
 ) -> Response:
-    """Draw a canvas with titles, dashed edges for conditional paths, and boxes around loops."""
+    """Draw a canvas with titles, tools, dashed edges for conditional paths, and boxes around loops.
+
+    A canvas that cannot run is drawn with its errors marked.
+    """
     document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
     settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     render, kind = _FORMATS[format]
+    if format != "text":
+        render = partial(render, direction=direction, **({} if format == "mermaid" else {"theme": theme}))
     return Response(await draw_canvas(workers, settings, document, render), media_type=kind)
 
 
@@ -108,12 +117,18 @@ async def publish_version(body: PublishRequest, request: Request, agent: Agent) 
 
 
 @version_router.get(
-    "/versions/{version}", response_model=VersionWhole, responses=describe_problems(404), summary="Show a version"
+    "/versions/{version}", response_model=VersionWhole, responses=describe_problems(404, 422), summary="Show a version"
 )
-async def get_version(version: str, request: Request, agent: Agent) -> Response:
+async def get_version(
+    version: str,
+    request: Request,
+    agent: Agent,
+    dsl_version: Annotated[DslVersion, Query(description="Version of the DSL of the canvas.")] = "v1",
+) -> Response:
     """Return a version with its canvas: `draft`, `published` (the last one), or an id."""
     row = await find_version(get_app_state(request).database, agent, version)
-    return respond_model(VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=orjson.loads(row.dsl)))
+    canvas = await shown_canvas(row.dsl, dsl_version)
+    return respond_model(VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=canvas))
 
 
 @version_router.delete(

@@ -151,7 +151,11 @@ async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response
 
 
 @router.post(
-    "/runs/{run_id}/cancel", response_model=RunAnswer, status_code=202, responses=_SHOW_PROBLEMS, summary="Cancel a run"
+    "/runs/{run_id}/cancel",
+    response_model=RunAnswer,
+    status_code=202,
+    responses=describe_problems(400, 404, 422),
+    summary="Cancel a run",
 )
 async def cancel_run(run_id: str, control: Control, body: NoFields | None = None) -> Response:
     """Cancel a run on any replica; it can be continued later. A waiting run is abandoned; an ended run is unchanged."""
@@ -177,11 +181,11 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
                 raise RequestError("A session has a fixed version; pin another version first.", 101, status=422)
             session = await control.session(body.session_id)
             if body.inputs:
-                version = await turns.version(agent, session.version_id)
-                check_input_names((await turns.canvas(version)).plan, body.inputs)
+                version = await turns.canvases.version(agent, session.version_id)
+                check_input_names((await turns.canvases.compile(version)).plan, body.inputs)
         else:
             version = await find_version(get_app_state(request).database, agent, body.version)
-            canvas = await turns.canvas(version)  # an invalid canvas must not create a session
+            canvas = await turns.canvases.compile(version)  # an invalid canvas must not create a session
             check_input_names(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant

@@ -95,7 +95,7 @@ async def delete_session(session_id: str, control: Control) -> Response:
 @router.post(
     "/sessions/{session_id}/prune",
     response_model=PruneAnswer,
-    responses=describe_problems(404, 409, 422),
+    responses=describe_problems(400, 404, 409, 422),
     summary="Prune a session",
 )
 async def prune_session(session_id: str, body: PruneRequest, request: Request, control: Control) -> Response:
@@ -138,7 +138,7 @@ async def get_history(
 ) -> Response:
     """List the stored steps of a session, newest first, with their times, sizes and next nodes."""
     session, turns = await control.session(session_id), get_turns(request)
-    canvas = await turns.canvas(await turns.version(agent, session.version_id))
+    canvas = await turns.canvases.compile_version(agent, session.version_id)
     saver = get_app_state(request).store.saver
     steps, has_more = await page_checkpoints(canvas.with_saver(saver), saver, session.id, offset, limit)
     return respond_model(

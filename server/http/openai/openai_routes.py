@@ -35,13 +35,15 @@ from ragflow_lg.server.http.shared.event_stream import (
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
     build_turn_request,
-    load_agent,
-    load_session,
     parse_flag,
     read_turn_body,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_json
+from ragflow_lg.server.http.shared.row_loading import (
+    load_agent,
+    load_session,
+)
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 from ragflow_lg.wire.answer_text import AnswerText
@@ -197,7 +199,7 @@ async def _open_session(
         if (session := await find_session(sessions, agent.id, user_id, conversation, earlier)) is not None:
             return session, None
     turns = get_turns(request)
-    version = await turns.version(agent, is_released=parse_flag(body.get("release")))
+    version = await turns.canvases.version(agent, is_released=parse_flag(body.get("release")))
     new = await turns.new_session(
         agent,
         version,
@@ -288,7 +290,9 @@ async def _stream_chunks(
         async with aclosing(events):
             while pair is not None:
                 event = pair[1]
-                if isinstance(event, Message):
+                if isinstance(event, Message) and event.audio_binary:
+                    pass  # chunks contain text only
+                elif isinstance(event, Message):
                     texts.append(_get_text(event))
                     yield builder.build_chunk({"content": texts[-1]})
                 elif isinstance(event, MessageReset):  # what was sent cannot be taken back

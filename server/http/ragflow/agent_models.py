@@ -21,6 +21,8 @@ _SAMPLE_CANVAS: dict[str, Any] = {
 }
 """The smallest canvas that answers."""
 
+DSL_VERSION = describe_query("dsl_version", "Version of the DSL of the canvas.", enum=["v1", "v2"], default="v1")
+
 AGENT_FILTERS = (
     describe_query("id", "Only the agent with this id."),
     describe_query("title", "Only agents with this title."),

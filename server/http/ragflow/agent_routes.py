@@ -12,7 +12,8 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.models.prompt_texts import PROMPTS
-from ragflow_lg.server.agents.agent_versions import build_version, check_draft, check_release, load_templates
+from ragflow_lg.server.agents.agent_versions import build_version, load_templates
+from ragflow_lg.server.agents.drafts import check_draft, check_release, shown_canvas
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
@@ -20,6 +21,7 @@ from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.ragflow import agent_models
 from ragflow_lg.server.http.ragflow.agent_models import (
     AGENT_FILTERS,
+    DSL_VERSION,
     AgentChange,
     AgentPage,
     AgentsFilter,
@@ -35,7 +37,6 @@ from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
     PAGE_SIZE,
-    load_agent,
     parse_flag,
     read_body,
     read_page,
@@ -43,6 +44,9 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import format_times
+from ragflow_lg.server.http.shared.row_loading import (
+    load_agent,
+)
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
@@ -197,7 +201,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
 
 
 @router.get("/agents/{agent_id}")
-@describe(COMPAT, answer=AgentShown)
+@describe(COMPAT, DSL_VERSION, answer=AgentShown)
 async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Any:
     """Return an agent with its draft."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
@@ -206,7 +210,8 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> A
     if agent is None or version is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
-    return await _build_shown_agent(request, caller, agent, version)
+    row = await _build_shown_agent(request, caller, agent, version)
+    return {**row, "dsl": await shown_canvas(version.dsl, request.query_params.get("dsl_version", ""))}
 
 
 @router.put("/agents/{agent_id}")

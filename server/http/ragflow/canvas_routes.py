@@ -51,13 +51,15 @@ from ragflow_lg.server.http.shared.auth import (
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_LONG_PAGE_SIZE,
-    load_agent,
     parse_flag,
     read_body,
     require_fields,
     to_text,
 )
 from ragflow_lg.server.http.shared.route_models import Refusal
+from ragflow_lg.server.http.shared.row_loading import (
+    load_agent,
+)
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
 router = APIRouter(prefix="/v1/canvas", tags=["RAGFlow: 0.25.0 and older"], route_class=DescribedRoute)
@@ -236,7 +238,7 @@ async def create_session(agent_id: str, request: Request, caller: Caller) -> Any
     """Create a session without messages."""
     body = await read_body(request)
     agent, turns = await load_agent(request, caller, agent_id), get_turns(request)
-    version = await turns.version(agent)
+    version = await turns.canvases.version(agent)
     session, messages = await turns.open_session(
         agent,
         version,

@@ -37,8 +37,6 @@ from ragflow_lg.server.http.shared.event_stream import (
 )
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
-    load_agent,
-    load_session,
     parse_flag,
     read_query,
     read_turn_body,
@@ -46,6 +44,11 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
+from ragflow_lg.server.http.shared.row_loading import (
+    load_session,
+    load_turn_rows,
+    require_session,
+)
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
@@ -128,7 +131,9 @@ async def complete_with(
     Raises:
         RequestError: if the request is invalid.
     """
-    agent = await load_agent(request, caller, agent_id)
+    session_id = to_text(body.get("session_id"))
+    rows = await load_turn_rows(request, caller, agent_id, session_id)
+    agent = rows.agent
     if parse_flag(body.get("openai-compatible")):
         return await run_openai_turn(request, caller, agent, body)
     position = read_position(request)
@@ -139,9 +144,14 @@ async def complete_with(
         events = turns.wire_events(position.run_id)
     else:
         policy = read_disconnect_policy(request)
-        session, new = await open_session(request, caller, agent, body, source, conversation)
+        if session_id:
+            session, new = require_session(agent, rows.session, foreign=_OTHER_AGENT), None
+        else:
+            draft = None if parse_flag(body.get("release")) else rows.version
+            session, new = await open_session(request, caller, agent, body, source, conversation, draft)
         forwarding = "session" if session.source == "agent" else "all"
-        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, new)
+        turn_request = build_turn_request(caller, session, body)
+        turn = await turns.begin(agent, session, turn_request, policy, new, stored=rows if session_id else None)
         envelope, events = turn.envelope, turn.events()
     if is_old_path:
         forwarding = "messages"
@@ -201,7 +211,7 @@ async def open_session(
     if session_id:
         return await load_session(request, agent, session_id, foreign=_OTHER_AGENT), None
     turns = get_turns(request)
-    version = version or await turns.version(agent, is_released=parse_flag(body.get("release")))
+    version = version or await turns.canvases.version(agent, is_released=parse_flag(body.get("release")))
     query = read_query(body)
     user_id = to_text(body.get("user_id")) or caller.tenant
     if conversation:

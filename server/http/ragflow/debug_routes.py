@@ -24,9 +24,16 @@ from ragflow_lg.server.http.shared.auth import (
 )
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import load_agent, read_turn_body, require_fields, to_text
+from ragflow_lg.server.http.shared.request_parsing import (
+    read_turn_body,
+    require_fields,
+    to_text,
+)
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
+from ragflow_lg.server.http.shared.row_loading import (
+    load_agent,
+)
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"], route_class=DescribedRoute)
 trace_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"], route_class=DescribedRoute)
@@ -51,7 +58,7 @@ class Traced(LazyModel):
 async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Remove everything that turns left in the draft, and return the canvas."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
-    draft = await get_turns(request).version(agent)
+    draft = await get_turns(request).canvases.version(agent)
     canvas = reset_canvas(orjson.loads(draft.dsl))
     dsl = encode_json(canvas).decode()
     if dsl != draft.dsl:
@@ -75,7 +82,7 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
     """Return the input form of a component in the draft."""
     agent = await load_agent(request, caller, agent_id)
     turns = get_turns(request)
-    canvas = await turns.canvas(await turns.version(agent))
+    canvas = await turns.canvases.compile_version(agent)
     return input_form(canvas.plan, component_id)
 
 
@@ -87,7 +94,7 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     agent = await load_agent(request, caller, agent_id)
     values = _read_values(body)
     turns = get_turns(request)
-    canvas = await turns.canvas(await turns.version(agent))
+    canvas = await turns.canvases.compile_version(agent)
     services = tenant_services(get_app_state(request), caller.tenant, agent.id)
     release_slot = await turns.acquire_slot(caller.tenant)
     try:

@@ -8,17 +8,21 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 
-from ragflow_lg.adapters.database_probe import DatabaseAddress, probe_database
 from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
+from ragflow_lg.adapters.sql.sql_settings import SqlSettings
+from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
+from ragflow_lg.services.databases import DatabaseAccount
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"], route_class=DescribedRoute)
 
 _FAILED = 100
+_ANSWER_S = 5.0
+"""How long a tested database may take to answer, in addition to the time for the connection."""
 _DATABASE_FIELDS = ("db_type", "database", "username", "host", "port", "password")
 
 
@@ -36,7 +40,7 @@ class DatabaseBody(LazyModel):
         }
     )
 
-    db_type: Annotated[str, Field(description="`mysql`, `mariadb`, `oceanbase` or `postgres`.")]
+    db_type: Annotated[str, Field(description="`db_type` of ExeSQL, such as `mysql` or `postgres`.")]
     database: str
     username: str
     host: str
@@ -61,7 +65,7 @@ async def test_database(request: Request, caller: Authenticated) -> str:
     fields = await read_body(request)
     require_fields(fields, *_DATABASE_FIELDS)
     texts = {name: to_text(fields[name]) for name in _DATABASE_FIELDS}
-    address = DatabaseAddress(
+    account = DatabaseAccount(
         texts["db_type"],
         texts["host"].strip(),
         _read_port(fields["port"]),
@@ -69,10 +73,14 @@ async def test_database(request: Request, caller: Authenticated) -> str:
         texts["username"],
         texts["password"],
     )
+    guard = AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow)
+    databases = ConfiguredDatabases(SqlSettings(timeout_s=_ANSWER_S), guard)
     try:
-        await probe_database(address, AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow))
-    except ServiceError as error:
+        await databases.check(account)
+    except (ServiceError, SettingsError) as error:
         raise RequestError(str(error), _FAILED, status=200) from error
+    finally:
+        await databases.aclose()
     return "Database Connection Successful!"
 
 

@@ -66,7 +66,7 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> EmbeddedA
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
     version = await find_version(get_app_state(request).database, agent, "")
-    plan = (await _hide_reason(turns.canvas(version))).plan
+    plan = (await _hide_reason(turns.canvases.compile(version))).plan
     params = plan.nodes[plan.entry].params
     return EmbeddedAgent(
         title=agent.title,

@@ -29,14 +29,16 @@ from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRout
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_LONG_PAGE_SIZE,
     MAX_PAGE_SIZE,
-    load_agent,
-    load_session,
     parse_flag,
     read_body,
     read_page,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import format_times, respond_page
+from ragflow_lg.server.http.shared.row_loading import (
+    load_agent,
+    load_session,
+)
 from ragflow_lg.server.observability.audit import audit
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"], route_class=DescribedRoute)
@@ -52,7 +54,7 @@ async def create_session(agent_id: str, request: Request, caller: Authenticated)
     fields = {**request.query_params, **await read_body(request)}
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
-    version = await turns.version(agent, is_released=parse_flag(fields.get("release")))
+    version = await turns.canvases.version(agent, is_released=parse_flag(fields.get("release")))
     user_id = to_text(fields.get("user_id")) or caller.tenant
     session, messages = await turns.open_session(
         agent,

@@ -21,14 +21,16 @@ from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRout
 from ragflow_lg.server.http.shared.event_stream import EVENT_IDS, read_disconnect_policy
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
-    load_agent,
-    load_session,
     parse_flag,
     read_body,
     read_turn_body,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import format_times
+from ragflow_lg.server.http.shared.row_loading import (
+    load_agent,
+    load_session,
+)
 from ragflow_lg.server.runs.run_control import RunControl
 
 if TYPE_CHECKING:

@@ -104,8 +104,11 @@ def _read_request(body: bytes) -> CodeRequest:
     arguments: Any = fields.get("arguments") or {}
     if not isinstance(arguments, dict):
         raise RequestError("arguments must be an object.", status=_UNPROCESSABLE)
+    encoded: Any = fields.get("code_b64")
+    if not isinstance(encoded, str):
+        raise RequestError("code_b64 is missing: a program in UTF-8 as base64.", status=_UNPROCESSABLE)
     try:
-        code = base64.b64decode(str(fields.get("code_b64")), validate=True).decode("utf-8")
+        code = base64.b64decode(encoded, validate=True).decode("utf-8")
     except ValueError as error:
         raise RequestError(f"code_b64 must be a program in UTF-8 as base64: {error}.", status=_UNPROCESSABLE) from None
     return CodeRequest(language, code, cast("dict[str, JsonValue]", arguments))

@@ -1,4 +1,4 @@
-"""Request parsing: bodies, multipart fields, pages, flags, agents, and turns in RAGFlow's and OpenAI's format."""
+"""Request parsing: bodies, multipart fields, pages, flags, and turns in RAGFlow's and OpenAI's format."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.database.tables import AgentRow, SessionRow
-from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
+from ragflow_lg.server.http.shared.auth import ApiCaller
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
 from ragflow_lg.server.http.shared.body_reading import (
     MAX_FIELDS,
@@ -26,10 +23,10 @@ from ragflow_lg.server.http.shared.body_reading import (
     scan_slices,
 )
 from ragflow_lg.server.http.shared.json_bodies import JsonScanner
-from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.server.database.tables import SessionRow
 
 
 MAX_PAGE_SIZE = 100
@@ -37,10 +34,6 @@ MAX_LONG_PAGE_SIZE = 10_000
 """Length of the longest page for clients of a RAGFlow without a limit; they get at most that many rows."""
 PAGE_SIZE = 30
 MAX_PAGE = 1_000_000
-NO_ACCESS = "Make sure you have permission to access the agent."
-NO_OWNER = "Only the owner of the agent is authorized for this operation."
-NO_ACCESS_BEFORE = "Only owner of canvas authorized for this operation."
-"""RAGFlow's text up to 0.25.1. Clients of 0.25.1 to 0.25.6 have keys of one kind, so they get both texts."""
 MAX_FIELD_BYTES = 4 * 1024 * 1024
 
 
@@ -163,26 +156,6 @@ def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, A
     return request
 
 
-async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
-    """Load one of the caller's agents. ``is_owned`` selects RAGFlow's message for owner-only operations.
-
-    Raises:
-        RequestError: if the caller has no such agent; the response does not reveal other tenants' agents.
-    """
-    agent = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
-    if agent is None or not caller.opens(agent.id):
-        audit("agent.refused", agent=agent_id)
-        message = _no_access(caller, NO_OWNER if is_owned else NO_ACCESS)
-        raise RequestError(message, 103, status=404, data=False, has_data=True)
-    return agent
-
-
-def _no_access(caller: ApiCaller, message: str) -> str:
-    if caller.is_old:
-        return NO_ACCESS_BEFORE
-    return f"{NO_ACCESS_BEFORE} {message}" if caller.has_long_pages else message
-
-
 class Upload(Struct, frozen=True):
     """A file in a multipart body. The name and the type are as stated by the client."""
 
@@ -227,20 +200,3 @@ async def read_parts(request: Request, max_files: int, kind: BodyKind = "upload"
         return parts
     finally:
         await form.close()
-
-
-async def load_session(request: Request, agent: AgentRow, session_id: str, *, foreign: str = "") -> SessionRow:
-    """Load one of an agent's sessions.
-
-    ``foreign`` is the message for the session of another agent of the same tenant. Without it, such a session counts as
-    missing.
-
-    Raises:
-        RequestError: if there is no such session.
-    """
-    session = await SessionRepository(get_app_state(request).database, agent.tenant).get(session_id)
-    if session is not None and session.agent_id == agent.id:
-        return session
-    if session is not None and foreign:
-        raise RequestError(foreign, 103, status=404, data=False, has_data=True)
-    raise RequestError("Session not found!", status=404)

@@ -18,9 +18,14 @@ from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
-from ragflow_lg.server.http.shared.request_parsing import load_agent, to_text
+from ragflow_lg.server.http.shared.request_parsing import (
+    to_text,
+)
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.http.shared.route_models import Answer, LazyModel
+from ragflow_lg.server.http.shared.row_loading import (
+    load_agent,
+)
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,
     WebhookConfiguration,
@@ -168,7 +173,7 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
     turns = get_turns(request)
     if agent.canvas_category == "dataflow_canvas":
         raise RequestError("A data flow has no webhook.", 400)
-    configuration = read_configuration(find_webhook_params(orjson.loads((await turns.version(agent)).dsl)))
+    configuration = read_configuration(find_webhook_params(orjson.loads((await turns.canvases.version(agent)).dsl)))
     if configuration.methods and request.method not in configuration.methods:
         raise RequestError(f"The method {request.method} is not allowed; {_list_methods(configuration)}.", 400)
     host = request.client.host if request.client is not None else ""

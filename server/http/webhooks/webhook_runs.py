@@ -54,8 +54,8 @@ async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> 
     Raises:
         CompileError: if the canvas has errors.
     """
-    version = await turns.version(agent)
-    await turns.canvas(version)  # an invalid canvas must not create a session
+    version = await turns.canvases.version(agent)
+    await turns.canvases.compile(version)  # an invalid canvas must not create a session
     new = await turns.new_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
     request: TurnRequest = {"query": "", "payload": payload, "user_id": agent.tenant}
     return await turns.begin(agent, new.row, request, CONTINUE, new)

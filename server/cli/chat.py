@@ -1,0 +1,87 @@
+"""``ragflow-lg chat``: a conversation with a canvas in the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragflow_lg.server.agents.dataset_chat import build_dataset_chat
+from ragflow_lg.server.cli.options import Checkpoint, Conversation, Model, SettingsFile
+
+
+def chat(
+    file: Annotated[Path | None, typer.Argument(help="Canvas file.", metavar="[FILE]")] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", help="Talk with a dataset instead of a canvas; may be repeated.", metavar="NAME"),
+    ] = None,
+    reasoning: Annotated[
+        bool, typer.Option("--reasoning", help="Answer each question from datasets by deep research.")
+    ] = False,
+    session: Conversation = None,
+    model: Model = "",
+    checkpoint: Checkpoint = "",
+    settings: SettingsFile = None,
+) -> None:
+    """Talk with a canvas, or with datasets, in the terminal.
+
+    Answers are streamed, forms are asked field by field, and a session is kept as `run` keeps it: continue it later
+    with --session. Type /help for the commands.
+
+    Examples:
+    ragflow-lg chat examples/hello.json --model demo
+
+    ragflow-lg chat my_canvas.json --session anna
+
+    ragflow-lg chat --dataset handbook --reasoning
+    """
+    datasets = tuple(dict.fromkeys(dataset or ()))
+    if (file is None) == (not datasets):
+        raise typer.BadParameter("Name a canvas file, or datasets with --dataset.")
+    if reasoning and not datasets:
+        raise typer.BadParameter("--reasoning needs --dataset; in a canvas, set strategy of an Agent to deep_research.")
+    source = build_dataset_chat(datasets, has_reasoning=reasoning) if file is None else file.resolve()
+    canvas_id = str(source) if file is not None else f"datasets: {', '.join(datasets)}"
+    asyncio.run(_converse(source, canvas_id, session or "", model, checkpoint, settings))
+
+
+async def _converse(
+    source: Path | Mapping[str, Any],
+    canvas_id: str,
+    session: str,
+    model: str,
+    checkpoint: str,
+    settings_file: Path | None,
+) -> None:
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.checkpoints import open_store
+    from ragflow_lg.runs.runner import Runner
+    from ragflow_lg.server.assembly.library import load_canvas, open_services
+    from ragflow_lg.server.cli.dialogue import Dialogue
+    from ragflow_lg.server.observability.telemetry import open_callbacks
+    from ragflow_lg.server.settings import load_settings
+
+    settings = load_settings(settings_file)
+    canvas = load_canvas(source, settings)
+    url = checkpoint or settings.checkpoints
+    async with AsyncExitStack() as stack:
+        services = await stack.enter_async_context(open_services(settings, model=model))
+        store = await stack.enter_async_context(
+            open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
+        )
+        callbacks = await stack.enter_async_context(open_callbacks(settings))
+        runner = Runner(
+            canvas,
+            services,
+            store=store,
+            canvas_id=canvas_id,
+            model=model,
+            event_limit=settings.run.event_limit,
+            callbacks=callbacks,
+        )
+        await Dialogue(canvas, canvas_id, runner, store, session).run()

@@ -1,0 +1,229 @@
+"""A conversation in the terminal: questions, commands that begin with ``/``, and forms."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.base.errors import AnswerError, RagflowLgError
+from ragflow_lg.base.portability import on_signal
+from ragflow_lg.base.values import to_text
+from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
+from ragflow_lg.server.cli.console import show, show_forms
+from ragflow_lg.server.cli.form_fields import as_declared, parse_value
+from ragflow_lg.server.cli.play import free_name
+from ragflow_lg.server.cli.run import read_attachments
+from ragflow_lg.server.cli.terminal import paint, print_line, print_note
+from ragflow_lg.server.runs.stored_sessions import fork_session, has_session
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.runs.runner import Run, Runner
+
+HELP = """Write a question and press Enter. A line that ends with \\ goes on in the next one.
+  /file PATH     attach a file; it stays until another one replaces it
+  /rerun NODE    play the last turn again from a node, in a new session
+  /fork          go on in a copy of the session
+  /new           begin a new session
+  /session       show the name of the session
+  /trace         show what agents do, or hide it
+  /quit          end; Ctrl-D does so as well, and Ctrl-C stops a turn"""
+
+Command = Callable[[str], Awaitable[None]]
+
+
+class Dialogue:
+    """The loop of questions, commands and forms. Its session is stored, so any other command can go on with it."""
+
+    def __init__(self, canvas: CompiledCanvas, canvas_id: str, runner: Runner, store: Store, session: str) -> None:
+        """Create a dialogue in a session; an empty name stands for a new one."""
+        self._canvas = canvas
+        self._canvas_id = canvas_id
+        self._runner = runner
+        self._store = store
+        self._session = session or _new_name()
+        self._files: list[Path] = []
+        self._fields: dict[str, Any] = {}
+        """Begin's fields. They are asked once a session."""
+        self._has_trace = False
+        self._has_ended = False
+        self._commands: dict[str, Command] = {
+            "file": self._attach,
+            "fork": self._fork,
+            "help": self._help,
+            "new": self._begin_session,
+            "quit": self._quit,
+            "rerun": self._rerun,
+            "session": self._show_session,
+            "trace": self._toggle_trace,
+        }
+
+    async def run(self) -> None:
+        """Converse until the input ends, or the user does."""
+        await self._greet()
+        while not self._has_ended:
+            try:
+                if pauses := await self._runner.pauses(self._session):
+                    await self._answer(pauses)
+                else:
+                    await self._take_line()
+            except typer.BadParameter as error:
+                print_note(error.message)
+            except RagflowLgError as error:
+                print_note(str(error))
+            except EOFError:
+                self._has_ended = True
+        print_note(f"The session is {self._session}.")
+
+    async def _greet(self) -> None:
+        if await has_session(self._store, self._session):
+            print_note(f"Going on with the session {self._session}. /help lists the commands.")
+            return
+        plan = self._runner.plan
+        if prologue := str(getattr(plan.nodes[plan.entry].params, "prologue", "") or ""):
+            print_line(prologue)
+        print_note("/help lists the commands.")
+
+    async def _take_line(self) -> None:
+        line = await _read(paint("> ", "cyan", "bold"))
+        name, _, argument = line.strip().removeprefix("/").partition(" ")
+        if line.startswith("/"):
+            command = self._commands.get(name)
+            await (command(argument.strip()) if command else self._unknown(name))
+        elif line.strip():
+            await self._ask(line)
+
+    async def _ask(self, query: str) -> None:
+        if self._runner.plan.form and not self._fields:
+            self._fields = await _fill(self._runner.plan.form)
+        inputs = {name: {"value": value} for name, value in self._fields.items()}
+        files, self._files = await asyncio.to_thread(read_attachments, self._files), []
+        await self._play(self._runner.start(self._session, {"query": query, "inputs": inputs, "files": files}))
+
+    async def _answer(self, pauses: Sequence[Pause]) -> None:
+        answers: dict[str, dict[str, Any]] = {}
+        for pause in pauses:
+            show_forms([pause])
+            values = await _fill(form_fields(pause.inputs))
+            answers[pause.id] = {name: {"value": value} for name, value in values.items()}
+        await self._play(self._runner.resume(self._session, answers))
+
+    async def _play(self, run: Run) -> None:
+        on_signal(signal.SIGINT, run.cancel)
+        try:
+            await show(self._runner.plan, run, has_trace=self._has_trace)
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    async def _help(self, argument: str) -> None:
+        print_note(HELP)
+
+    async def _quit(self, argument: str) -> None:
+        self._has_ended = True
+
+    async def _unknown(self, name: str) -> None:
+        print_note(f"There is no command /{name}. /help lists the commands.")
+
+    async def _attach(self, argument: str) -> None:
+        path = await asyncio.to_thread(_check_file, argument)
+        self._files.append(path)
+        print_note(f"{path.name} goes with the next question.")
+
+    async def _begin_session(self, argument: str) -> None:
+        self._session, self._fields = _new_name(), {}
+        await self._greet()
+
+    async def _show_session(self, argument: str) -> None:
+        print_line(self._session)
+
+    async def _toggle_trace(self, argument: str) -> None:
+        self._has_trace = not self._has_trace
+        print_note(f"What agents do is {'shown' if self._has_trace else 'hidden'}.")
+
+    async def _fork(self, argument: str) -> None:
+        target = await free_name(self._store, f"{self._session}-fork")
+        await fork_session(
+            self._store,
+            self._canvas,
+            self._session,
+            target,
+            "",
+            canvas_id=self._canvas_id,
+            clock=SystemClock(),
+            ids=RandomIds(),
+        )
+        self._session = target
+        print_note(f"The session is {target}.")
+
+    async def _rerun(self, argument: str) -> None:
+        if not argument:
+            raise typer.BadParameter("Name the node: /rerun NODE, by its id or its title.")
+        target = await free_name(self._store, f"{self._session}-rerun")
+        run = await self._runner.rerun(self._session, target, argument)
+        self._session = target
+        print_note(f"The session is {target}.")
+        await self._play(run)
+
+
+def _check_file(name: str) -> Path:
+    path = Path(name).expanduser()
+    read_attachments([path])
+    return path
+
+
+async def _fill(form: Iterable[FormField]) -> dict[str, Any]:
+    """Ask for each field until its value fits. An empty line leaves an optional field out, or takes its default."""
+    values: dict[str, Any] = {}
+    for field in form:
+        while True:
+            choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
+            default = "" if field.value in (None, "", [], {}) else to_text(field.value)
+            text = await _read(f"{field.label}{choices}{f' [{default}]' if default else ''}: ") or default
+            if not text and field.is_optional:
+                break
+            try:
+                value = parse_value(field, text)
+            except AnswerError as problem:
+                print_note(str(problem))
+                continue
+            if problems := form_problems(as_declared([field]), {field.name: value}):
+                print_note(problems[field.name])
+                continue
+            values[field.name] = value
+            break
+    return values
+
+
+async def _read(prompt: str) -> str:
+    """Return the next line of standard input, with those that a backslash at its end adds.
+
+    Raises:
+        EOFError: if the input has ended.
+    """
+    text = await asyncio.to_thread(_read_line, prompt)
+    while text.endswith("\\"):
+        text = text[:-1] + "\n" + await asyncio.to_thread(_read_line, paint("… ", "dim"))
+    return text
+
+
+def _read_line(prompt: str) -> str:
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def _new_name() -> str:
+    return f"chat-{uuid.uuid4().hex[:8]}"  # noqa: TID251 - a name that the user sees and may continue

@@ -1,0 +1,122 @@
+"""``ragflow-lg diff``: what differs between two canvases."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragflow_lg.base.errors import CompileError
+
+if TYPE_CHECKING:
+    from ragflow_lg.dsl_compiler.comparison import Difference
+    from ragflow_lg.server.drawing import Sketch
+
+
+class DiffFormat(StrEnum):
+    """Formats of the differences."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
+SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def diff(
+    old: Annotated[Path, typer.Argument(help="Canvas file.", metavar="OLD")],
+    new: Annotated[Path, typer.Argument(help="Canvas file.", metavar="NEW")],
+    output: Annotated[
+        DiffFormat, typer.Option("--output", "-o", help="text, json, or html: a page with both drawings.")
+    ] = DiffFormat.TEXT,
+) -> None:
+    """Show what differs between two canvases, apart from their layout.
+
+    Nodes, edges, routes, parameters and variables are compared; positions and the state of stored runs are not. Texts
+    with several lines, such as prompts, are shown as a diff of their own. Exit code 0: no difference. 1: differences.
+
+    Examples:
+    ragflow-lg diff published.json draft.json
+
+    ragflow-lg diff published.json draft.json --output html > changes.html
+    """
+    from ragflow_lg.dsl_compiler.comparison import compare_canvases
+    from ragflow_lg.server.assembly.canvas_files import read_canvas
+    from ragflow_lg.server.assembly.library import catalog
+
+    found = compare_canvases(read_canvas(old), read_canvas(new), catalog())
+    if output is DiffFormat.JSON:
+        sys.stdout.write(json.dumps([_as_dict(each) for each in found], indent=2, ensure_ascii=False) + "\n")
+    elif output is DiffFormat.HTML:
+        sys.stdout.write(_as_page(old, new, found))
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _as_lines(found)))
+    raise typer.Exit(1 if found else 0)
+
+
+def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
+    from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
+    from ragflow_lg.server.assembly.library import catalog
+    from ragflow_lg.server.cli.diff_page import build_page
+    from ragflow_lg.server.drawing import sketch_source
+    from ragflow_lg.server.settings import load_settings
+
+    def sketch(file: Path) -> Sketch:
+        files = CanvasFiles(load_settings, file, asks_servers=False)
+        drawn, diagnostics = sketch_source(read_canvas(file), catalog(), files)
+        if drawn is None:
+            raise CompileError(diagnostics, file=str(file))
+        return drawn
+
+    return build_page((old.name, new.name), (sketch(old), sketch(new)), found, _as_lines(found))
+
+
+def _as_dict(difference: Difference) -> dict[str, Any]:
+    from ragflow_lg.dsl_compiler.comparison import MISSING
+
+    entries = difference._asdict() | {"path": list(difference.path)}
+    return {key: value for key, value in entries.items() if value is not MISSING}
+
+
+def _as_lines(found: Sequence[Difference]) -> Iterator[str]:
+    last = None
+    for difference in found:
+        if (difference.kind, difference.node) != last:
+            last = (difference.kind, difference.node)
+            name = f"{difference.component} {difference.node}" if difference.node else "Variables"
+            title = f' "{difference.title}"' if difference.title else ""
+            yield f"{SIGNS[difference.kind]} {name}{title}"
+        if difference.kind == "changed":
+            yield from (f"    {line}" for line in _change(difference))
+
+
+def _change(difference: Difference) -> Iterator[str]:
+    from ragflow_lg.dsl_compiler.comparison import EDGES, MISSING
+
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in difference.path).removeprefix(".")
+    old, new = difference.old, difference.new
+    if difference.path == (EDGES,):
+        changes = [*(f"+{id_}" for id_ in new if id_ not in old), *(f"-{id_}" for id_ in old if id_ not in new)]
+        yield f"{path}: {' '.join(changes)}"
+    elif isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
+        yield f"{path}:"
+        lines = unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1)
+        yield from (f"  {line}" for line in list(lines)[2:])
+    elif old is MISSING:
+        yield f"{path}: + {_short(new)}"
+    elif new is MISSING:
+        yield f"{path}: - {_short(old)}"
+    else:
+        yield f"{path}: {_short(old)} → {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else text[:200] + "…"

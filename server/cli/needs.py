@@ -1,0 +1,108 @@
+"""``ragflow-lg needs``: what a canvas needs from outside, and what is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from ragflow_lg.server.cli.options import SettingsFile
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.canvas_needs import Need
+
+
+class NeedsFormat(StrEnum):
+    """Formats of the list."""
+
+    TEXT = "text"
+    JSON = "json"
+    TOML = "toml"
+
+
+SETTINGS_FILE, VARIABLES_FILE = "ragflow-lg.toml", ".env.example"
+
+LABELS = {
+    "model": "model",
+    "dataset": "dataset",
+    "memory": "memory",
+    "reranker": "rerank model",
+    "key": "API key of",
+    "database": "database",
+    "mail_server": "mail server",
+    "speech": "speech model",
+    "mcp_server": "MCP server",
+    "canvas": "canvas",
+    "package": "package",
+    "address": "address",
+}
+
+
+def needs(
+    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
+    output: Annotated[
+        NeedsFormat, typer.Option("--output", "-o", help="text, json, or toml: settings for what is missing.")
+    ] = NeedsFormat.TEXT,
+    init: Annotated[
+        bool,
+        typer.Option("--init", help=f"Write {SETTINGS_FILE} and {VARIABLES_FILE} for what is missing."),
+    ] = False,
+    settings: SettingsFile = None,
+) -> None:
+    """List what a canvas needs from the settings, and what is missing.
+
+    Models, datasets, keys, databases, mail and MCP servers, other canvases, packages, and the addresses that it calls,
+    with the nodes that need them. Exit code 0: nothing is missing. 1: something is.
+
+    Examples:
+    ragflow-lg needs my_canvas.json
+
+    ragflow-lg needs my_canvas.json --init
+    """
+    from ragflow_lg.server.assembly.library import needs_of_file
+    from ragflow_lg.server.cli.needs_template import write_settings, write_variables
+    from ragflow_lg.server.settings import load_settings
+
+    found = needs_of_file(file, load_settings(settings))
+    missing = [need for need in found if need.state == "missing"]
+    if init:
+        _write_new(Path(SETTINGS_FILE), write_settings(missing))
+        _write_new(Path(VARIABLES_FILE), write_variables(missing))
+        return
+    if output is NeedsFormat.JSON:
+        entries = [need._asdict() for need in found]
+        sys.stdout.write(orjson.dumps(entries, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+    elif output is NeedsFormat.TOML:
+        sys.stdout.write(write_settings(missing))
+    else:
+        sys.stdout.write(_as_text(found))
+    raise typer.Exit(1 if missing else 0)
+
+
+def _as_text(found: Sequence[Need]) -> str:
+    lines: list[str] = []
+    for need in found:
+        name = need.name or "the default model"
+        lines.append(f"{need.state:<11}  {LABELS[need.kind]} {name}  ({', '.join(need.users)})")
+        if need.problem:
+            lines.append(f"{'':<11}  {need.problem}")
+    missing = sum(need.state == "missing" for need in found)
+    lines.append(f"{missing} of {len(found)} needs are missing." if found else "The canvas needs nothing from outside.")
+    return "\n".join(lines) + "\n"
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file, unless there is one."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise typer.BadParameter(f"{path} exists already. Use --output toml, and add what is missing to it.") from None
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}.") from None
+    sys.stderr.write(f"Wrote {path}.\n")
