@@ -14,9 +14,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Any, cast
 
 import orjson
@@ -26,7 +27,8 @@ from ragflow_lg.base.errors import CheckpointError, ComponentError, DamagedSessi
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
 from ragflow_lg.checkpoints.known_blobs import KnownBlobs, ThreadBlobs
-from ragflow_lg.checkpoints.long_texts import compute
+from ragflow_lg.checkpoints.long_texts import LongTextError, compute
+from ragflow_lg.checkpoints.small_groups import OPTIONS, encode_groups, map_of_texts
 from ragflow_lg.checkpoints.stored_lists import (
     LIST_MARK,
     FindBlobs,
@@ -59,13 +61,6 @@ _SEAL = b"\x04"
 """Separates a text from its checksum."""
 _NULL, _NULL_MARK = rb"\u0000", b"\x02"
 """LangGraph's Redis saver removes this escape wherever it occurs."""
-_SCALARS = frozenset({int, float, bool, type(None)})
-_OPTIONS = (
-    orjson.OPT_PASSTHROUGH_SUBCLASS
-    | orjson.OPT_PASSTHROUGH_DATETIME
-    | orjson.OPT_PASSTHROUGH_DATACLASS
-    | orjson.OPT_NON_STR_KEYS
-)
 
 
 def find_digests(text: bytes) -> list[str]:
@@ -103,15 +98,25 @@ def _unseal(stored: bytes, is_sealed: bool) -> bytes:
 class Codec:
     """Encodes and decodes values. Known parts are cached so that unchanged ones are not hashed again.
 
-    Values must not be changed after encoding; the engine's reducers never do.
+    Values must not be changed after encoding; the engine's reducers never do. Several threads may encode values.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
+        """Held while the remembered parts are changed."""
         self._parts: OrderedDict[int | str, tuple[Any, bytes, int]] = OrderedDict()
         self._part_bytes = 0
         self._known = KnownBlobs()
 
-    def encode(self, value: Any, thread: str, blobs: dict[str, bytes], long: Collection[str] = ()) -> str:
+    def encode(
+        self,
+        value: Any,
+        thread: str,
+        blobs: dict[str, bytes],
+        long: Collection[str] = (),
+        *,
+        max_bytes: int = MAX_EXPANDED_BYTES,
+    ) -> str:
         """Return the text of a value, and add the blobs that the thread does not have yet to ``blobs``, by hash.
 
         ``long`` contains the names of a map's entries that are stored as long lists; ``""`` stands for the whole value.
@@ -119,8 +124,9 @@ class Codec:
         Raises:
             CheckpointError: if the value cannot be stored, or is too large to be read again.
             UnreadBlockError: if it contains a list whose blocks must be read first.
+            LongTextError: if more than ``max_bytes`` of it have not been stored yet.
         """
-        encoder = _Encoding(self, thread, blobs)
+        encoder = _Encoding(self, thread, blobs, max_bytes)
         text = encoder.long_text(value, long)
         if encoder.size(text) > MAX_EXPANDED_BYTES:
             raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
@@ -153,16 +159,19 @@ class Codec:
         known = self._parts.get(key)
         if known is None or (known[0] is not value and type(value) is not str):
             return None
-        self._parts.move_to_end(key)
+        with self._lock:
+            if key in self._parts:
+                self._parts.move_to_end(key)
         return known[1]
 
     def remember_mark(self, value: Any, mark: bytes, size: int) -> None:
         """Remember the mark of a part, together with the part itself."""
         key = _part_key(value)
-        self._part_bytes += size - self._parts.get(key, (None, b"", 0))[2]
-        self._parts[key] = (value, mark, size)
-        while len(self._parts) > REMEMBERED_PARTS or self._part_bytes > REMEMBERED_PART_BYTES:
-            self._part_bytes -= self._parts.popitem(last=False)[1][2]
+        with self._lock:
+            self._part_bytes += size - self._parts.get(key, (None, b"", 0))[2]
+            self._parts[key] = (value, mark, size)
+            while len(self._parts) > REMEMBERED_PARTS or self._part_bytes > REMEMBERED_PART_BYTES:
+                self._part_bytes -= self._parts.popitem(last=False)[1][2]
 
     async def decode(
         self,
@@ -230,12 +239,14 @@ def _fill_marks(known: Mapping[str, bytes], text: bytes) -> bytes:
 class _Encoding:
     """The encoding of one value for one thread."""
 
-    def __init__(self, codec: Codec, thread: str, blobs: dict[str, bytes]) -> None:
+    def __init__(self, codec: Codec, thread: str, blobs: dict[str, bytes], max_bytes: int) -> None:
         self._codec = codec
         self._thread = thread
         self._known = codec.known_blobs(thread)
         self._blobs = blobs
         self._own: dict[str, int] = {}
+        self._left_bytes = max_bytes
+        """How many more bytes may be encoded."""
 
     def long_text(self, value: Any, names: Collection[str]) -> bytes:
         """Encode a value; the lists with these names are stored as long lists."""
@@ -254,15 +265,18 @@ class _Encoding:
 
     def text(self, value: Any, depth: int = 0) -> bytes:
         """Encode maps and lists part by part, and all other values at once."""
+
+        def encode_pair(pair: tuple[Any, Any]) -> bytes:
+            return self._dump(str(pair[0])) + b":" + self._part(pair[1], depth + 1)
+
+        def encode_entry(entry: Any) -> bytes:
+            return self._part(entry, depth + 1)
+
         if type(value) is dict:
-            entries = cast("dict[Any, Any]", value)
-            pairs = [self._dump(str(key)) + b":" + self._part(part, depth + 1) for key, part in entries.items()]
-            return b"{" + self._join_groups(pairs) + b"}"
+            pairs = list(cast("dict[Any, Any]", value).items())
+            return b"{" + self._join_entries(pairs, map_of_texts, encode_pair) + b"}"
         if type(value) is list:
-            entries = cast("list[Any]", value)
-            if len(entries) >= 2 * GROUP and _SCALARS.issuperset(map(type, entries)):
-                return b"[" + self._join_groups(self._join_scalars(entries)) + b"]"
-            return b"[" + self._join_groups([self._part(entry, depth + 1) for entry in entries]) + b"]"
+            return b"[" + self._join_entries(cast("list[Any]", value), _unchanged, encode_entry) + b"]"
         return self._part(value, depth + 1)
 
     def size(self, text: bytes) -> int:
@@ -281,6 +295,8 @@ class _Encoding:
         mark = self._codec.find_mark(value)
         if mark is not None and self._has(mark[1:-1].decode()):
             return mark
+        if type(value) is str and len(value) > self._left_bytes:
+            raise LongTextError
         can_split = depth < MAX_SPLIT_DEPTH and type(value) in (dict, list)
         if can_split and _has_long_text(value):
             text = self.text(value, depth)
@@ -340,11 +356,12 @@ class _Encoding:
             parts = [*map(self._group, groups), *parts[whole:]]
         return b",".join(parts)
 
-    def _join_scalars(self, entries: list[Any]) -> list[bytes]:
-        """Encode a list of numbers and constants. Return its full groups and the rest, as `_join_groups` does."""
-        whole = len(entries) - len(entries) % GROUP
-        groups = [self._dump(entries[start : start + GROUP])[1:-1] for start in range(0, whole, GROUP)]
-        return [*map(self._group, groups), *map(self._dump, entries[whole:])]
+    def _join_entries(self, entries: list[Any], whole: Callable[[Any], Any], one: Callable[[Any], bytes]) -> bytes:
+        """Encode and join the entries of a list or map; see `encode_groups`."""
+        if len(entries) < 2 * GROUP:
+            return b",".join(map(one, entries))
+        groups = encode_groups(entries, GROUP, BLOB_BYTES, whole, one)
+        return self._join_groups([*map(self._group, groups), *map(one, entries[len(groups) * GROUP :])])
 
     def _group(self, text: bytes) -> bytes:
         return self._blob(text) if len(text) >= BLOB_BYTES else text
@@ -353,6 +370,9 @@ class _Encoding:
         return digest in self._own or self._known.use(digest) is not None
 
     def _blob(self, text: bytes) -> bytes:
+        self._left_bytes -= len(text)
+        if self._left_bytes < 0:
+            raise LongTextError
         digest = blob_digest(text)
         if not self._has(digest):
             self._blobs[digest] = text
@@ -366,20 +386,31 @@ class _Encoding:
             if not isinstance(part, FrozenList):
                 raise TypeError
             if not part.digest or not self._has(part.digest):
-                text = b"[" + b",".join(self._dump(entry) for entry in part) + b"]"
-                part.digest = self._blob(text)[1:-1].decode()
+                part.digest = self._blob(self._frozen_text(part, encode_frozen))[1:-1].decode()
             return orjson.Fragment(b"\x01" + part.digest.encode() + b"\x01")
 
         try:
-            text = orjson.dumps(value, default=encode_frozen, option=_OPTIONS)
+            text = orjson.dumps(value, default=encode_frozen, option=OPTIONS)
             return bytes(memoryview(text)) if len(text) < BLOB_BYTES else text  # orjson's own occupies kilobytes
         except (TypeError, ValueError, RecursionError) as error:
-            if isinstance(error.__cause__, UnreadBlockError):
+            if isinstance(error.__cause__, UnreadBlockError | LongTextError):
                 raise error.__cause__ from None
         try:
             return orjson.dumps(to_json(value))  # other values are converted as in component outputs
         except ComponentError as error:
             raise CheckpointError(f"A value cannot be stored: {error}") from None
+
+    def _frozen_text(self, part: FrozenList, encode_frozen: Callable[[Any], Any]) -> bytes:
+        try:
+            return orjson.dumps(list(part), default=encode_frozen, option=OPTIONS)
+        except (TypeError, ValueError, RecursionError) as error:
+            if isinstance(error.__cause__, UnreadBlockError | LongTextError):
+                raise error.__cause__ from None
+        return b"[" + b",".join(map(self._dump, part)) + b"]"
+
+
+def _unchanged(entries: list[Any]) -> list[Any]:
+    return entries
 
 
 def _part_key(value: Any) -> int | str:

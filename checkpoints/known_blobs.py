@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from threading import RLock
 
 REMEMBERED_BLOBS = 65_536
 """How many blobs are remembered, over all threads."""
@@ -15,6 +16,9 @@ REMEMBERED_BLOBS = 65_536
 RECENT_BLOBS = 1024
 RECENT_WRITES = 64
 """A thread forgets blobs that have not been used in this many writes, but only if it has more than `RECENT_BLOBS`."""
+
+_moving = RLock()
+"""Held while blobs move between generations: long values are encoded in threads of the process."""
 
 
 class ThreadBlobs:
@@ -35,8 +39,12 @@ class ThreadBlobs:
 
     def use(self, digest: str) -> int | None:
         """Return the size of a blob, and note that it is in use. Return None if it is unknown."""
-        if (size := self._recent.get(digest)) is None and (size := self._older.pop(digest, None)) is not None:
-            self._recent[digest] = size
+        if (size := self._recent.get(digest)) is None and digest in self._older:
+            with _moving:
+                size = self._older.pop(digest, None)
+                if size is None:  # another thread has moved it
+                    return self._recent.get(digest)
+                self._recent[digest] = size
         return size
 
     def add(self, digest: str, size: int) -> None:
@@ -75,19 +83,21 @@ class KnownBlobs:
         """Remember that a thread has these blobs."""
         blobs = self._threads.setdefault(thread, ThreadBlobs())
         self._threads.move_to_end(thread)
-        before = len(blobs)
-        for digest, size in sizes.items():
-            blobs.add(digest, size)
-        self._count += len(blobs) - before
+        with _moving:
+            before = len(blobs)
+            for digest, size in sizes.items():
+                blobs.add(digest, size)
+            self._count += len(blobs) - before
         while self._count > REMEMBERED_BLOBS and len(self._threads) > 1:
             self._count -= len(self._threads.popitem(last=False)[1])
 
     def end_write(self, thread: str) -> None:
         """Note the end of a write to a thread."""
         if (blobs := self._threads.get(thread)) is not None:
-            before = len(blobs)
-            blobs.end_write()
-            self._count += len(blobs) - before
+            with _moving:
+                before = len(blobs)
+                blobs.end_write()
+                self._count += len(blobs) - before
 
     def forget(self, thread: str) -> None:
         """Forget a thread's blobs."""

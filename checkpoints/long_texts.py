@@ -9,6 +9,11 @@ from typing import TypeVar
 LONG_BYTES = 256 * 1024
 """From this length on, starting a thread takes less time than others would have to wait."""
 
+
+class LongTextError(Exception):
+    """A text is so long that it must be computed in a thread."""
+
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

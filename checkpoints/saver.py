@@ -19,6 +19,7 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    copy_checkpoint,
 )
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
@@ -40,9 +41,10 @@ from ragflow_lg.checkpoints.session_parts import SessionParts
 from ragflow_lg.checkpoints.step_results import StepResults
 from ragflow_lg.checkpoints.stored_fields import is_key
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
-from ragflow_lg.services.sessions import RECENT_ENTRIES
+from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
 
 _MAX_SEEN = 4096
+_MAX_READ = 64
 
 _Texts: TypeAlias = "list[tuple[str, str | None]]"
 """The encoded values of channels."""
@@ -86,6 +88,8 @@ class CanvasSaver(PruningSaver):
         self._gathered = GatheredWrites()
         self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
         """The checkpoints that this process has stored or read, by thread and namespace."""
+        self._read: OrderedDict[str, tuple[int, CheckpointTuple | None]] = OrderedDict()
+        """The newest checkpoints of threads that have just been leased, with the token of the lease."""
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return the next version of a channel, in the inner saver's format."""
@@ -105,6 +109,7 @@ class CanvasSaver(PruningSaver):
             CheckpointError: if the store fails.
         """
         thread = thread_of(config)
+        self._read.pop(thread, None)
         run = config.get("metadata", {}).get("run_id")
         complete = {**({"run_id": run} if run else {}), **cast("Mapping[str, Any]", metadata)}
 
@@ -135,6 +140,7 @@ class CanvasSaver(PruningSaver):
             CheckpointError: if the store fails.
         """
         thread, key = thread_of(config), checkpoint_key(config)
+        self._read.pop(thread, None)
         # A pause has no next checkpoint, and a caller other than LangGraph (without a path) does not store one.
         is_result = bool(task_path) and not any(channel.startswith("__") for channel, _ in writes)
         if is_result and await self._gathered.wait(key, TaskWrites(config, writes, task_id, task_path)):
@@ -167,7 +173,7 @@ class CanvasSaver(PruningSaver):
         Raises:
             CheckpointError: if the store fails or its data is damaged.
         """
-        packed = await self._get_packed(config)
+        packed = await self._get_newest(config)
         if packed is None:
             return None
         unpacked = await unpack_checkpoint(packed, self.values, config["configurable"].get(RECENT_ENTRIES) or {})  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
@@ -187,6 +193,26 @@ class CanvasSaver(PruningSaver):
             return seen.newest
         packed = await self._get_packed(config)
         return packed.checkpoint["id"] if packed is not None else ""
+
+    async def _get_newest(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return what `_get_packed` does. The holder of a lease reads the beginning of its turn only once.
+
+        A run looks at the session, and then LangGraph reads it again.
+        """
+        configurable: Any = config.get("configurable", {})
+        token = configurable.get(LEASE_TOKEN)
+        if not token or configurable.get("checkpoint_id") or configurable.get("checkpoint_ns"):
+            return await self._get_packed(config)
+        known = self._read.pop(thread := thread_of(config), None)
+        if known is not None and known[0] == token:
+            return known[1]
+        packed = await self._get_packed(config)
+        # LangGraph changes the versions in what it has read.
+        copy = packed and packed._replace(checkpoint=copy_checkpoint(packed.checkpoint))
+        self._read[thread] = (token, copy)
+        if len(self._read) > _MAX_READ:
+            self._read.popitem(last=False)
+        return packed
 
     async def _get_packed(self, config: RunnableConfig) -> CheckpointTuple | None:
         with self._errors.translate_read():
@@ -285,6 +311,8 @@ class CanvasSaver(PruningSaver):
         """
         if not keys:
             return
+        for key in keys:
+            self._read.pop(key.thread, None)
         with self._errors.translate("deleted"):
             async with self.values.transaction(None if token is None else Precondition(keys[0].thread, token)):
                 await self._lister.erase(keys)
@@ -312,5 +340,6 @@ class CanvasSaver(PruningSaver):
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)
+        self._read.pop(thread, None)
         for key in [key for key in self._seen if key[0] == thread]:
             del self._seen[key]

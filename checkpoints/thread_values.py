@@ -6,6 +6,7 @@ believes to be stored, the write is repeated with all of them.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,8 +16,8 @@ from langchain_core.runnables import RunnableConfig
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
-from ragflow_lg.checkpoints.codec import Codec, blob_digest, find_digests
-from ragflow_lg.checkpoints.long_texts import compute
+from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES, Codec, blob_digest, find_digests
+from ragflow_lg.checkpoints.long_texts import LONG_BYTES, LongTextError, compute
 from ragflow_lg.checkpoints.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.pruning import CheckpointKey, thread_of
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
@@ -38,7 +39,14 @@ class WrittenBlobs:
 
     def __init__(self) -> None:
         self.new: dict[str, bytes] = {}
+        self.is_long = False
+        """Whether more than `LONG_BYTES` are encoded, in a thread."""
         self._texts: list[bytes] = []
+
+    def restart(self) -> None:
+        """Forget everything, because it is encoded again."""
+        self.new.clear()
+        self._texts.clear()
 
     def add_text(self, text: str) -> str:
         """Note a text that may refer to blobs, and return it."""
@@ -113,17 +121,24 @@ class ThreadValues:
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
 
     async def _pack(self, pack: Callable[[WrittenBlobs], _T], blobs: WrittenBlobs) -> _T:
-        """Encode a value, and read the blocks of long lists that the thread does not have."""
+        """Encode a value, and read the blocks of long lists that the thread does not have.
+
+        A value that turns out to be long is encoded again in another thread of the process.
+        """
         while True:
             try:
-                return pack(blobs)
+                return await asyncio.to_thread(pack, blobs) if blobs.is_long else pack(blobs)
+            except LongTextError:
+                blobs.is_long = True
+                blobs.restart()
             except UnreadBlockError as error:  # a list of another thread, or of a thread that has been deleted
                 await self._read_blocks(error.entries, len(error.entries))
 
     def encode(self, channel: str, value: Any, thread: str, blobs: WrittenBlobs) -> str:
         """Return the text of a channel's value, and add its blobs to the write."""
-        long = LONG_LISTS.get(channel, ())
-        return blobs.add_text(self._codec.encode(to_plain(channel, value), thread, blobs.new, long))
+        long, max_bytes = LONG_LISTS.get(channel, ()), MAX_EXPANDED_BYTES if blobs.is_long else LONG_BYTES
+        text = self._codec.encode(to_plain(channel, value), thread, blobs.new, long, max_bytes=max_bytes)
+        return blobs.add_text(text)
 
     async def decode(
         self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING, *, is_sealed: bool = False

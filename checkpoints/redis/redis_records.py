@@ -24,7 +24,7 @@ STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled"
 _STATUS_BY_NUMBER: dict[str, RunStatus] = {str(number): status for number, status in enumerate(STATUSES)}
 
 
-PAGE = 500
+PAGE = 256
 """Number of records that are read or deleted at once."""
 
 TRACE_TTL_S = 600

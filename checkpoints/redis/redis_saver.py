@@ -36,8 +36,9 @@ from ragflow_lg.checkpoints.saver import CanvasSaver
 _FIELDS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
-PAGE = 1000
-"""Number of keys per page of a listing."""
+FIRST_PAGE, PAGE = 8, 256
+"""Number of keys on the first page of a listing, and at most. Most callers need only the newest keys, and the client
+parses a response in Python: a thousand keys would keep the event loop from others for a tenth of a second."""
 MAX_FIELDS = 500
 """Maximum number of hash fields per command: a server-side script accepts at most 8,000 values at once."""
 
@@ -151,7 +152,7 @@ class RedisSaver(AsyncRedisSaver):
         self, condition: Any, before: str = "", limit: int | None = None
     ) -> AsyncIterator[CheckpointKey]:
         query = FilterQuery(condition, list(_FIELDS), sort_by=("checkpoint_id", "DESC"))
-        size = PAGE if limit is None or before else min(limit, PAGE)
+        size = min(FIRST_PAGE if limit is None or before else limit, PAGE)
         count, last = 0, before
         while size:
             page: list[Any] = await self._search(query.paging(count, size))
@@ -165,6 +166,7 @@ class RedisSaver(AsyncRedisSaver):
             last = min(last or oldest, oldest)
             if len(page) < size:
                 return
+            size = min(size * 8, PAGE)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread."""

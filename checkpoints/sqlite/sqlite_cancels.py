@@ -37,11 +37,20 @@ class SqliteCancels:
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once when the flag is set. A flag that already exists is stale and is cleared."""
-        name = hex_session(session)
+        """Call ``on_cancel`` once when the flag is set. A flag that already exists is stale and is cleared.
+
+        A flag that is set at the end, but has not been seen, remains until the session is watched again.
+        """
+        name, is_seen = hex_session(session), False
+
+        def cancel() -> None:
+            nonlocal is_seen
+            is_seen = True
+            on_cancel()
+
         with translate_errors(sqlite3.Error):
             await self._clear(name)
-        async with self._local.watch(name, on_cancel):
+        async with self._local.watch(name, cancel):
             self._watched[name] += 1
             if self._polling is None:
                 self._polling = asyncio.create_task(self._poll(), context=Context())
@@ -49,8 +58,9 @@ class SqliteCancels:
                 yield
             finally:
                 self._leave(name)
-                with suppress(sqlite3.Error):
-                    await self._clear(name)
+                if is_seen:
+                    with suppress(sqlite3.Error):
+                        await self._clear(name)
 
     def _leave(self, name: str) -> None:
         self._watched -= Counter((name,))

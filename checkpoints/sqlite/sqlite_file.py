@@ -7,9 +7,9 @@ import errno
 import os
 import shlex
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -48,15 +48,21 @@ write changes pages all over the file: it takes more time and space the longer t
 FILE_GONE = "its file has been deleted or replaced; start again"
 """Message of the error raised if the file is no longer at its path."""
 
+_SYNC = {True: "PRAGMA synchronous=FULL", False: "PRAGMA synchronous=NORMAL"}
+"""The statements that let transactions survive a loss of power, or not."""
+
 _T = TypeVar("_T")
 
 
 class SqliteFile:
     """One connection. Jobs run in order and never interleave."""
 
-    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path, *, survives_power_loss: bool
+    ) -> None:
         self.connection = connection
         """For use only on the file's thread."""
+        self._survives_power_loss = survives_power_loss
         self._thread = thread
         self.path = path
         self._inode = _inode(path)
@@ -68,6 +74,18 @@ class SqliteFile:
             sqlite3.Error: if a statement fails, or the file has been deleted or replaced: nobody would find the data.
         """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+    @contextmanager
+    def without_sync(self) -> Generator[None]:
+        """Let what is written inside the block survive a loss of power only if later data does; for the thread only."""
+        if not self._survives_power_loss:
+            yield
+            return
+        self.connection.execute(_SYNC[False])
+        try:
+            yield
+        finally:
+            self.connection.execute(_SYNC[True])
 
     def _work(self, work: Callable[[], _T]) -> _T:
         try:
@@ -100,7 +118,8 @@ async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncG
     thread = ThreadPoolExecutor(1, "session-store")
     loop = asyncio.get_running_loop()
     try:
-        file = SqliteFile(await loop.run_in_executor(thread, _connect, path), thread, path)
+        connection = await loop.run_in_executor(thread, _connect, path)
+        file = SqliteFile(connection, thread, path, survives_power_loss=survives_power_loss)
         try:
             await file.do(lambda: _prepare(file.connection, path, survives_power_loss))
             yield file
@@ -129,7 +148,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bo
     try:
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # has an effect on new files only
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(f"PRAGMA synchronous={'FULL' if survives_power_loss else 'NORMAL'}")
+        connection.execute(_SYNC[survives_power_loss])
         connection.executescript(TABLES)
         _add_missing_column(connection)
     except (sqlite3.Error, UnicodeDecodeError) as error:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
+from msgspec import Struct, field
 
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import (
@@ -38,9 +40,19 @@ _FIND_CHECKPOINT = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint
 PAGE = 1000
 """Number of keys per page of a listing."""
 
+MAX_INPUTS = 64
+"""How many graphs can begin side by side without an additional write to the disk."""
+
 _Work = Callable[[], object]
 
-_pending_work: ContextVar[list[_Work] | None] = ContextVar("transaction", default=None)
+
+class _PendingWork(Struct):
+    steps: list[_Work] = field(default_factory=list[_Work])
+    is_synced: bool = True
+    """Whether the transaction must survive a loss of power as soon as it has ended."""
+
+
+_pending_work: ContextVar[_PendingWork | None] = ContextVar("transaction", default=None)
 """The work collected in the open transaction."""
 
 
@@ -69,23 +81,32 @@ class Transactions:
     @asynccontextmanager
     async def begin(self, precondition: Precondition | None) -> AsyncGenerator[None]:
         """Collect the work added inside the block and, on exit, run either all of it or nothing."""
-        steps: list[_Work] = []
-        mark = _pending_work.set(steps)
+        pending = _PendingWork()
+        mark = _pending_work.set(pending)
         try:
             yield
         finally:
             _pending_work.reset(mark)
-        await self._file.do(lambda: self._run(precondition, steps))
+        await self._file.do(lambda: self._run(precondition, pending))
 
     async def add(self, work: _Work) -> None:
         """Add work to the open transaction. If there is none, run the work now in a new transaction."""
-        steps = _pending_work.get()
-        if steps is None:
-            await self._file.do(lambda: self._run(None, [work]))
+        pending = _pending_work.get()
+        if pending is None:
+            await self._file.do(lambda: self._run(None, _PendingWork([work])))
         else:
-            steps.append(work)
+            pending.steps.append(work)
 
-    def _run(self, precondition: Precondition | None, steps: Sequence[_Work]) -> None:
+    def defer_sync(self) -> None:
+        """Let the next transaction write this one to the disk as well: SQLite's log is written in order."""
+        if (pending := _pending_work.get()) is not None:
+            pending.is_synced = False
+
+    def _run(self, precondition: Precondition | None, pending: _PendingWork) -> None:
+        with nullcontext() if pending.is_synced else self._file.without_sync():
+            self._commit(precondition, pending.steps)
+
+    def _commit(self, precondition: Precondition | None, steps: Sequence[_Work]) -> None:
         connection = self._file.connection
         connection.execute("BEGIN IMMEDIATE")  # a transaction that begins with a read fails after a concurrent write
         try:
@@ -154,6 +175,8 @@ class SqliteFileSaver(SqliteSaver):
         super().__init__(file.connection, serde=PlainSerializer())
         self._file = file
         self._transactions = transactions
+        self._inputs: deque[str] = deque(maxlen=MAX_INPUTS)
+        """The ids of the newest checkpoints with the input of a graph, whose next checkpoint is not stored yet."""
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:
@@ -190,9 +213,15 @@ class SqliteFileSaver(SqliteSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint."""
+        """Store a checkpoint. Those from before the first node of a turn are written to the disk with its result."""
         await self._transactions.add(lambda: self.put(config, checkpoint, metadata, new_versions))
         configurable: Any = config.get("configurable", {})
+        if metadata.get("source") == "input":
+            self._inputs.append(checkpoint["id"])
+            self._transactions.defer_sync()
+        elif configurable.get("checkpoint_id") in self._inputs:
+            self._inputs.remove(configurable["checkpoint_id"])
+            self._transactions.defer_sync()
         place = {"thread_id": configurable["thread_id"], "checkpoint_ns": configurable["checkpoint_ns"]}
         return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
 

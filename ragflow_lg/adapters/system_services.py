@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import secrets
@@ -10,11 +11,12 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
+from urllib.parse import unquote_to_bytes
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.services.services import Clock
+from ragflow_lg.services.services import Clock, FileContent
 from ragflow_lg.services.tool_policies import ToolPermits
 
 OVERHEAD_BYTES = 200
@@ -68,6 +70,14 @@ class InlineFiles:
         """
         return [self._content(number, file) for number, file in enumerate(files, 1)]
 
+    async def load(self, file: Any) -> FileContent | None:
+        """Return the bytes of a ``data:`` URI, alone or in an object, and None for anything else.
+
+        Raises:
+            ServiceError: if the URI is damaged.
+        """
+        return inline_bytes(file)
+
     def _content(self, number: int, file: Any) -> str:
         if (content := inline_content(file)) is not None:
             return content
@@ -91,6 +101,27 @@ def inline_content(file: Any) -> str | None:
         if isinstance(fields.get(key), str):
             return fields[key]
     return next((value for value in fields.values() if isinstance(value, str) and value.startswith("data:")), None)
+
+
+def inline_bytes(file: Any) -> FileContent | None:
+    """Return the bytes of a ``data:`` URI, alone or in an object, or of an object's text; None for anything else.
+
+    Raises:
+        ServiceError: if the URI is damaged.
+    """
+    content = inline_content(file)
+    if content is None:
+        return None
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
+    name = str(fields.get("name") or "")
+    if not content.startswith("data:"):
+        return FileContent(name, content.encode("utf-8", "replace")) if name else None
+    head, _, body = content.partition(",")
+    try:
+        data = base64.b64decode(body, validate=True) if head.endswith(";base64") else unquote_to_bytes(body)
+    except ValueError:
+        raise ServiceError(f"The file {name or 'of the data: URI'!r} is damaged: it is not Base64.") from None
+    return FileContent(name or f"uploaded{'.csv' if 'csv' in head else '.xlsx'}", data)
 
 
 class _Entry(NamedTuple):

@@ -25,6 +25,9 @@ QUESTION_NOTE = "Multi-turn conversation optimization"
 CITATIONS_NOTE = "gen_citations"
 """Title of the note about citations added to the answer; RAGFlow's name in its trace."""
 
+MAX_FILES = 20
+"""How many of a call's files are recorded."""
+
 _UNKNOWN = "(unknown)"
 """Metrics key for calls to nonexistent tools: a model can invent any number of names."""
 
@@ -198,6 +201,8 @@ class ToolLog:
             await self._log.emit("tool_failed", details, is_replayed=is_replayed)
         else:
             details = {**self._details, "result": self._log.redact(outcome.value), "seconds": seconds}
+            if outcome.artifacts:
+                details["files"] = self._log.redact([*outcome.artifacts][:MAX_FILES])
             await self._log.emit("tool_finished", details, is_replayed=is_replayed)
 
 

@@ -18,13 +18,15 @@ from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import agent_log_of
 from ragflow_lg.agents.agent_tool import Outcome
+from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.toolbox import Toolbox, read_arguments, repair_call, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
-from ragflow_lg.models.engine_prompts import engine_prompt
+from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
 from ragflow_lg.models.prompts import CONTEXT_SHARE
+from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
 from ragflow_lg.services.workers import measure
 
@@ -136,6 +138,8 @@ class AgentRun(Struct, frozen=True):
     """Citation instructions, added once there is something to cite."""
     sections: Mapping[str, str] = field(default_factory=dict[str, str])
     """Canvas prompts that replace a strategy's own, by upper-case name."""
+    research: ResearchLimits = field(default_factory=ResearchLimits)
+    """Additional limits of the strategy ``deep_research``."""
 
     @property
     def result(self) -> AgentResult:
@@ -167,10 +171,15 @@ class AgentRun(Struct, frozen=True):
             return request
         return replace(request, system=f"{request.system}\n\n{self.guidelines}".lstrip())
 
-    async def ask(self, request: ChatRequest, position: str, stream: AnswerSink | None = None) -> ChatAnswer:
-        """Ask the model once. ``position`` identifies the round within the visit; a stored answer is shown again."""
+    async def ask(
+        self, request: ChatRequest, position: str, stream: AnswerSink | None = None, *, is_kept: bool = False
+    ) -> ChatAnswer:
+        """Ask the model once. ``position`` identifies the round within the visit; a stored answer is shown again.
+
+        After an unusable final answer, the next attempt asks again, unless the answer ``is_kept``.
+        """
         is_fresh = False
-        if self.ctx.refusals:
+        if self.ctx.refusals and not is_kept:
             position = f"attempt {self.ctx.refusals + 1}, {position}"
         request = fit_context_window(request, len(self.request.messages), self.model.context_tokens)
         iteration = agent_log_of(self.ctx).new_iteration(self.model, position)
@@ -201,21 +210,24 @@ class AgentRun(Struct, frozen=True):
             self.ctx.budget.charge_step(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
 
-    async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
-        """Call all tools in a round concurrently; return the outcomes in call order."""
+    async def call(self, calls: Sequence[ToolCall], position: str, *, is_search: bool = False) -> list[Outcome]:
+        """Call all tools in a round concurrently; return the outcomes in call order.
+
+        The caller of a search shows its queries and cites its chunks itself.
+        """
         workers = self.ctx.services.workers
         calls = [
             await repair_call(call._replace(name=truncate_name(call.name)), workers) if index < MAX_CALLS else call
             for index, call in enumerate(calls)
         ]
-        if self.stream is not None:
+        if self.stream is not None and not is_search:
             for call in calls[:MAX_CALLS]:
                 await self.stream.write_thought(f"Running the {call.name} tool...")
         slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
         async def one(index: int, call: ToolCall) -> Outcome:
             async with slots:
-                return await self._call(call, index, f"{position}.{index}")
+                return await self._call(call, index, f"{position}.{index}", cites=not is_search)
 
         try:
             async with asyncio.TaskGroup() as running:
@@ -229,10 +241,10 @@ class AgentRun(Struct, frozen=True):
             self.result.add_call(f"{position}.{index}", call, outcome)
         return outcomes
 
-    async def _call(self, call: ToolCall, index: int, step: str) -> Outcome:
+    async def _call(self, call: ToolCall, index: int, step: str, *, cites: bool) -> Outcome:
         """Call one tool and log it."""
         log = agent_log_of(self.ctx).new_tool_call(call.name, index, step, call.id)
-        outcome = await self.toolbox.call(call, step, log.begin)
+        outcome = await self.toolbox.call(call, step, log.begin, cites=cites)
         was_called = log.has_begun
         is_replayed = step in self.ctx.replayed_steps
         if not was_called:
@@ -245,6 +257,15 @@ class AgentRun(Struct, frozen=True):
 def final_prompt(ctx: RunContext, reason: str = "") -> str:
     """Return the user message that asks for the final answer without tools."""
     return engine_prompt(ctx, "final_answer", reason=reason).strip()
+
+
+def request_schema(run: AgentRun, request: ChatRequest) -> ChatRequest:
+    """Return the request for the final answer, with the run's answer schema if it has one."""
+    if run.schema is None:
+        return request
+    if run.model.has_schemas:
+        return replace(request, schema=run.schema)
+    return replace(request, system=append_schema(request.system, run.schema, prompt_text(run.ctx, "structured_output")))
 
 
 def append_message(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:

@@ -10,6 +10,9 @@ from msgspec import Struct
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.chat import Usage
 
+SEARCH_ARGUMENTS = ("query", "q", "question", "keyword", "keywords", "search_query")
+"""Names of the argument that receives the query of a search tool."""
+
 
 class Outcome(NamedTuple):
     """The outcome of one call. Every field except ``usage`` is JSON."""
@@ -66,3 +69,7 @@ class AgentTool(Struct, frozen=True):
     """The result of a call that failed; None to report the error to the model."""
     configuration: Callable[[], JsonValue] | None = None
     """Returns everything that a result depends on, except the arguments; None if results are never cached."""
+    search_argument: str = ""
+    """The argument that receives the query, if the tool searches for a text; ``""`` for other tools."""
+    returns_chunks: bool = True
+    """Whether a search that found something returns chunks; otherwise its whole result is what it found."""

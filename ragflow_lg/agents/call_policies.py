@@ -30,9 +30,14 @@ Make: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Outcome]]
 """Make the call with these arguments. Errors are outcomes too."""
 
 
-async def call_tool(ctx: RunContext, tool: AgentTool, arguments: dict[str, Any], position: str, make: Make) -> Outcome:
-    """Make a call if the policies allow it; return the outcome to show to the model."""
-    if tool.runs_once and await ctx.has_begun(tool.name, arguments, position):
+async def call_tool(
+    ctx: RunContext, tool: AgentTool, name: str, arguments: dict[str, Any], position: str, make: Make
+) -> Outcome:
+    """Make a call if the policies allow it; return the outcome to show to the model.
+
+    ``name``, ``arguments`` and ``position`` are those of the step that stores the outcome.
+    """
+    if tool.runs_once and ctx.has_begun(name, arguments, position):
         return Outcome(
             f"A previous call to {tool.title} was interrupted, and it is unknown whether it took effect. It was not "
             "repeated. Do not assume that it succeeded or that it failed.",
@@ -49,7 +54,7 @@ async def call_tool(ctx: RunContext, tool: AgentTool, arguments: dict[str, Any],
         elif not isinstance(verdict, Allow):
             return Outcome(f"The call to {tool.title} was refused: {_reason(verdict)}", is_error=True)
     if tool.runs_once:
-        await ctx.begin(tool.name, arguments, position, tool.title)
+        await ctx.begin(name, arguments, position, tool.title)
     return await _guard_result(guards, use, tool, await _call_or_cache(ctx, tool, use.arguments, make))
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
-from ragflow_lg.agents.agent_tool import AgentTool, Outcome
+from ragflow_lg.agents.agent_tool import SEARCH_ARGUMENTS, AgentTool, Outcome
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import ToolResult, ToolRules
-from ragflow_lg.component.tool import build_arguments
+from ragflow_lg.component.tool import SearchOutputs, build_arguments
 from ragflow_lg.engine.canvas_call import parameter_schema
+from ragflow_lg.services.references import reference_fields
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -45,7 +46,14 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         runs_once=runs_once,
         configuration=partial(_configuration, ctx, node) if _is_cacheable(node) and not runs_once else None,
         default=_default(node),
+        search_argument="" if runs_once else _search_argument(node, rules),
     )
+
+
+def _search_argument(node: PlanNode, rules: ToolRules[Any, Any]) -> str:
+    """Return the argument for the query of a search tool. SQL also returns search results, but is not a query."""
+    is_search = issubclass(node.spec.outputs, SearchOutputs) and rules.needs in SEARCH_ARGUMENTS
+    return rules.needs if is_search else ""
 
 
 def _default(node: PlanNode) -> JsonValue:
@@ -89,8 +97,7 @@ async def _call(
         # The error of a canvas names the canvas and its node.
         message = str(error) if node.canvas is not None else f"{node.title or node.spec.name} error: {error}"
         return Outcome(message, is_error=True, usage=child.usage, tokens=child.budget.spent)
-    child.cite(result.chunks, result.documents)
-    chunks, documents = ([*child.new_references.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
+    chunks, documents = _sources(child, result)
     files: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
     files = cast("list[Any]", files if isinstance(files, list | tuple) else [])
     artifacts: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
@@ -102,6 +109,17 @@ async def _call(
         documents=documents,
         tokens=child.budget.spent,
     )
+
+
+def _sources(
+    child: RunContext, result: ToolResult
+) -> tuple[Sequence[Mapping[str, JsonValue]], Sequence[Mapping[str, JsonValue]] | None]:
+    """Return the chunks and documents that a call found. Two chunks may still have the same usual number."""
+    if not child.new_references:
+        return [reference_fields(chunk) for chunk in result.chunks], result.documents
+    child.cite(result.chunks, result.documents)
+    chunks, documents = ([*child.new_references.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
+    return chunks, documents
 
 
 async def _run(child: RunContext, rules: ToolRules[Any, Any], arguments: BaseModel) -> ToolResult:

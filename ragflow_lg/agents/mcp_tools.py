@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ragflow_lg.agents.agent_tool import AgentTool, Outcome
+from ragflow_lg.agents.agent_tool import SEARCH_ARGUMENTS, AgentTool, Outcome
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.component.spec import ServerTool
@@ -53,8 +53,29 @@ def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -
         server.check(tool.name)
         call = partial(_call, ctx, tool, header_texts)
         names = (f"mcp:{tool.server}/{tool.name}",)
-        tools.append(AgentTool(tool.name, tool.name, tool.description, tool.parameters, call, names=names))
+        argument = _search_argument(tool.parameters)
+        tools.append(
+            AgentTool(
+                tool.name,
+                tool.name,
+                tool.description,
+                tool.parameters,
+                call,
+                names=names,
+                search_argument=argument,
+                returns_chunks=False,
+            )
+        )
     return tools
+
+
+def _search_argument(schema: Mapping[str, Any]) -> str:
+    """Return the argument for a query if it is the only one that the tool requires, else ``""``."""
+    properties, required = schema.get("properties"), schema.get("required")
+    names = [name for name in SEARCH_ARGUMENTS if isinstance(properties, Mapping) and name in properties]
+    if not names or required not in (None, [], [names[0]]):
+        return ""
+    return names[0]
 
 
 def mcp_findings(mcp: Iterable[Any]) -> Iterable[Finding]:

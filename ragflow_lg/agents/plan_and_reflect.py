@@ -15,15 +15,15 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, append_message, final_prompt, result_text
-from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
+from ragflow_lg.agents.agent_run import AgentRun, append_message, final_prompt, request_schema, result_text
+from ragflow_lg.agents.thought_sink import make_thought_sink
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
-from ragflow_lg.models.model_call import AnswerStream
+from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.prompt_texts import COMPLETE_TASK
 from ragflow_lg.models.prompts import CONTEXT_SHARE
-from ragflow_lg.models.structured_answer import append_schema, read_answer
+from ragflow_lg.models.structured_answer import read_answer
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 
 MAX_CALLS = 64
@@ -70,7 +70,7 @@ async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tup
     system = f"{_system(run, 'PLAN_GENERATION', with_tools=True)}\n\nAnalysis of the task:\n{analysis}"
     messages = tuple(append_message(_conversation(run, steps), "user", engine_prompt(run.ctx, "plan_request")))
     request = replace(run.request, system=system, messages=messages, schema=None)
-    sink = _thought_sink(run, is_text_shown=False)
+    sink = make_thought_sink(run, is_text_shown=False)
     text = strip_thinking((await run.ask(request, f"plan {number}", sink)).text)
     planned, problem = _read_plan(await run.ctx.services.workers.run(read_answer, text), number)
     step = _Step(text.strip() or "[]", note=problem)
@@ -110,14 +110,7 @@ async def _answer(run: AgentRun, steps: Sequence[_Step]) -> str:
     steps = await _fit_results(run, steps)
     messages = append_message(_conversation(run, steps), "user", final_prompt(run.ctx))
     request = replace(run.request, messages=tuple(messages))
-    if run.schema is not None:
-        is_native = run.model.has_schemas
-        system = (
-            request.system
-            if is_native
-            else append_schema(request.system, run.schema, prompt_text(run.ctx, "structured_output"))
-        )
-        request = replace(request, system=system, schema=run.schema if is_native else None)
+    request = request_schema(run, request)
     return (await run.ask(run.with_guidelines(request), "answer", run.stream)).text
 
 
@@ -161,7 +154,7 @@ def _request(run: AgentRun, name: str, prompt: str, *, with_tools: bool = False)
 
 async def _ask_for_thought(run: AgentRun, request: ChatRequest, position: str) -> str:
     """Ask the model and show its answer as a thought."""
-    sink = _thought_sink(run)
+    sink = make_thought_sink(run)
     text = (await run.ask(request, position, sink)).text
     if sink is not None and run.stream is not None:
         await run.stream.write_thought("\n")
@@ -206,35 +199,3 @@ def _drop_by_rank(steps: Sequence[_Step], ranking: JsonValue, room: int) -> list
             room -= sizes[index]
     counter = count()
     return [replace(step, results=[result for result in step.results if next(counter) in fitting]) for step in steps]
-
-
-def _thought_sink(run: AgentRun, *, is_text_shown: bool = True) -> _ThoughtSink | None:
-    return None if run.stream is None else _ThoughtSink(run.stream, is_text_shown=is_text_shown)
-
-
-class _ThoughtSink:
-    """Shows a model answer as a thought, either all of it or only its thinking sections."""
-
-    def __init__(self, stream: AnswerStream, *, is_text_shown: bool) -> None:
-        self._stream = stream
-        self._is_text_shown = is_text_shown
-        self._is_thinking = False
-
-    @property
-    def text(self) -> str:
-        return self._stream.text
-
-    def begin(self) -> None:
-        self._stream.begin()
-        self._is_thinking = False
-
-    async def write(self, parts: Iterable[AnswerPart]) -> None:
-        for part in parts:
-            if part.mark:
-                self._is_thinking = part.mark == "start"
-            elif self._is_text_shown or self._is_thinking:
-                await self._stream.write_thought(part.text)
-
-    async def replay(self, text: str) -> None:
-        self.begin()
-        await self.write(split_thinking(text))

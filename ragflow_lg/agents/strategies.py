@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 Strategy: TypeAlias = Callable[["AgentRun"], Awaitable[str]]
 """Use a run's model and tools to find an answer; return it, with ``<think>`` tags."""
 
-StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect"]
+StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect", "deep_research"]
 
 
 def load_strategy(name: StrategyName) -> Strategy:
@@ -58,6 +58,10 @@ def load_strategy(name: StrategyName) -> Strategy:
         from ragflow_lg.agents.react import react
 
         return react
+    if name == "deep_research":
+        from ragflow_lg.agents.deep_research import deep_research
+
+        return deep_research
     from ragflow_lg.agents.plan_and_reflect import plan_and_reflect
 
     return plan_and_reflect

@@ -60,8 +60,17 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool.title if tool is not None else None
 
-    async def call(self, call: ToolCall, position: str, on_call: OnCall | None = None) -> Outcome:
+    @property
+    def searches(self) -> Mapping[str, AgentTool]:
+        """The tools that search for a text, by function name."""
+        return {name: tool for name, tool in self._tools.items() if tool.search_argument}
+
+    async def call(
+        self, call: ToolCall, position: str, on_call: OnCall | None = None, *, cites: bool = True
+    ) -> Outcome:
         """Call a tool. ``position`` distinguishes the call from others in the visit.
+
+        ``cites`` makes the chunks that were found citable under their usual numbers.
 
         Errors are returned to the model as outcomes. If the visit runs again after a crash, a completed call is not
         repeated.
@@ -91,14 +100,15 @@ class Toolbox:
 
             clock = self._ctx.services.clock
             start = clock.monotonic()
-            outcome = await call_tool(self._ctx, tool, requested, position, make)
+            outcome = await call_tool(self._ctx, tool, call.name, requested, position, make)
             return to_json(outcome._replace(seconds=clock.monotonic() - start)._asdict())
 
         await self._ctx.check_interruption()
         with nullcontext() if tool.asks_models else self._ctx.calling():
             stored: Any = await self._ctx.step(call.name, requested, run, position=position, in_memory=tool.runs_once)
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
-        self._ctx.cite(outcome.chunks, outcome.documents)
+        if cites:
+            self._ctx.cite(outcome.chunks, outcome.documents)
         self._ctx.count(outcome.usage)
         self._ctx.budget.charge_step(position, outcome.tokens, is_charged=is_fresh)
         return outcome

@@ -22,16 +22,17 @@ CODES: dict[str, str] = {
     "legacy-component": "The component was removed in RAGFlow 0.20.",
     # Components and their parameters
     "component-unknown": "No component has this name.",
-    "component-not-yet": "The component is known but cannot run in this version yet.",
     "tool-unknown": "No tool has this name; the agent runs without it.",
     "tool-forbidden": "A rule does not allow the agent to call this tool.",
     "mcp-server-unknown": "The settings define no MCP server with this id.",
     "model-unavailable": "The settings lack the provider of a model, its address or its key.",
     "dataset-unknown": "A dataset does not exist.",
+    "memory-unknown": "The settings declare no memory with this id.",
     "reranker-unavailable": "The settings lack a rerank model or its key.",
     "key-missing": "A tool has no API key.",
     "account-missing": "A component lacks the account or server that it needs.",
     "sql-reference-text": "References become a part of an SQL statement.",
+    "code-outputs": "No value of a program fits the outputs that CodeExec declares.",
     "canvas-unknown": "The canvas to run cannot be found.",
     "canvas-unfit": "The canvas cannot run inside another one.",
     "component-dropped": "A part of the document has no meaning here and was ignored.",
@@ -56,7 +57,18 @@ CODES: dict[str, str] = {
     "reference-unknown-global": "A reference names a sys.* or env.* variable that is not declared.",
     "reference-not-upstream": "A reference reads a node that does not run before it.",
     "reference-excluded": "A reference reads a node in a branch that excludes the reader.",
+    "reference-unknown-entry": "A reference names an entry that a value cannot have.",
+    "value-type": "A value has a type that the component cannot use.",
+    "reference-may-be-unset": "A reference reads a node that does not run on some path.",
+    "write-race": "Two nodes that may run at the same time change the same variable.",
+    "rounds-in-turn": "The rounds of an Iteration wait for each other.",
+    "loop-without-exit": "Nothing changes what a Loop tests.",
+    "effect-repeated": "A node with an effect outside the run may run several times.",
+    "failure-unhandled": "The turn fails if a service does not answer.",
+    "many-calls": "A turn may call models very often.",
+    "prompt-too-long": "A prompt cannot fit into the model's window.",
     "template-invalid": "A Jinja template has a syntax error.",
+    "eject-unsupported": "`ragflow-lg eject` cannot write the node as code.",
     # Differences from RAGFlow
     "compat-invalid": "The canvas asks for a behaviour of RAGFlow that does not exist.",
     "differs-fillup-checked": "A form accepts only valid values; in RAGFlow it accepts any values.",
@@ -84,15 +96,16 @@ ADVICE: dict[str, str] = {
     "pipeline-document": "Run it in RAGFlow, or provide an agent canvas.",
     "legacy-component": "Replace the component.",
     "component-unknown": "Correct the name; `ragflow-lg components` lists the available ones.",
-    "component-not-yet": "Remove it; `ragflow-lg components` lists what can run.",
     "tool-unknown": "Remove it, or use the name of an existing tool.",
     "mcp-server-unknown": "Add the server to the settings, or correct its id.",
     "model-unavailable": "Add the provider to the settings, or choose another model.",
     "dataset-unknown": "Create the dataset, or choose another one.",
+    "memory-unknown": "Add the memory to the settings, or correct its id.",
     "reranker-unavailable": "Add the model to the settings, or remove rerank_id.",
     "key-missing": "Add the key to the settings.",
     "account-missing": "Add it to the canvas or to the settings.",
     "sql-reference-text": "Set bind_references to true.",
+    "code-outputs": "Declare exactly one output of your own, with a type that exists.",
     "canvas-unknown": "Use the name of a canvas in the settings or in the folder.",
     "canvas-unfit": "Fix that canvas, or choose another one.",
     "tool-forbidden": "Remove it, or change the settings.",
@@ -116,7 +129,18 @@ ADVICE: dict[str, str] = {
     "reference-unknown-global": "Declare the variable in the canvas, or correct the name.",
     "reference-not-upstream": "Connect that node to the reader, directly or through others.",
     "reference-excluded": "Read a node in this branch, or join the branches first.",
+    "reference-unknown-entry": _CHOOSE,
+    "value-type": "Use a value of another type.",
+    "reference-may-be-unset": "Connect that path to another node, or use a VariableAggregator.",
+    "write-race": "Connect one to the other.",
+    "rounds-in-turn": "Set max_concurrency.",
+    "loop-without-exit": "Change the value in the body, or use ExitLoop.",
+    "effect-repeated": "No action needed if this is intended; otherwise move the node out of the body.",
+    "failure-unhandled": "Set exception_method.",
+    "many-calls": "Reduce the number of rounds.",
+    "prompt-too-long": "Shorten it, or choose another model.",
     "template-invalid": "Fix the template.",
+    "eject-unsupported": "Change the node, or run the canvas with load_canvas.",
     "compat-invalid": "Correct the name, or remove it.",
     "differs-fillup-checked": _COMPAT,
     "differs-jinja-values": _COMPAT,
@@ -141,6 +165,15 @@ class Finding(NamedTuple):
     hint: str = ""
 
 
+class Fix(NamedTuple):
+    """A change at a diagnostic's pointer that does not change what a run does."""
+
+    title: str
+    action: Literal["remove", "remove_items", "replace"]
+    """``remove`` the entry, ``remove_items`` that equal ``value`` from the list, or ``replace`` it by ``value``."""
+    value: Any = None
+
+
 class Diagnostic(NamedTuple):
     """A problem in a canvas, or a note about it.
 
@@ -157,10 +190,12 @@ class Diagnostic(NamedTuple):
     title: str = ""
     line: int = 0
     column: int = 0
+    fix: Fix | None = None
+    """What ``check --fix`` does, if there is a safe fix."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the diagnostic as JSON, for ``check --output json``."""
-        return self._asdict()
+        """Return the diagnostic as JSON, without its fix."""
+        return {name: value for name, value in self._asdict().items() if name != "fix"}
 
     def __str__(self) -> str:
         position = f"{self.line}:{self.column}: " if self.line else ""

@@ -16,17 +16,24 @@ if TYPE_CHECKING:
 MAX_ERROR_CHARS = 500
 
 EXTRAS: dict[str, tuple[str, ...]] = {
+    "browser": ("playwright",),
+    "cjk": ("cvttf_NotoSansCJK_Regular",),
+    "code-deno": ("deno",),
+    "crawler": ("lxml", "trafilatura"),
     "documents": ("docx", "openpyxl", "pypdf"),
+    "eject": ("ruff",),
     "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),
     "email": ("aiosmtplib",),
     "html": ("lxml",),
     "knowledge": ("numpy",),
+    "lsp": ("lsprotocol", "pygls"),
     "mcp": ("anyio", "mcp"),
     "mysql": ("asyncmy",),
     "otel": ("opentelemetry",),
     "png": ("font_roboto", "resvg_py"),
     "postgresql": ("psycopg",),
     "redis": ("redis", "redisvl"),
+    "reports": ("docx", "latex2mathml", "markdown_it", "mdit_py_plugins", "typst"),
     "schemas": ("jsonschema", "referencing"),
     "server": (
         "alembic",
@@ -39,6 +46,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "starlette",
         "uvicorn",
     ),
+    "spreadsheets": ("openpyxl", "xlsxwriter"),
     "sql": ("aiosqlite", "asyncmy", "psycopg", "sqlalchemy", "sqlglot"),
     "studio": ("langgraph_api", "langgraph_cli"),
 }

@@ -1,4 +1,4 @@
-"""Conversion of HTML to Markdown, to clean HTML, or to the main text of a page."""
+"""Conversion of HTML to Markdown, or to clean HTML."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from urllib.parse import urljoin
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import MAX_HTML_CHARS
 
-PageFormat: TypeAlias = Literal["html", "markdown", "content"]
+PageFormat: TypeAlias = Literal["html", "markdown"]
 
 MAX_DEPTH = 20
 """Maximum depth of nested lists and quotations that is shown."""
 
 _HIDDEN = frozenset({"head", "iframe", "noscript", "script", "style", "svg", "template", "title"})
-_AROUND = frozenset({"aside", "dialog", "footer", "form", "header", "menu", "nav"})
-"""Elements that surround the main text."""
 _BLOCKS = frozenset({
     *("address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "details", "div", "dl"),
     *("dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "li", "main", "nav", "ol"),
@@ -30,7 +28,7 @@ _CLEAN = _BLOCKS | frozenset(["a", "b", "code", "em", "i", "img", "span", "stron
 
 
 def convert_page(page: str, url: str, to: PageFormat) -> str:
-    """Return a page as Markdown with absolute links, as HTML without scripts and styles, or as its main text.
+    """Return a page as Markdown with absolute links, or as HTML without scripts and styles.
 
     The page is read as a stream of tags in linear time. This function is CPU-bound; call it in a thread.
 
@@ -41,7 +39,7 @@ def convert_page(page: str, url: str, to: PageFormat) -> str:
         raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be converted to text.")
     require("html", "Reading web pages")
     etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
-    builder: _Builder = _Html(url) if to == "html" else _Markdown(url, shows_links=to == "markdown")
+    builder: _Builder = _Html(url) if to == "html" else _Markdown(url)
     parser = etree.HTMLParser(target=builder, encoding="utf-8", huge_tree=True)
     parser.feed(b"<body>" + page.encode("utf-8", "replace"))
     parser.close()
@@ -99,25 +97,22 @@ class _Html:
 
 
 class _Markdown:
-    """Writes lines of Markdown. Without links it leaves out what surrounds the main text."""
+    """Writes lines of Markdown."""
 
-    def __init__(self, url: str, *, shows_links: bool) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._shows_links = shows_links
-        self._hides = _HIDDEN if shows_links else _HIDDEN | _AROUND
-        self._lines: list[tuple[str, bool]] = []
-        """Each line, and whether it is inside ``main`` or ``article``."""
+        self._lines: list[str] = []
         self._parts: list[str] = []
         self._prefix = ""
         self._lists: list[int] = []
         """For each open list, the number of its last item; -1 for a list without numbers."""
         self._links: list[str] = []
-        self._hidden = self._main = self._quotes = self._code = 0
+        self._hidden = self._quotes = self._code = 0
         self._cells = -1
         """The number of cells in the current row of a table; -1 outside a row."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if self._hidden or tag in self._hides:
+        if self._hidden or tag in _HIDDEN:
             self._hidden += 1
             return
         if tag in _BLOCKS:
@@ -126,9 +121,9 @@ class _Markdown:
             self._parts.append(" | " if self._cells > 0 else "")
             self._cells += 1
         elif tag == "a":
-            self._links.append(_absolute(self._url, attributes.get("href", "")) if self._shows_links else "")
+            self._links.append(_absolute(self._url, attributes.get("href", "")))
             self._parts.append("[" if self._links[-1] else "")
-        elif tag == "img" and self._shows_links and (label := attributes.get("alt", "").strip()):
+        elif tag == "img" and (label := attributes.get("alt", "").strip()):
             source = _absolute(self._url, attributes.get("src", ""))
             self._parts.append(f"![{label}]({source})" if source else "")
 
@@ -143,8 +138,6 @@ class _Markdown:
                 self._prefix = self._next_item()
             case "blockquote":
                 self._quotes += 1
-            case "main" | "article":
-                self._main += 1
             case "pre":
                 self._add_line("```")
                 self._code += 1
@@ -174,8 +167,6 @@ class _Markdown:
             self._lists.pop()
         elif tag == "blockquote" and self._quotes:
             self._quotes -= 1
-        elif tag in ("main", "article") and self._main:
-            self._main -= 1
 
     def data(self, text: str) -> None:
         if not self._hidden:
@@ -188,9 +179,7 @@ class _Markdown:
         self._break()
 
     def text(self) -> str:
-        main = [line for line, is_main in self._lines if is_main]
-        lines = main if main and not self._shows_links else [line for line, _ in self._lines]
-        return "\n".join(lines).strip()
+        return "\n".join(self._lines).strip()
 
     def _end_link(self, link: str) -> None:
         if link and self._parts and self._parts[-1] == "[":
@@ -210,7 +199,7 @@ class _Markdown:
         self._parts.clear()
         if row:
             self._add_line(f"| {row} |")
-            if not self._lines[-2:-1] or not self._lines[-2][0].startswith("|"):
+            if not self._lines[-2:-1] or not self._lines[-2].startswith("|"):
                 self._add_line("| " + " | ".join(["---"] * self._cells) + " |")
         self._cells = -1
 
@@ -228,4 +217,4 @@ class _Markdown:
             self._prefix = ""
 
     def _add_line(self, line: str) -> None:
-        self._lines.append((line, self._main > 0))
+        self._lines.append(line)

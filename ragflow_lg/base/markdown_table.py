@@ -21,7 +21,7 @@ def markdown_table(rows: Sequence[Mapping[str, JsonValue]], columns: Sequence[st
         return ""
     names = list(columns) or list(dict.fromkeys(name for row in rows for name in row))
     lines = [[str(number), *(row.get(name) for name in names)] for number, row in enumerate(rows)]
-    return "\n".join(_line(cells) for cells in [["  ", *names], ["---"] * (len(names) + 1), *lines])
+    return "\n".join(format_cells(cells) for cells in [["  ", *names], ["---"] * (len(names) + 1), *lines])
 
 
 def markdown_pairs(values: Mapping[str, JsonValue]) -> str:
@@ -32,10 +32,11 @@ def markdown_pairs(values: Mapping[str, JsonValue]) -> str:
     | --- | --- |
     | price | 1.5 |
     """
-    return "\n".join(_line(cells) for cells in [["  ", "0"], ["---", "---"], *values.items()])
+    return "\n".join(format_cells(cells) for cells in [["  ", "0"], ["---", "---"], *values.items()])
 
 
-def _line(cells: Iterable[JsonValue]) -> str:
+def format_cells(cells: Iterable[JsonValue]) -> str:
+    """Return a line of a table."""
     return f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
 

@@ -22,7 +22,7 @@ from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext
 from ragflow_lg.dsl.compatibility import Compatibility
-from ragflow_lg.dsl.forms import is_file, read_value, unwrap_submission
+from ragflow_lg.dsl.forms import is_file, read_value, stored_files, unwrap_submission
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import NO_USAGE, TokenBudget, Usage
@@ -31,6 +31,7 @@ from ragflow_lg.services.services import Caller
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import MessagePlan, Plan, PlanNode
+    from ragflow_lg.dsl.variable_references import Reference
     from ragflow_lg.services.services import Services
 
 T = TypeVar("T")
@@ -98,6 +99,8 @@ class RunContext(NodeValues, NodeSteps):
         self.partial: dict[str, JsonValue] = {}
         """The outputs to store if the node is stopped before it returns."""
         self.visits: dict[str, int] = {}
+        self.submitted_files: dict[str, list[Any]] = {}
+        """The files of this form's fields, for the turn's record."""
         self.new_references: References = {}
         """The citable sources found by this node."""
         self._inherited_references: References = {}
@@ -134,7 +137,8 @@ class RunContext(NodeValues, NodeSteps):
     def nested_turn(self) -> TurnContext:
         """Return the turn context for a canvas that runs inside this node. Its steps belong to this node."""
         steps, place = self._steps()
-        return TurnContext(self.services, steps=steps, nested=NestedTurn(place, self.budget), outer=self._turn)
+        nested = NestedTurn(place, self.begun_calls, self.budget)
+        return TurnContext(self.services, steps=steps, nested=nested, outer=self._turn)
 
     async def check_interruption(self) -> None:
         """Raise RunCancelled if the turn is being moved to another process."""
@@ -152,7 +156,7 @@ class RunContext(NodeValues, NodeSteps):
         """Run blocking work in a thread."""
         return await asyncio.to_thread(work, *arguments)
 
-    async def form_value(self, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
+    async def form_value(self, name: str, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
         """Return the value of a form field. Files are read, and object text is parsed."""
         value, type_name = unwrap_submission(
             submitted, cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
@@ -162,7 +166,22 @@ class RunContext(NodeValues, NodeSteps):
         if value in (None, "", []):
             return None
         files = cast("list[Any]", value if isinstance(value, list) else [value])
+        if any(stored := stored_files(files)):
+            self.submitted_files[f"{self.node.id}@{name}"] = stored
         return list[JsonValue](await self.services.files.read(files, layout_recognize))
+
+    def files(self, reference: Reference) -> list[Any]:
+        """Return the files that a reference names, for `ragflow_lg.services.services.Files.load`.
+
+        A field of a form and ``sys.files`` contain the texts of files; the files themselves are in the turn's record.
+        """
+        value = self.value(reference)
+        values = cast("list[Any]", value if isinstance(value, list) else [value])
+        key = f"{reference.node}@{reference.key}" if reference.kind == "output" else reference.key
+        known: list[Any] = self._state.get("turn", {}).get("files", {}).get(key, [])
+        if reference.path or len(known) != len(values):
+            return values
+        return [file if stored is None else stored for file, stored in zip(values, known, strict=True)]
 
     def title_of(self, node: str) -> str:
         """Return a node's display name, or ``""`` if it has none."""
@@ -198,7 +217,7 @@ class RunContext(NodeValues, NodeSteps):
             memory_steps=self._get_memory_steps(),
         )
         child.visit, child.owner = self.visit, self.owner
-        child.budget = TokenBudget(self.budget)
+        child.budget, child.begun_calls = TokenBudget(self.budget), self.begun_calls
         child.caller = f"{self.caller}/{position}" if self.caller else position
         if self.new_references:
             child._inherited_references = self.references

@@ -31,14 +31,17 @@ from ragflow_lg.component.spec import (
     ComponentSpec,
     Kind,
     MessageAlternative,
+    PromptText,
     RegionRules,
     Requirement,
     Route,
     ServerTool,
     ToolEntry,
+    ToolExample,
     ToolRules,
 )
 from ragflow_lg.dsl.forms import Form
+from ragflow_lg.dsl.value_types import ExpectedType, Schema
 from ragflow_lg.dsl.variable_references import Reference
 
 if TYPE_CHECKING:  # `ragflow-lg check` imports every component, and must not load asyncio
@@ -60,6 +63,9 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     lint: Callable[[P], Iterable[Finding]]
     differences: Callable[[P], Iterable[Finding]]
     output_names: Callable[[P], Iterable[str] | None]
+    output_schemas: Callable[[P], Mapping[str, Schema]]
+    expects: Callable[[P], Iterable[ExpectedType]]
+    model_calls: Callable[[P], int]
     writes: Callable[[P], Iterable[Reference]]
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
     streams: Callable[[P], bool]
@@ -70,9 +76,10 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     allowed_tools: Callable[[P], Sequence[str] | None]
     server_tools: Callable[[P], Iterable[ServerTool]]
     requires: Callable[[P], Iterable[Requirement]]
+    prompt_texts: Callable[[P], Iterable[PromptText]]
+    example: ToolExample
     plays: Callable[[P], CanvasName] | None
     asks: Callable[[RunContext, P], Form | None]
-    is_ready: bool
 
 
 class ComponentOptions(SharedOptions[P], Generic[P], total=False):

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.agent_metrics import AgentMetrics
@@ -147,7 +148,8 @@ class AgentRecord(NamedTuple):
     - all but ``note`` and ``agent_finished``: ``iteration``, the number of the model round, starting at 1;
     - ``iteration_*``: ``model``, ``step``; finished ``seconds``, ``usage``, ``calls`` (names); failed ``error``;
     - ``tool_*``: ``tool`` (the name shown to the model), ``title``, ``arguments``, ``position`` in the round, starting
-      at 0, ``step``, ``call_id``; finished ``result`` and ``seconds``; failed ``error``, ``seconds`` and
+      at 0, ``step``, ``call_id``; finished ``result``, ``seconds`` and, if it created
+      files, ``files`` (``name``, ``url``, ``mime_type`` and ``size`` of each); failed ``error``, ``seconds`` and
       ``was_called``, which is false if no tool was called;
     - ``thought``: ``text``;
     - ``note``: ``title``, ``result``, ``seconds``: work outside the rounds, such as rewriting the question;
@@ -204,7 +206,7 @@ class EventSink:
     """A bounded queue from the nodes of one run to its single reader.
 
     If the sink is full, writers wait; if it is closed, further events are dropped. The reader asks for more events when
-    it has handled the last ones.
+    it has handled the last ones. A reader that leaves closes the sink before it has handled all of them.
     """
 
     def __init__(self, limit: int = 256) -> None:
@@ -215,7 +217,7 @@ class EventSink:
         self._added = 0
         self._taken = 0
         self._handled = 0
-        self._handlings: list[tuple[int, asyncio.Future[None]]] = []
+        self._handlings: list[tuple[int, asyncio.Future[bool]]] = []
         self._is_closed = False
 
     @property
@@ -232,10 +234,10 @@ class EventSink:
 
     def put(self, event: EngineEvent) -> None:
         """Add an event, regardless of the limit."""
+        self._added += 1
         if self._is_closed:
             return
         self._events.append(event)
-        self._added += 1
         reader = self._reader
         if reader is not None and not reader.done():
             reader.set_result(None)
@@ -255,11 +257,19 @@ class EventSink:
         return events
 
     async def handled(self) -> None:
-        """Wait until the reader has handled all events that have been added, or the sink is closed."""
-        if self._handled < self._added and not self._is_closed:
-            future = asyncio.get_running_loop().create_future()
-            self._handlings.append((self._added, future))
-            await future
+        """Wait until the reader has handled all events that have been added.
+
+        Raises:
+            RunCancelled: if the reader has left before. What depends on these events must not be stored.
+        """
+        if self._handled >= self._added:
+            return
+        if self._is_closed:
+            raise RunCancelled
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._handlings.append((self._added, future))
+        if not await future:
+            raise RunCancelled
 
     def close(self) -> None:
         """Close the queue: the reader receives the remaining events, and writers no longer wait."""
@@ -271,9 +281,9 @@ class EventSink:
 
     def _report_handled(self) -> None:
         while self._handlings and (self._is_closed or self._handlings[0][0] <= self._handled):
-            future = self._handlings.pop(0)[1]
+            added, future = self._handlings.pop(0)
             if not future.done():
-                future.set_result(None)
+                future.set_result(added <= self._handled)
 
     def _release(self) -> None:
         while self._waiters:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.component.begun_calls import BegunCall, BegunCalls, step_key
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import PlanNode
     from ragflow_lg.component.turn_context import TurnContext
     from ragflow_lg.services.sessions import Steps
-
-
-def step_key(task: str, position: str, name: str, arguments: object) -> str:
-    """Return the key of a step: 32 hexadecimal digits."""
-    text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 class MemorySteps:
@@ -42,10 +36,6 @@ class NodeSteps:
     node: PlanNode
     steps = 0
     """The number of steps so far."""
-    begun_calls = 0
-    """The number of calls marked by `begin`, including those before a crash."""
-    repeated_calls: frozenset[str] = frozenset()
-    """The marks of interrupted calls that the user wants to be made again."""
     replayed_steps: frozenset[str] = frozenset()
     """The positions of steps whose results were restored."""
 
@@ -86,21 +76,27 @@ class NodeSteps:
             await steps.put(key, result)
         return result
 
-    async def has_begun(self, name: str, arguments: object, position: str) -> bool:
+    @cached_property
+    def begun_calls(self) -> BegunCalls:
+        """The calls that must not start twice, shared by the node of the session's canvas and everything inside it."""
+        nested = self._turn.nested
+        return BegunCalls(*self._steps()) if nested is None else nested.begun_calls
+
+    def has_begun(self, name: str, arguments: object, position: str) -> bool:
         """Return whether `begin` was called with these arguments by this node, and the call must not be repeated."""
-        steps, task = self._steps()
-        mark = step_key(task, f"{position} begun", name, arguments)
-        has_begun, _ = await steps.find(mark)
-        return has_begun and mark not in self.repeated_calls
+        return self.begun_calls.contain(self._mark(name, arguments, position))
 
     async def begin(self, name: str, arguments: object, position: str, title: str = "") -> None:
-        """Mark the start of a call that must not start twice. The mark is stored before this method returns."""
-        steps, task = self._steps()
-        number, self.begun_calls = self.begun_calls, self.begun_calls + 1
-        mark = step_key(task, f"{position} begun", name, arguments)
-        await steps.put(mark, True)
-        # ``ragflow_lg.engine.interrupted_calls`` reads these entries.
-        await steps.put(step_key(task, "begun call", "", number), [mark, position, name, to_json(arguments), title])
+        """Mark the start of a call that must not start twice. The mark is stored before this method returns.
+
+        The call is made inside a `step` with the same name, arguments and position.
+        """
+        result = step_key(self._steps()[1], position, name, arguments)
+        mark = self._mark(name, arguments, position)
+        await self.begun_calls.add(BegunCall(mark, result, title or name, cast("Any", to_json(arguments))))
+
+    def _mark(self, name: str, arguments: object, position: str) -> str:
+        return step_key(self._steps()[1], f"{position} begun", name, arguments)
 
     def _steps(self) -> tuple[Steps, str]:
         """Return the store for this node's steps, and the name of the node execution in that store."""

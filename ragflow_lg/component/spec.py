@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from posixpath import normpath
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
@@ -17,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.forms import Form
+from ragflow_lg.dsl.value_types import ExpectedType, Schema
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_argument, parse_template, scope_of
 
 Kind = Literal["entry", "plain", "model", "message", "route", "interrupt", "region", "region_item", "region_exit"]
@@ -164,6 +166,10 @@ def _no_fields(*_: Any) -> Mapping[str, Reference]:
     return {}
 
 
+def _no_schemas(*_: Any) -> Mapping[str, Schema]:
+    return {}
+
+
 def _none(*_: Any) -> None:
     return None
 
@@ -174,6 +180,10 @@ def _false(*_: Any) -> bool:
 
 def _no_text(*_: Any) -> str:
     return ""
+
+
+def _zero(*_: Any) -> int:
+    return 0
 
 
 def _one(*_: Any) -> int:
@@ -214,13 +224,23 @@ class ServerTool(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """Something in the settings that a component needs: a model, a dataset, a key, a database, a mail server."""
+    """Something in the settings that a component needs: a model, a dataset, a memory, a key, an account."""
 
-    kind: Literal["model", "dataset", "reranker", "key", "database", "mail_server"]
+    kind: Literal["model", "dataset", "memory", "reranker", "key", "database", "mail_server", "speech"]
     name: str
     """The id of the model or dataset, as in the canvas, or the name of the service. ``""`` is the default model."""
     path: tuple[str | int, ...] = ()
     """Its location in the component's params, for diagnostics."""
+
+
+class PromptText(NamedTuple):
+    """Text from the params that every request to the component's model contains, apart from the values in it."""
+
+    text: str
+    path: tuple[str | int, ...] = ()
+    """Its location in the component's params, for diagnostics."""
+    is_sent_by_tool: bool = True
+    """Whether it is also sent if an agent calls the component as a tool."""
 
 
 class ToolService(NamedTuple):
@@ -240,6 +260,17 @@ class ToolService(NamedTuple):
         """Return the key as a requirement, unless it is optional or the canvas sets it."""
         is_set = self.key != "required" or bool(key_in_canvas(canvas_key))
         return () if is_set else (Requirement("key", self.section),)
+
+
+class ToolExample(NamedTuple):
+    """How ``ragflow-lg components NAME`` shows the use of a tool without a service in [tools]."""
+
+    settings: str = ""
+    """What the settings contain for it."""
+    params: Mapping[str, JsonValue] = MappingProxyType({})
+    """The params of a tool and of a node."""
+    node_params: Mapping[str, JsonValue] | None = None
+    """Further params of a node; by default, the argument that the tool needs is the user's query."""
 
 
 def key_in_canvas(value: Any) -> str:
@@ -306,6 +337,8 @@ class RegionRules(Generic[C, P], Struct, frozen=True):
     """A value that must be a list, otherwise the node fails. The compiler reports values that cannot be lists."""
     accepts_single: Callable[[P], bool] = _false
     """Whether any non-empty value that is not a list is treated as a list with one item."""
+    tests: Callable[[P], Iterable[Reference]] = _empty
+    """The values that decide whether another round starts; a variable of the region itself is an alias."""
     leaves_at_exit: bool = False
     """Whether an ExitLoop leaves the region; otherwise it only ends the round."""
 
@@ -339,6 +372,12 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """Differences from RAGFlow that matter with these params, with codes of `ragflow_lg.dsl.compatibility.OPTIONS`."""
     output_names: Callable[[P], Iterable[str] | None] = _empty
     """Outputs that depend on the params, in addition to the outputs model and the DSL's list; None for any output."""
+    output_schemas: Callable[[P], Mapping[str, Schema]] = _no_schemas
+    """JSON schemas of outputs that depend on the params."""
+    expects: Callable[[P], Iterable[ExpectedType]] = _empty
+    """The types that referenced values need to have."""
+    model_calls: Callable[[P], int] = _zero
+    """The largest number of model calls each time it runs, without retries after errors."""
     writes: Callable[[P], Iterable[Reference]] = _empty
     """Globals and outputs of other nodes that the component assigns."""
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
@@ -364,12 +403,14 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """The server tools for its own model."""
     requires: Callable[[P], Iterable[Requirement]] = _empty
     """What it needs from the settings."""
+    prompt_texts: Callable[[P], Iterable[PromptText]] = _empty
+    """What its model is always sent, except for the values of references."""
+    example: ToolExample = ToolExample()
+    """How a canvas uses it, if it is a tool for which the settings have a section of its own."""
     plays: Callable[[P], CanvasName] | None = None
     """The canvas that it runs, if any."""
     asks: Callable[[C, P], Form | None] = _none
     """For kind ``interrupt``: a pure function that returns the form to show before ``run``, or None for no form."""
-    is_ready: bool = True
-    """False if the compiler knows the component, but it cannot run yet."""
 
     def must_run_once(self, ctx: C, params: P) -> bool:
         """Return whether a node with these params must not start twice; ``once_only`` overrides the default."""

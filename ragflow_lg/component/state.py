@@ -32,6 +32,9 @@ OPERATIONS = "__operations__"
 """The key that marks an update of ``outputs`` as operations. The compiler rejects components with this id."""
 
 
+SYS_FILES = "sys.files"
+
+
 class TurnRequest(TypedDict, total=False):
     """The input of a turn. All keys are optional."""
 
@@ -74,6 +77,8 @@ class TurnRecord(TypedDict, total=False):
     """The number of gates after cycles that have settled because no other node can run."""
     references: dict[str, dict[str, Any]]
     """The sources that this turn's answers may cite; see `ragflow_lg.services.references`."""
+    files: dict[str, list[Any]]
+    """The files whose texts are values, by reference: ``sys.files`` or ``NODE@FIELD``. Each is a map with its id."""
     shown: dict[str, str | None]
     """What was shown of each model's answer, if that is more than its output: the part before a default value."""
     ends: dict[str, list[Any]]
@@ -204,6 +209,8 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
         merged["usage"] = [before + more for before, more in zip(current["usage"], update["usage"], strict=True)]
     if "ends" in update:
         merged["ends"] = {**current.get("ends", {}), **update["ends"]}
+    if "files" in update:
+        merged["files"] = {**current.get("files", {}), **update["files"]}
     if "answers" in update:
         merged["answers"] = {**current.get("answers", {}), **update["answers"]}
     return merged

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.limits import Limits
+from ragflow_lg.component.begun_calls import BegunCalls
 from ragflow_lg.component.events import EngineEvent, EventSink
 from ragflow_lg.component.state_size import StateSize
 from ragflow_lg.dsl.redacted_view import RedactedView
@@ -35,9 +36,11 @@ STORE_S = 0.05
 class NestedTurn:
     """Names the visits of a nested turn, and collects their usage and texts."""
 
-    def __init__(self, place: str, budget: TokenBudget | None = None) -> None:
+    def __init__(self, place: str, begun_calls: BegunCalls, budget: TokenBudget | None = None) -> None:
         """``place`` identifies the call in the outer session, ``budget`` is the caller's token budget."""
         self._place = place
+        self.begun_calls = begun_calls
+        """The calls that must not start twice, of the outer session's node."""
         self.budget = budget or TokenBudget()
         self._rounds: dict[str, int] = {}
         self._visits: Counter[str] = Counter()

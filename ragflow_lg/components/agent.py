@@ -14,6 +14,7 @@ from ragflow_lg.agents.citation_pass import CitingStream, show_with_citations
 from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_server_tools, mcp_tools
 from ragflow_lg.agents.question_rewriting import with_standalone_question
+from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.strategies import StrategyName, choose_strategy, load_strategy
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.diagnostics import Finding
@@ -27,10 +28,13 @@ from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
     WholeNumber,
+    answer_calls,
     lint_schema,
+    prompt_texts,
     rename_params,
     schema_differences,
     structured_output_names,
+    structured_output_schemas,
 )
 from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.model_call import (
@@ -48,6 +52,11 @@ from ragflow_lg.services.chat import ChatModel, ChatRequest
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
+
+
+TIME_LIMIT_S = 1200.0
+REPORT_TIME_S = 300.0
+"""Time for the last search and the answer, after the minutes of a research are used up."""
 
 
 def _blank_as_unset(value: Any) -> Any:
@@ -68,8 +77,16 @@ class Params(PromptedParams):
     max_rounds: WholeNumber = 5
     """Maximum number of rounds of tool calls after the first one."""
     strategy: Annotated[StrategyName | None, BeforeValidator(_blank_as_unset)] = None
-    """How the model uses its tools: ``function_calling``, ``react`` (plain text) or ``plan_and_reflect``.
-    By default, models with native tool calls use ``function_calling`` and others use ``react``."""
+    """How the model uses its tools: ``function_calling``, ``react`` (plain text), ``plan_and_reflect`` or
+    ``deep_research`` (search in rounds, then write a report with citations). By default, models with native tool calls
+    use ``function_calling`` and others use ``react``."""
+    max_queries: WholeNumber = 24
+    """For ``deep_research``: maximum number of queries; 0 for no limit."""
+    max_minutes: float = Field(15.0, ge=0, le=1440)
+    """For ``deep_research``: minutes after which nothing more is searched; 0 for no limit."""
+    max_cost: float = Field(0.0, ge=0)
+    """For ``deep_research``: cost after which nothing more is searched, according to the prices in the settings; 0 for
+    no limit."""
     max_total_tokens: WholeNumber = 0
     """Token limit of the agent and its nested agents, after which it must answer; 0 for no limit."""
     user_prompt: str | None = ""
@@ -102,13 +119,29 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return rename_params(params, GO_NAMES)
 
 
+def _limit_s(params: Params) -> float | None:
+    """Return the time limit: a research may search for as long as its limit allows, and then has time to answer."""
+    if params.strategy != "deep_research":
+        return TIME_LIMIT_S
+    return max(TIME_LIMIT_S, params.max_minutes * 60 + REPORT_TIME_S) if params.max_minutes else None
+
+
 def _streams(params: Params) -> bool:
     return params.json_schema is None and not params.requires_evidence
+
+
+def _model_calls(params: Params) -> int:
+    """Return the calls of all rounds, and those for the question, the answer and the citations."""
+    return params.max_rounds + answer_calls(params) + 2
 
 
 def _lint(params: Params) -> Iterable[Finding]:
     yield from lint_schema(params)
     yield from mcp_findings(params.mcp)
+    if params.strategy == "deep_research" and not params.tools and not params.mcp:
+        message = "The strategy deep_research needs a tool that searches, so the node will fail."
+        hint = "Add a Retrieval or a web search, such as TavilySearch, to tools."
+        yield Finding("params-unsupported", "warning", ("tools",), message, hint)
 
 
 def _tools(params: Params) -> Sequence[ToolEntry]:
@@ -155,7 +188,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     model = ctx.services.models.model(params.llm_id or "")
     toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
     guidelines = find_guidelines(ctx, params)
-    if not toolbox.schemas:
+    if not toolbox.schemas and params.strategy != "deep_research":
         return await _without_tools(ctx, params, model, prompts, guidelines)
     strategy = choose_strategy(model, params.strategy)
     is_schema_in_request = strategy == "function_calling"  # the other strategies add the schema themselves
@@ -181,6 +214,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         None if is_schema_in_request else params.json_schema,
         guidelines,
         read_sections(ctx, params),
+        ResearchLimits(params.max_queries, params.max_minutes, params.max_cost),
     )
     try:
         text = await run.play(partial(_answer_with_citations, load_strategy(strategy)))
@@ -257,15 +291,18 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     params=Params,
     outputs=Outputs,
     retries=True,
-    timeout_s=1200.0,
+    timeout_s=_limit_s,
     streams=_streams,
     output_names=structured_output_names,
+    model_calls=_model_calls,
+    output_schemas=structured_output_schemas,
     lint=_lint,
     differences=schema_differences,
     rewrite=_rewrite,
     tools=_tools,
     server_tools=_server_tools,
     requires=lambda params: params.requirements,
+    prompt_texts=prompt_texts,
     allowed_tools=_allowed_tools,
     tool=ToolRules("", Arguments, _as_tool),
     description="Ask a chat model that can call tools.",

@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
+from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.dsl.value_types import Schema, schemas_of_fields
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -55,12 +57,17 @@ def _names(params: Params) -> Iterable[str]:
     return (*params.inputs, *(_SECTIONS if params.mode == "Webhook" else ()))
 
 
+def _schemas(params: Params) -> Mapping[str, Schema]:
+    return schemas_of_fields(form_fields(params.inputs))
+
+
 @component(
     "Begin",
     kind="entry",
     params=Params,
     outputs=Outputs,
     output_names=_names,
+    output_schemas=_schemas,
     timeout_s=None,
     description="Start of every turn. Its form fields become outputs.",
     source="agent/component/begin.py",
@@ -74,7 +81,7 @@ async def begin(ctx: RunContext, params: Params) -> Outputs:
     ctx.report_inputs(dict.fromkeys(params.inputs))
     outputs: dict[str, JsonValue] = {}
     for name, field in _fields(ctx, params).items():
-        outputs[name] = await ctx.form_value(field, params.inputs.get(name), params.layout_recognize or "")
+        outputs[name] = await ctx.form_value(name, field, params.inputs.get(name), params.layout_recognize or "")
         ctx.inputs[name] = outputs[name]
     return Outputs(**outputs)
 

@@ -14,7 +14,7 @@ from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, Route
+from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, PromptText, Route
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import ChatParams, WholeNumber
 from ragflow_lg.models.classification import (
@@ -112,15 +112,26 @@ def _routes(params: Params) -> Iterable[Route]:
         yield Route(name, tuple(category.to), ("category_description", name, "to"))
 
 
+def _describe(params: Params) -> str:
+    categories = params.category_description.items()
+    return describe_categories(NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories)
+
+
+def _prompt_texts(params: Params) -> Iterable[PromptText]:
+    yield PromptText(_describe(params), ("category_description",))
+
+
 @component(
     "Categorize",
     kind="route",
     params=Params,
     outputs=Outputs,
     routes=_routes,
+    model_calls=lambda params: 1,
     rewrite=_rewrite,
     retries=True,
     requires=lambda params: params.requirements,
+    prompt_texts=_prompt_texts,
     description="Let a chat model choose a category and continue with its successors.",
     source="agent/component/categorize.py",
 )
@@ -128,10 +139,7 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     """Ask the model for the query's category."""
     model = ctx.services.models.model(params.llm_id or "")
     categories = params.category_description
-    described = describe_categories(
-        NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories.items()
-    )
-    system = engine_prompt(ctx, "categorize", categories=described)
+    system = engine_prompt(ctx, "categorize", categories=_describe(params))
     query = to_text(PromptRenderer(ctx).extract_images(ctx.value(params.query)))
     view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]

@@ -106,13 +106,19 @@ class Outputs(ComponentOutputs):
 )
 async def data_operations(ctx: RunContext, params: Params) -> Outputs:
     """Apply the operation to every map among the referenced values and inside referenced lists."""
-    maps: Maps = []
-    for reference in params.query:
-        value = ctx.value(reference)
-        entries = cast("list[Any]", value if isinstance(value, list) else [value])
-        maps += [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
+    maps = maps_of(*(ctx.value(reference) for reference in params.query))
     ctx.report_inputs(ctx.inputs)
     return Outputs(result=await OPERATIONS[params.operations](ctx, params, maps))
+
+
+def maps_of(*values: JsonValue) -> Maps:
+    """Return the maps among some values, and inside those that are lists.
+
+    >>> maps_of({"a": 1}, [{"b": 2}, 3], "c")
+    [{'a': 1}, {'b': 2}]
+    """
+    entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 async def _select(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
@@ -149,7 +155,15 @@ def rename_keys(maps: Maps, names: Sequence[tuple[str, str]]) -> Maps:
 
 
 async def _combine(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    """Merge maps by key: a single value stays as it is, and several values become a flat list."""
+    return combine_maps(maps)
+
+
+def combine_maps(maps: Maps) -> dict[str, JsonValue]:
+    """Merge maps by key: a single value stays as it is, and several values become a flat list.
+
+    >>> combine_maps([{"a": 1, "b": 2}, {"a": [3]}])
+    {'a': [1, 3], 'b': 2}
+    """
     values_by_key: dict[str, list[JsonValue]] = {}
     for entry in maps:
         for key, value in entry.items():

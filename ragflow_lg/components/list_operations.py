@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -14,6 +14,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
+from ragflow_lg.dsl.value_types import ExpectedType
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.workers import measure, worker_task
 
@@ -91,10 +92,15 @@ class Outputs(ComponentOutputs):
     last: Any = None
 
 
+def _expects(params: Params) -> Iterable[ExpectedType]:
+    yield ExpectedType(params.query, frozenset({"array"}), "ListOperations needs a list and fails")
+
+
 @component(
     "ListOperations",
     params=Params,
     outputs=Outputs,
+    expects=_expects,
     description="Pick, filter, sort or de-duplicate the items of a list.",
     source="agent/component/list_operations.py",
 )

@@ -11,10 +11,13 @@ from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
+    answer_calls,
     lint_schema,
+    prompt_texts,
     rename_params,
     schema_differences,
     structured_output_names,
+    structured_output_schemas,
 )
 from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.model_call import (
@@ -58,10 +61,13 @@ def _streams(params: Params) -> bool:
     retries=True,
     streams=_streams,
     output_names=structured_output_names,
+    model_calls=answer_calls,
+    output_schemas=structured_output_schemas,
     lint=lint_schema,
     differences=schema_differences,
     rewrite=_rewrite,
     requires=lambda params: params.requirements,
+    prompt_texts=prompt_texts,
     description="Ask a chat model.",
     source="agent/component/llm.py",
 )

@@ -15,6 +15,7 @@ from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
 from ragflow_lg.dsl.conditions import parse_condition
 from ragflow_lg.dsl.loop_conditions import NAMES, OPERATORS, holds
+from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.services.workers import measure
 
@@ -94,6 +95,10 @@ def _named_variables(params: Params) -> Iterable[LoopVariable]:
 
 def _names(params: Params) -> Iterable[str]:
     return [str(row.variable) for row in _named_variables(params)]
+
+
+def _schemas(params: Params) -> Mapping[str, Schema]:
+    return {str(row.variable): schema_of_name(row.type) for row in _named_variables(params)}
 
 
 def _is_incomplete(row: LoopVariable) -> bool:
@@ -196,6 +201,15 @@ def _max_rounds(params: Params) -> int:
     return params.maximum_loop_count
 
 
+def _tests(params: Params) -> Iterable[Reference]:
+    for condition in params.loop_termination_condition:
+        for value in (condition.variable, condition.value):
+            if isinstance(value, Reference):
+                yield value
+        if isinstance(condition.variable, str):
+            yield Reference("alias", condition.variable, condition.variable)
+
+
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read the simplified ``condition``, which states when to continue, and ``max_iterations``."""
     if "condition" not in params and "max_iterations" not in params:
@@ -224,10 +238,13 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     rewrite=_rewrite,
     lint=_lint,
     output_names=_names,
+    output_schemas=_schemas,
     timeout_s=None,
     shows_default=True,
     differences=_differences,
-    region=RegionRules(items=_no_items, has_next_round=_has_next_round, max_rounds=_max_rounds, leaves_at_exit=True),
+    region=RegionRules(
+        items=_no_items, has_next_round=_has_next_round, max_rounds=_max_rounds, tests=_tests, leaves_at_exit=True
+    ),
     description="Repeat the nodes inside until a condition is met.",
     source="agent/component/loop.py",
 )

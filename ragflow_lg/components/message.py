@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
 
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import (
+    ComponentError,
+    DatabaseError,
+    RequestError,
+    ServiceError,
+    SettingsError,
+)
 from ragflow_lg.base.thinking import split_thinking
-from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
+from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue, to_text
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, MessageAlternative, OneOrMany
+from ragflow_lg.component.memory_user import memory_user
+from ragflow_lg.component.report_files import EXTENSIONS, strip_thinking, write_report_file
+from ragflow_lg.component.spec import (
+    ComponentOutputs,
+    ComponentParams,
+    MessageAlternative,
+    OneOrMany,
+    Requirement,
+    TemplateOrValue,
+)
 from ragflow_lg.dsl.downloads import drop_duplicates, show_value
 from ragflow_lg.dsl.variable_references import Reference, Template
+from ragflow_lg.services.memories import Exchange
+from ragflow_lg.services.reports import ReportFormat, ReportRequest
 from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
+
+logger = logging.getLogger(__name__)
+
+MEMORY_TIMEOUT_S = 10.0
+"""How long storing an answer in memories may take. Extraction goes on afterwards."""
 
 
 class Params(ComponentParams):
@@ -31,8 +55,15 @@ class Params(ComponentParams):
     status: int | str | None = None
     """Copied into ``message_end``, for webhooks."""
     auto_play: bool | None = False
-    output_format: str | None = None
+    """Whether the text is spoken while it streams, if the server has a model for that."""
+    tts_id: str | None = ""
+    """The model that speaks, as in the settings (``[speech.ID]``); the first one if it is blank."""
+    output_format: str | None = Field(default=None, examples=["pdf", "docx", "html", "markdown", "xlsx"])
+    """Also offers the text as a file for download. Formats that do not exist count as ``markdown``."""
     memory_ids: OneOrMany[str] = Field(default_factory=list[str])
+    """Memories that keep the question and the text, by the ids of ``[memories.ID]``."""
+    user_id: TemplateOrValue = None
+    """Whose memory it is; ``sys.user_id`` if it is blank."""
 
 
 class Outputs(ComponentOutputs):
@@ -44,19 +75,27 @@ class Outputs(ComponentOutputs):
     downloads: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
 
 
+FILE_FORMATS = frozenset({"markdown", "html", "pdf", "docx", "xlsx"})
+"""The values of ``output_format`` in RAGFlow."""
+
+
+def _output_names(params: Params) -> Iterable[str]:
+    return ("attachment",) if params.output_format else ()
+
+
 def _shows(params: Params) -> Iterable[MessageAlternative]:
     return tuple(MessageAlternative(text, params.stream and not has_jinja(text)) for text in params.content)
 
 
+def _requires(params: Params) -> Iterable[Requirement]:
+    if params.auto_play:
+        yield Requirement("speech", params.tts_id or "", ("auto_play",))
+    for index, memory in enumerate(params.memory_ids):
+        if memory:
+            yield Requirement("memory", memory, ("memory_ids", index))
+
+
 def _lint(params: Params) -> Iterable[Finding]:
-    unsupported = {
-        "auto_play": "The answer is not converted to speech.",
-        "output_format": "The answer is not converted to a file.",
-        "memory_ids": "The answer is not written to a memory.",
-    }
-    for name, effect in unsupported.items():
-        if getattr(params, name):
-            yield Finding("params-unsupported", "warning", (name,), f"{name} has no effect in this version. {effect}")
     for index, text in enumerate(params.content):
         if has_jinja(text) and (problem := find_syntax_error(text)):
             yield Finding(
@@ -80,8 +119,10 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     params=Params,
     outputs=Outputs,
     shows=_shows,
+    output_names=_output_names,
     rewrite=_rewrite,
     lint=_lint,
+    requires=_requires,
     description="Show text to the user, streamed if possible.",
     source="agent/component/message.py",
 )
@@ -99,12 +140,59 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
     end: dict[str, JsonValue] = {}
     if params.status:
         end["status"] = params.status
+    attachment = await _convert(ctx, params.output_format) if params.output_format else {}
+    if attachment:
+        end["attachment"] = attachment
     if downloads:
         end["downloads"] = [*downloads]
     if any((references := ctx.references).values()):
         end["reference"] = cast("JsonValue", references)
     ctx.end = end
-    return Outputs(content=content, downloads=downloads)
+    if params.memory_ids:
+        await _remember(ctx, params)
+    more: dict[str, Any] = {"attachment": attachment} if attachment else {}
+    return Outputs(content=content, downloads=downloads, **more)
+
+
+async def _convert(ctx: RunContext, output_format: str) -> dict[str, JsonValue]:
+    """Write the text that was shown to a file, and return its description. A failure does not fail the Message."""
+    wanted = output_format.strip().lower()
+    format_ = cast("ReportFormat", wanted if wanted in FILE_FORMATS else "markdown")
+
+    async def create() -> JsonValue:
+        request = ReportRequest(strip_thinking(ctx.message_text), format_)
+        file = await write_report_file(ctx, request, f"answer.{EXTENSIONS[format_]}")
+        return [file.id, file.address]
+
+    try:
+        id_, address = cast("list[str]", await ctx.step("attachment", [ctx.message_text, format_], create))
+    except (DatabaseError, RequestError, ServiceError, SettingsError) as error:
+        logger.warning("The text of %s is not converted to %s: %s", ctx.node.id, format_, error)
+        return {}
+    if not address:
+        logger.warning("The text of %s as %s is not kept: there is no store of files.", ctx.node.id, format_)
+        return {}
+    return {"doc_id": id_, "format": format_, "file_name": f"{id_[:8]}.{format_}" if id_ else address}
+
+
+async def _remember(ctx: RunContext, params: Params) -> None:
+    """Store the question and the text that was shown in the memories. A failure does not fail the Message."""
+    import asyncio  # slow to import, and checking a canvas does not need it
+
+    exchange = Exchange(
+        key=sha256(ctx.task.encode()).hexdigest()[:32] if ctx.task else ctx.services.ids.run_id(),
+        user=memory_user(ctx, params.user_id),
+        question=to_text(ctx.global_value("sys.query")),
+        answer=strip_thinking(ctx.message_text),
+    )
+    try:
+        async with asyncio.timeout(MEMORY_TIMEOUT_S):
+            missing = await ctx.services.memories.remember([id_ for id_ in params.memory_ids if id_], exchange)
+    except (ServiceError, SettingsError, TimeoutError) as error:
+        logger.warning("The text of %s is not written to a memory: %s", ctx.node.id, str(error) or "it took too long")
+        return
+    if missing:
+        logger.warning("The text of %s is not written to unknown memories: %s", ctx.node.id, ", ".join(missing)[:500])
 
 
 async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict[str, JsonValue]]) -> str:

@@ -12,7 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, SettingsError
+from ragflow_lg.base.tokens import shorten
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.memory_user import memory_user
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, Requirement, TemplateOrValue, ToolResult
 from ragflow_lg.component.tool import tool
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
@@ -20,6 +22,7 @@ from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition,
 from ragflow_lg.models.search_prompts import choose_conditions, translate_question
 from ragflow_lg.services.chunks import readable_chunks, readable_documents
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata
+from ragflow_lg.services.memories import MemorySearch
 from ragflow_lg.services.references import knowledge_text
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_QUESTION_CHARS = 10_000
+MAX_MEMORY_TOKENS = 194_000
+"""Maximum length of what a search in memories returns, as in RAGFlow."""
 _USER_LABEL = re.compile(r"^user\s*[:：]\s*", re.IGNORECASE)
 MAX_CONDITIONS = 1_000
 _METHODS = ("manual", "auto", "semi_auto")
@@ -138,8 +143,10 @@ class Params(ComponentParams):
     kb_ids: OneOrMany[DatasetEntry] = Field(default_factory=list[Any])
     """The former name of ``dataset_ids``; used if ``dataset_ids`` is empty."""
     memory_ids: OneOrMany[str] = Field(default_factory=list[str])
+    """Memories to search, by the ids of ``[memories.ID]``, if ``retrieval_from`` says so or there are no datasets."""
     retrieval_from: str | None = Field("", examples=["dataset", "memory"])
     user_id: TemplateOrValue = None
+    """Whose memory is searched; ``sys.user_id`` if it is blank."""
     similarity_threshold: float = Field(0.2, ge=0, le=1)
     """Minimum score of chunks."""
     keywords_similarity_weight: float = Field(0.5, ge=0, le=1)
@@ -201,8 +208,9 @@ def _function_name(params: Params) -> str:
 
 def _lint(params: Params) -> Iterable[Finding]:
     if params.source == "memory":
-        message = "Searching memories is not supported, so the node will fail."
-        yield Finding("params-unsupported", "warning", ("memory_ids",), message)
+        if not any(params.memory_ids):
+            message = "No memory is set, so the node will fail."
+            yield Finding("params-unsupported", "warning", ("memory_ids",), message, "Add the ids of [memories.ID].")
     elif not params.entries:
         message = "No dataset is set, so nothing is searched and the output is empty_response."
         hint = "Add the ids or names of datasets to dataset_ids."
@@ -214,6 +222,10 @@ def _lint(params: Params) -> Iterable[Finding]:
 
 
 def _requires(params: Params) -> Iterable[Requirement]:
+    if params.source == "memory":
+        for index, memory in enumerate(params.memory_ids):
+            if memory:
+                yield Requirement("memory", memory, ("memory_ids", index))
     if params.source != "dataset":
         return
     key = "dataset_ids" if any(entry != "" for entry in params.dataset_ids) else "kb_ids"
@@ -243,7 +255,7 @@ def _requires(params: Params) -> Iterable[Requirement]:
 async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Resolve the datasets, translate the query if requested, and search once."""
     if params.source == "memory":
-        raise ComponentError("Searching memories is not supported. Set datasets in dataset_ids.")
+        return await _search_memories(ctx, params, arguments.query)
     if not params.entries:
         return _nothing(params)
     knowledge = _knowledge(ctx)
@@ -271,6 +283,28 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
         return _nothing(params)
     documents = readable_documents(results.documents)
     return ToolResult(text, {"formalized_content": text, "json": [*chunks]}, chunks, documents=documents)
+
+
+async def _search_memories(ctx: RunContext, params: Params, query: str) -> ToolResult:
+    """Search what is remembered about the user.
+
+    Raises:
+        ComponentError: if the settings know none of the memories.
+    """
+    result = await ctx.services.memories.search(
+        MemorySearch(
+            question=query[:MAX_QUESTION_CHARS],
+            memories=tuple(id_ for id_ in params.memory_ids if id_),
+            user=memory_user(ctx, params.user_id),
+            top_n=params.top_n,
+            similarity_threshold=params.similarity_threshold,
+            keywords_similarity_weight=params.keywords_similarity_weight,
+        )
+    )
+    if not result.is_known:
+        raise ComponentError("No memory is selected.", node=ctx.node.id)
+    text = shorten("\n".join(entry.content for entry in result.entries), MAX_MEMORY_TOKENS)
+    return ToolResult(text, {"formalized_content": text}) if text else _nothing(params)
 
 
 def _render(rows: Sequence[Any]) -> tuple[list[dict[str, JsonValue]], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
@@ -13,6 +13,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_ITEMS, JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference
+from ragflow_lg.dsl.value_types import ExpectedType, Schema
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.services.workers import worker_task
 from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
@@ -59,10 +60,22 @@ def _lint(params: Params) -> Iterable[Finding]:
         )
 
 
+def _schemas(params: Params) -> Mapping[str, Schema]:
+    pieces = {"type": "array", "items": {"type": "string"}}
+    return {"result": pieces if params.method == "split" else {"type": "string"}}
+
+
+def _expects(params: Params) -> Iterable[ExpectedType]:
+    if params.method == "split" and params.split_ref is not None:
+        yield ExpectedType(params.split_ref, frozenset({"string"}), "only text can be split, so the node fails")
+
+
 @component(
     "StringTransform",
     params=Params,
     outputs=Outputs,
+    output_schemas=_schemas,
+    expects=_expects,
     lint=_lint,
     description="Split text into a list, or merge values into text.",
     source="agent/component/string_transform.py",

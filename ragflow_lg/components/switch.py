@@ -18,6 +18,7 @@ from ragflow_lg.component.spec import (
     TemplateOrValue,
 )
 from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
+from ragflow_lg.dsl.value_types import ExpectedType
 from ragflow_lg.services.workers import SMALL_SIZE, measure
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ def _known_operator(value: Any, info: ValidationInfo) -> Any:
     if "cpn_id" in info.data and info.data["cpn_id"] is None:
         return "="
     return operator_name(value) if isinstance(value, str) else value
+
+
+_ORDERED = frozenset({">", "<", "≥", "≤"})
+_COMPARABLE = frozenset({"number", "integer", "string"})
 
 
 class Item(BaseModel):
@@ -98,12 +103,20 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"end_cpn_ids": params.get("default", []), **rest, "conditions": params["cases"]}
 
 
+def _expects(params: Params) -> Iterable[ExpectedType]:
+    for case in params.conditions:
+        for item in case.items:
+            if item.cpn_id is not None and item.operator in _ORDERED:
+                yield ExpectedType(item.cpn_id, _COMPARABLE, f"{item.operator} is never true for it")
+
+
 @component(
     "Switch",
     kind="route",
     params=Params,
     outputs=Outputs,
     routes=_routes,
+    expects=_expects,
     rewrite=_rewrite,
     timeout_s=3.0,
     description="Continue with the first case whose conditions are met, otherwise with Else.",

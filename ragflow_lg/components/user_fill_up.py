@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.forms import Form, form_fields, is_file
+from ragflow_lg.dsl.value_types import Schema, schemas_of_fields
 from ragflow_lg.dsl.variable_references import Template
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Outputs(ComponentOutputs):
 
 def _names(params: Params) -> Iterable[str]:
     return [*params.inputs, "tips"]
+
+
+def _schemas(params: Params) -> Mapping[str, Schema]:
+    return schemas_of_fields(form_fields(params.inputs))
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -58,7 +63,12 @@ def _tips(ctx: RunContext, params: Params) -> str | None:
     """Render the tips as RAGFlow does: the entries of a list are joined by commas, and null is shown as such."""
     if not params.enable_tips or params.tips is None:
         return None
-    return join_texts(s if isinstance(s, str) else _tip(ctx.value(s)) for s in params.tips.segments)
+    return join_tips([s if isinstance(s, str) else ctx.value(s) for s in params.tips.segments])
+
+
+def join_tips(parts: Sequence[JsonValue]) -> str:
+    """Return the parts of a form's tips as one text."""
+    return join_texts(part if isinstance(part, str) else _tip(part) for part in parts)
 
 
 def _tip(value: JsonValue) -> str:
@@ -74,6 +84,7 @@ def _tip(value: JsonValue) -> str:
     params=Params,
     outputs=Outputs,
     output_names=_names,
+    output_schemas=_schemas,
     rewrite=_rewrite,
     asks=_form,
     timeout_s=None,
@@ -88,6 +99,6 @@ async def user_fill_up(ctx: RunContext, params: Params) -> Outputs:
     if (tips := _tips(ctx, params)) is not None:
         outputs["tips"] = tips
     for name in dict.fromkeys((*params.inputs, *answer)):
-        value = await ctx.form_value(answer.get(name), params.inputs.get(name), params.layout_recognize or "")
+        value = await ctx.form_value(name, answer.get(name), params.inputs.get(name), params.layout_recognize or "")
         outputs[name] = ctx.inputs[name] = value
     return Outputs(**outputs)

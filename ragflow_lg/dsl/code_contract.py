@@ -65,6 +65,22 @@ def apply_contract(value: JsonValue, outputs: Mapping[str, Any]) -> dict[str, Js
     return results
 
 
+def find_contract_fault(outputs: Mapping[str, Any]) -> str:
+    """Return why no value fits the declared outputs; ``""`` if one may.
+
+    >>> find_contract_fault({"a": {"type": "Number"}}), find_contract_fault({"a": {"type": "Array<Text>"}})
+    ('', 'Unsupported expected type: Text')
+    """
+    try:
+        _, declared = _business_output(outputs)
+        expected = _type_name(declared)
+    except _ContractError as error:
+        return str(error)
+    while expected.startswith("Array<") and expected.endswith(">"):
+        expected = expected[6:-1].strip()
+    return "" if expected in ("", *_SIMPLE_TYPES.values()) else f"Unsupported expected type: {expected}"
+
+
 def type_of(value: JsonValue) -> str:
     """Return the type of a value in RAGFlow's notation.
 
@@ -131,7 +147,7 @@ def _check(expected: str, value: JsonValue, path: str) -> None:
         return
     actual = type_of(value)
     mismatch = f"CodeExec contract mismatch at {path or 'value'}: expected type {expected}, got {actual}"
-    if expected.startswith("Array<"):
+    if expected.startswith("Array<") and expected.endswith(">"):
         if not isinstance(value, list):
             raise _ContractError(mismatch)
         for index, item in enumerate(value):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
@@ -72,6 +72,16 @@ def form_fields(declared: Any) -> Iterator[FormField]:
 def is_file(type_name: str) -> bool:
     """Return whether a field of this type accepts files."""
     return "file" in type_name.lower()
+
+
+def stored_files(files: Sequence[Any]) -> list[Any]:
+    """Return the files without their contents: a map with ``id`` and ``name``, or null for a file without an id.
+
+    >>> stored_files([{"id": "1", "name": "a.csv", "content": "x"}, "text"])
+    [{'id': '1', 'name': 'a.csv'}, None]
+    """
+    maps = (_as_map(file) for file in files)
+    return [{key: str(m[key]) for key in ("id", "name") if key in m} if m.get("id") else None for m in maps]
 
 
 def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any, str]:

@@ -108,6 +108,11 @@ class Template:
         is_rest_blank = all(isinstance(s, Reference) or not s.strip() for s in self.segments)
         return references[0] if len(references) == 1 and is_rest_blank else None
 
+    @property
+    def literal_text(self) -> str:
+        """The text without its references."""
+        return "".join(s for s in self.segments if isinstance(s, str))
+
     def __str__(self) -> str:
         return self.source
 
@@ -151,6 +156,26 @@ def _parse_short(text: str, scope: ReferenceScope | None) -> Template:
 
 def _parse(text: str, scope: ReferenceScope | None) -> Template:
     return Template(text, tuple(segment for segment in _segments(text, scope) if segment != ""))
+
+
+class FoundReference(NamedTuple):
+    """A reference and its place in a text, without the braces."""
+
+    reference: Reference
+    start: int
+    end: int
+
+
+def find_references(text: str, scope: ReferenceScope | None = None) -> Iterator[FoundReference]:
+    """Yield the references between braces in a text.
+
+    >>> [found.start for found in find_references("Hi {{ sys.query }}!")]
+    [6]
+    """
+    for match in _IN_TEXT.finditer(text):
+        reference = _build_reference(match[2])
+        if scope is None or scope.admits(reference):
+            yield FoundReference(reference, match.start(2), match.end(2))
 
 
 def parse_argument(text: str, scope: ReferenceScope | None = None) -> Template:

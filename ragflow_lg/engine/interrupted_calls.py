@@ -7,16 +7,16 @@ again in the same order, and answered at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.node_steps import step_key
+from ragflow_lg.component.begun_calls import BegunCall, step_key
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl.forms import Form, unwrap_submission
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
-    from ragflow_lg.services.sessions import Steps
+    from ragflow_lg.component.turn_context import TurnContext
 
 RUN_AGAIN, CONTINUE = "run it again", "continue with an error"
 _DECISION = "decision"
@@ -42,12 +42,19 @@ async def _wants_repeat(node: PlanNode, ask: Ask, tips: str) -> bool:
     return value == RUN_AGAIN
 
 
-async def begin_once(node: PlanNode, ctx: RunContext, steps: Steps | None, ask: Ask | None) -> bool:
+async def begin_once(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:
     """Mark the start of a node that must not start twice; ask the user after each start that was interrupted.
 
-    Return whether it may start.
+    Return whether it may start. In a canvas that runs inside a node, `ask_about_calls` has already asked.
     """
+    steps = turn.steps
     if steps is None or not ctx.task:
+        return True
+    if turn.nested is not None:
+        mark, result = step_key(ctx.task, "begun", "", None), step_key(ctx.task, "visit", "", None)
+        if ctx.begun_calls.contain(mark):
+            return False
+        await ctx.begun_calls.add(BegunCall(mark, result, node.title or node.spec.name))
         return True
     number, may_start = 0, True
     while (await steps.find(step_key(ctx.task, "begun", "", number or None)))[0]:
@@ -59,42 +66,37 @@ async def begin_once(node: PlanNode, ctx: RunContext, steps: Steps | None, ask: 
     return may_start
 
 
-async def ask_about_calls(node: PlanNode, ctx: RunContext, steps: Steps | None, ask: Ask | None) -> None:
-    """Ask about each of the node's own calls of tools that run once and were interrupted by a crash.
+async def ask_about_calls(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> None:
+    """Ask about each call inside a node of the session's canvas that must not start twice and was interrupted.
 
-    Without an answer, or if the user does not want to repeat it, the model receives an error instead of a result.
+    Calls inside it are those of its tools, of their tools, and the nodes of canvases that it runs. Without an answer,
+    or if the user does not want to repeat it, the model or the canvas receives an error instead of a result.
     """
-    if steps is None or not ctx.task or not node.tools:
+    if turn.nested is not None or turn.steps is None or not ctx.task or not (node.tools or node.canvas):
         return
-    calls: list[list[Any]] = []
-    while (entry := await _find(steps, ctx.task, "begun call", len(calls))) is not None:
-        calls.append(cast("list[Any]", entry))
-    ctx.begun_calls = len(calls)
+    begun = ctx.begun_calls
+    calls = await begun.load()
     if ask is None or not calls:
         return
     asked: list[int] = []
-    while (number := await _find(steps, ctx.task, "asked about", len(asked))) is not None:
+    while (number := await begun.find("asked about", len(asked))) is not None:
         asked.append(cast("int", number))
     decisions: dict[str, bool] = {}
     for number in asked:
-        decisions[calls[number][0]] = await _wants_repeat(node, ask, _tips(calls[number]))
-    for number, (mark, position, name, arguments, _) in enumerate(calls):
-        has_result, _result = await steps.find(step_key(ctx.task, position, name, arguments))
-        if has_result or number in asked:
+        decisions[calls[number].mark] = await _wants_repeat(node, ask, _tips(calls[number]))
+    for number, call in enumerate(calls):
+        if number in asked or await begun.has_result(call):
             continue
-        await steps.put(step_key(ctx.task, "asked about", "", len(asked)), number)
+        await begun.put("asked about", len(asked), number)
         asked.append(number)
-        decisions[mark] = await _wants_repeat(node, ask, _tips(calls[number]))
-    ctx.repeated_calls = frozenset(mark for mark, repeats in decisions.items() if repeats)
+        decisions[call.mark] = await _wants_repeat(node, ask, _tips(call))
+    for mark, wants_repeat in decisions.items():
+        if wants_repeat:
+            begun.allow_repeat(mark)
 
 
-async def _find(steps: Steps, task: str, what: str, number: int) -> JsonValue:
-    _, value = await steps.find(step_key(task, what, "", number))
-    return value
-
-
-def _tips(call: list[Any]) -> str:
-    _, _, name, arguments, title = call
-    shown = str(arguments)
+def _tips(call: BegunCall) -> str:
+    shown = "" if call.arguments is None else str(call.arguments)
     shown = shown if len(shown) <= MAX_SHOWN_CHARS else shown[:MAX_SHOWN_CHARS] + "…"
-    return f"A call of {title or name} was interrupted while running. It may already have had its effect: {shown}"
+    tips = f"A call of {call.title} was interrupted while running. It may already have had its effect"
+    return f"{tips}: {shown}" if shown else f"{tips}."

@@ -28,9 +28,9 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json, to_text
+from ragflow_lg.component.begun_calls import step_key
 from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
-from ragflow_lg.component.node_steps import step_key
 from ragflow_lg.component.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state import TurnRequest, output_patch
@@ -109,10 +109,10 @@ async def visit(
     ctx.visit = turn.visits
     if node.spec.kind == "interrupt" and ask is not None:
         ctx.request = {"inputs": await _request_answer(node, ctx, ask)}
-    if node.spec.must_run_once(ctx, node.params) and not await begin_once(node, ctx, turn.steps, ask):
+    if node.spec.must_run_once(ctx, node.params) and not await begin_once(node, ctx, turn, ask):
         return await _fail_interrupted(program, ctx, turn, step)
-    if node.tools:
-        await ask_about_calls(node, ctx, turn.steps, ask)
+    if node.tools or node.canvas is not None:
+        await ask_about_calls(node, ctx, turn, ask)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
     await ctx.emit(NodeStarted(node.id, created_at, ctx.visit, ctx.place, preview_messages(ctx, state)))
@@ -412,6 +412,8 @@ def _turn_record(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
         record["usage"] = list(ctx.usage)
     if node.id in program.plan.messages or ctx.is_streaming:
         record["ends"] = {node.id: _end_of(ctx, outcome)}
+    if ctx.submitted_files:
+        record["files"] = ctx.submitted_files
     if ctx.new_references:
         record["references"] = to_json(ctx.new_references)
     return record

@@ -34,7 +34,7 @@ from ragflow_lg.engine.node import (
     visit_item,
 )
 
-_SHARED_NOTES = ("visits", "shown", "references", "ends", "usage")
+_SHARED_NOTES = ("visits", "shown", "references", "ends", "usage", "files")
 """The parts of the engine's record that a region's body adds to the turn's."""
 
 Write = Callable[[EngineEvent], None]
@@ -149,8 +149,8 @@ class Scope(Struct, eq=False):
         owner, clock = self.program.owner.node, self.turn.services.clock
         started = [clock.now(), clock.monotonic()]
         scope: dict[str, Any] = {"began": started, "collected": {}}
-        if self.program.stores_items and self.items is not None:
-            scope["items"] = FrozenList(self.items)
+        if self.program.stores_items and self.items is not None and self.only is None:
+            scope["items"] = FrozenList(self.items)  # concurrent rounds would each store the whole list
         step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
             self._forget_collected()

@@ -13,9 +13,10 @@ from ragflow_lg.base.long_list import extend_list
 from ragflow_lg.base.values import to_json, to_text
 from ragflow_lg.component.events import TurnFinished, TurnStarted
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.component.state import TurnRecord, TurnRequest
+from ragflow_lg.component.state import SYS_FILES, TurnRecord, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.chat_messages import answer_message, question_message
+from ragflow_lg.dsl.forms import stored_files
 from ragflow_lg.engine.prior_messages import history_lines, prior_history, prior_messages
 
 _UNREADABLE = "The files of the request cannot be read"
@@ -47,11 +48,15 @@ async def open_turn(
         "status": "running",
         "canvas_hash": plan.canvas_hash,
     }
+    files = request.get("files")
+    known = stored_files(files) if files else state.get("turn", {}).get("files", {}).get(SYS_FILES, [])
+    if any(known):
+        record["files"] = {SYS_FILES: known}
     if plan.region_shapes:
         record["regions"] = {**plan.region_shapes}
-    if files := request.get("files"):
+    if files:
         try:
-            globals_["sys.files"] = to_json(await turn.services.files.read(files, ""))
+            globals_[SYS_FILES] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
             record["error"] = [0, 0, plan.entry, f"{_UNREADABLE}: {error}"]
     question = question_message(to_text(query), seed, len(state.get("history", [])) + len(before))
@@ -83,10 +88,12 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
     update["sys.history"] = extend_list(globals_.get("sys.history"), [f"user: {to_text(query)}"])
     if files := request.get("files"):
         try:
-            update["sys.files"] = to_json(await turn.services.files.read(files, ""))
+            update[SYS_FILES] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
             raise InputRefusedError(f"{_UNREADABLE}: {error}") from error
     state_update: dict[str, Any] = {"globals": update, "history": [["user", query]]}
+    if files:
+        state_update["turn"] = {"files": {SYS_FILES: stored_files(files)}}
     if text := to_text(query):
         seed = state.get("turn", {}).get("seed", 0)
         state_update["messages"] = [question_message(text, seed, len(state.get("history", [])))]

@@ -9,8 +9,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.component.spec import ComponentParams, OptionalReference, Requirement
+from ragflow_lg.component.spec import ComponentParams, OptionalReference, PromptText, Requirement
+from ragflow_lg.dsl.value_types import Schema
 from ragflow_lg.dsl.variable_references import Template, parse_template
+from ragflow_lg.models.prompts import extract_sections
 from ragflow_lg.models.structured_answer import find_schema, find_schema_problem
 
 _FLAGS = {
@@ -141,6 +143,23 @@ class PromptedParams(ChatParams):
 def structured_output_names(params: PromptedParams) -> Iterable[str]:
     """Return ``structured`` if a schema is declared."""
     return () if params.json_schema is None else ("structured",)
+
+
+def answer_calls(params: PromptedParams) -> int:
+    """Return how many calls one answer takes at most: an answer without citations is requested once more."""
+    return 2 if params.requires_evidence else 1
+
+
+def prompt_texts(params: PromptedParams) -> Iterable[PromptText]:
+    """Yield the system prompt, without the sections that replace other prompts, and the prompts after the history."""
+    yield PromptText(extract_sections(params.sys_prompt.literal_text)[0], ("sys_prompt",))
+    for index, prompt in enumerate(params.prompts):
+        yield PromptText(prompt.content.literal_text, ("prompts", index, "content"), is_sent_by_tool=False)
+
+
+def structured_output_schemas(params: PromptedParams) -> Mapping[str, Schema]:
+    """Return the declared schema of ``structured``."""
+    return {} if params.json_schema is None else {"structured": {"type": "object", **params.json_schema}}
 
 
 def lint_schema(params: PromptedParams) -> Iterable[Finding]:

@@ -9,20 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
 from ragflow_lg.component.events import AgentRecord, EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.runs.trace import TraceLog, TraceWriter
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
-
-if TYPE_CHECKING:
-    from ragflow_lg.services.sessions import RunRecord, Traces
-
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +94,19 @@ DEFAULT_LIMITS = CallbackLimits()
 
 _Call: TypeAlias = Callable[[], Awaitable[None]]
 
+_METHODS: Mapping[type[Any], str] = {
+    NodeStarted: "on_node_started",
+    NodeFinished: "on_node_finished",
+    AgentRecord: "on_agent_record",
+}
+"""The methods that receive engine events."""
+
+_NAMES = ("on_run_started", *_METHODS.values(), "on_run_finished")
+
+
+def _is_overridden(method: Any, name: str) -> bool:
+    return getattr(method, "__func__", None) is not getattr(RunCallbacks, name)
+
 
 class CallbackDispatcher:
     """Passes a run's events to all callbacks, each at its own pace. Only `close` waits."""
@@ -110,53 +119,55 @@ class CallbackDispatcher:
         self._limits = limits
         self._queues = [_CallbackQueue(callback, limits, logged_ids) for callback in callbacks]
         for queue in self._queues:
-            queue.enqueue(lambda callback=queue.callback: callback.on_run_started(run))
+            queue.enqueue("on_run_started", run)
 
     def event(self, event: EngineEvent) -> None:
         """Pass an event on, if callbacks receive this kind of event."""
-        run = self._run
-        for queue in self._queues:
-            callback = queue.callback
-            if isinstance(event, NodeStarted):
-                queue.enqueue(lambda callback=callback, event=event: callback.on_node_started(run, event))
-            elif isinstance(event, NodeFinished):
-                queue.enqueue(lambda callback=callback, event=event: callback.on_node_finished(run, event))
-            elif isinstance(event, AgentRecord):
-                queue.enqueue(lambda callback=callback, event=event: callback.on_agent_record(run, event))
+        if (method := _METHODS.get(type(event))) is not None:
+            for queue in self._queues:
+                queue.enqueue(method, self._run, event)
 
     async def close(self, summary: RunSummary) -> None:
         """Report the end, and wait for the callbacks until the timeout."""
-        run = self._run
         for queue in self._queues:
-            queue.enqueue(lambda callback=queue.callback: callback.on_run_finished(run, summary), is_last=True)
-        await asyncio.wait([queue.task for queue in self._queues], timeout=self._limits.timeout_s)
+            queue.enqueue("on_run_finished", self._run, summary, is_last=True)
+        if tasks := [queue.task for queue in self._queues if queue.task is not None]:
+            await asyncio.wait(tasks, timeout=self._limits.timeout_s)
         for queue in self._queues:
             queue.stop()
 
 
 class _CallbackQueue:
-    """One callback with its queue and worker task."""
+    """One callback with its queue and its worker task, which starts with the first call."""
 
     def __init__(self, callback: RunCallbacks, limits: CallbackLimits, logged_ids: set[int]) -> None:
-        self.callback = callback
+        self._callback = callback
+        self._methods = {name: method for name in _NAMES if _is_overridden(method := getattr(callback, name), name)}
         self._limits = limits
         self._logged_ids = logged_ids
         self._calls: deque[_Call] = deque()
         self._wake = asyncio.Event()
         self._is_closed = False
         self._has_timed_out = False
-        self.task = asyncio.create_task(self._work())
+        self.task: asyncio.Task[None] | None = None
 
-    def enqueue(self, call: _Call, *, is_last: bool = False) -> None:
+    def enqueue(self, name: str, *arguments: Any, is_last: bool = False) -> None:
+        """Call a method, unless it is the one of the base class, which does nothing."""
+        if (method := self._methods.get(name)) is not None:
+            self._add(partial(method, *arguments), is_last=is_last)
+        self._is_closed = self._is_closed or is_last
+        self._wake.set()
+
+    def _add(self, call: _Call, *, is_last: bool) -> None:
+        if self.task is None:
+            self.task = asyncio.create_task(self._work())
         if len(self._calls) >= self._limits.max_waiting and not is_last:
             self._log_once(f"is too slow: more than {self._limits.max_waiting:,} events are queued, some are dropped")
         elif not self._has_timed_out:
             self._calls.append(call)
-        self._is_closed = self._is_closed or is_last
-        self._wake.set()
 
     def stop(self) -> None:
-        if not self.task.done():
+        if self.task is not None and not self.task.done():
             self._log_once(f"did not finish within {self._limits.timeout_s:g} s")
             self.task.cancel()
 
@@ -189,9 +200,9 @@ class _CallbackQueue:
 
     def _log_once(self, problem: str, error: BaseException | None = None) -> None:
         """Log only a callback's first problem."""
-        if id(self.callback) not in self._logged_ids:
-            self._logged_ids.add(id(self.callback))
-            logger.warning("The callback %s %s.", type(self.callback).__name__, problem, exc_info=error)
+        if id(self._callback) not in self._logged_ids:
+            self._logged_ids.add(id(self._callback))
+            logger.warning("The callback %s %s.", type(self._callback).__name__, problem, exc_info=error)
 
 
 class CallbackSet(Struct, frozen=True):
@@ -201,44 +212,3 @@ class CallbackSet(Struct, frozen=True):
     limits: CallbackLimits = DEFAULT_LIMITS
     logged_ids: set[int] = field(default_factory=set[int])
     """The Python ``id`` of each callback with a logged failure."""
-
-
-class RunObserver:
-    """Observes the events of one run."""
-
-    def __init__(self, plan: Plan, callbacks: CallbackSet, record: RunRecord, traces: Traces | None) -> None:
-        self._plan = plan
-        self._callbacks = callbacks
-        self._dispatcher: CallbackDispatcher | None = None
-        self.agents = AgentMetrics()
-        self.trace = TraceLog(plan)
-        self._trace_writer = TraceWriter(traces, record, self.trace) if traces is not None else None
-
-    def begin(self, record: RunRecord, intent: str, started_at: float) -> None:
-        """Report the start of the run."""
-        if self._callbacks.callbacks:
-            run = RunInfo(record.run_id, record.session, record.canvas_id, intent, started_at, self._plan)
-            self._dispatcher = CallbackDispatcher(
-                self._callbacks.callbacks, run, self._callbacks.limits, self._callbacks.logged_ids
-            )
-
-    def observe(self, event: EngineEvent) -> None:
-        """Process an event."""
-        if isinstance(event, AgentRecord):
-            if event.metrics is not None:
-                self.agents = self.agents.plus(event.metrics, is_nested=bool(event.caller))
-            elif self.trace.add(event) and self._trace_writer is not None:
-                self._trace_writer.touch()
-        if self._dispatcher is not None:
-            self._dispatcher.event(event)
-
-    async def flush_trace(self, *, is_lost: bool) -> None:
-        """Store the remaining trace entries."""
-        if self._trace_writer is not None:
-            await self._trace_writer.close(is_lost=is_lost)
-
-    async def end(self, summary: RunSummary) -> None:
-        """Report the end of the run."""
-        if self._dispatcher is not None:
-            dispatcher, self._dispatcher = self._dispatcher, None
-            await dispatcher.close(summary)

@@ -13,7 +13,7 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn
-from ragflow_lg.runs.pauses import Pause, match_answers, open_pauses, stored_answers
+from ragflow_lg.runs.pauses import Pause, belong_to_conversation, match_answers, open_pauses, stored_answers
 from ragflow_lg.runs.progress import read_progress
 from ragflow_lg.runs.stored_turn import check_canvas
 
@@ -56,14 +56,14 @@ async def find_graph_input(
     answers = match_answers(pauses, request, is_strict=intent == "resume")
     if not answers:
         return GraphInput(unanswered=pauses)
-    update = await resume_turn(snapshot.values, turn, request)
+    update: dict[str, Any] = {}
     # LangGraph loses the answers if the process crashes before the node has finished.
     progress = await read_progress(canvas, config)
-    update["turn"] = {
-        "answers": to_json(answers),
-        "inputs": to_json(request.get("inputs") or {}),
-        "usage_before": list(progress.usage),
-    }
+    record: dict[str, Any] = {"answers": to_json(answers), "usage_before": list(progress.usage)}
+    if request.get("query") or belong_to_conversation(canvas.plan, [p for p in pauses if p.id in answers]):
+        update = await resume_turn(snapshot.values, turn, request)
+        record["inputs"] = to_json(request.get("inputs") or {})
+    update["turn"] = {**update.get("turn", {}), **record}
     return GraphInput(_command({pause: {"inputs": fields} for pause, fields in answers.items()}, update))
 
 

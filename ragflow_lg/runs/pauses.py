@@ -8,7 +8,9 @@ from typing import Any, cast
 from msgspec import Struct
 
 from ragflow_lg.base.errors import AnswerError
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.dsl.forms import form_fields, form_problems
 
@@ -45,6 +47,15 @@ def open_pauses(snapshot: Any, unchecked: Collection[str] = ()) -> list[Pause]:
         node: str = form.get("component_id", "")
         pauses.append(Pause(pending.id, node, form.get("tips", ""), form.get("inputs", {}), node not in unchecked))
     return pauses
+
+
+def belong_to_conversation(plan: Plan, pauses: Iterable[Pause]) -> bool:
+    """Return whether any of the answers to these pauses counts as a turn of the conversation.
+
+    Answers to questions about interrupted work do not.
+    """
+    nodes = (plan.nodes.get(NodeId(pause.node)) for pause in pauses)
+    return any(node is None or node.spec.kind == "interrupt" for node in nodes)
 
 
 def _is_settled(task: Any, answers: Mapping[str, Any]) -> bool:

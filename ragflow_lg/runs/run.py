@@ -25,10 +25,11 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import stored_end
-from ragflow_lg.runs.callbacks import CallbackSet, RunObserver, RunSummary
+from ragflow_lg.runs.callbacks import CallbackSet, RunSummary
 from ragflow_lg.runs.graph_input import GraphInput, Intent, find_graph_input, new_turn
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
+from ragflow_lg.runs.run_observer import RunObserver
 from ragflow_lg.runs.run_session import EndStatus, acquire_lease, ended_record, needed_entries, step_store
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.services.agent_metrics import AgentMetrics
@@ -47,6 +48,7 @@ from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 
 if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan
     from ragflow_lg.services.services import Services
 
 
@@ -140,6 +142,16 @@ class Run:
     def trace(self) -> Trace:
         """The tool calls made by the run's agents so far, in RAGFlow's format."""
         return self._observer.trace.blocks
+
+    @property
+    def plan(self) -> Plan:
+        """The canvas that runs."""
+        return self._canvas.plan
+
+    @property
+    def services(self) -> Services:
+        """The services of the run."""
+        return self._services
 
     def cancel(self) -> None:
         """Cancel the turn: running nodes stop at once, and the iteration ends soon after."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -74,6 +75,8 @@ class TraceLog:
             "result": result,
             "elapsed_time": details["seconds"],
         }
+        if not isinstance(result, Mapping) and (files := details.get("files")):
+            entry["files"] = files  # the results of components name their files
         return {**entry, "is_replayed": True} if record.is_replayed else entry
 
     def _path(self, record: AgentRecord) -> str:

@@ -34,7 +34,7 @@ class CodeRequest(Struct, frozen=True):
 
 
 class Artifact(Struct, frozen=True):
-    """A file that a program has put into its folder ``artifacts``."""
+    """A file that a run has created: from the folder ``artifacts`` of a program, or a document."""
 
     name: str
     mime_type: str
@@ -77,16 +77,26 @@ class StoredArtifact(Struct, frozen=True):
     url: str = ""
     """The address, or ``""`` if the artifact is not kept."""
     text: str = ""
+    id: str = ""
+    """The id of the file, or ``""`` if the artifact is not kept."""
 
 
 class Artifacts(Protocol):
     """Keeps the artifacts of runs."""
 
-    async def store(self, artifact: Artifact) -> StoredArtifact:
-        """Keep an artifact, and extract its text.
+    async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
+        """Keep an artifact, and with ``has_text`` extract its text.
 
         Raises:
             RagflowLgError: if it cannot be kept.
+        """
+        ...
+
+    async def find(self, address: str) -> bytes | None:
+        """Return the content of a file of the run's agent by its address on this server, or None.
+
+        Raises:
+            RagflowLgError: if it cannot be read.
         """
         ...
 
@@ -113,7 +123,11 @@ class NoSandbox:
 class NoArtifacts:
     """The `Artifacts` of programs without a file store: artifacts are named, but not kept."""
 
-    async def store(self, artifact: Artifact) -> StoredArtifact:
+    async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
         """Keep nothing. Return the text of an artifact that consists of text."""
-        is_text = artifact.mime_type in ("text/csv", "application/json", "text/html")
+        is_text = has_text and artifact.mime_type in ("text/csv", "application/json", "text/html")
         return StoredArtifact(text=artifact.content.decode("utf-8", "replace") if is_text else "")
+
+    async def find(self, address: str) -> bytes | None:
+        """Return None: nothing is kept."""
+        return None

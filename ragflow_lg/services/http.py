@@ -15,7 +15,7 @@ _TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 
 class HttpRequest(Struct, frozen=True):
-    """An outgoing HTTP request with at most one of ``json`` and ``form``."""
+    """An outgoing HTTP request with at most one of ``json``, ``form`` and ``body``."""
 
     method: Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     url: str
@@ -23,10 +23,14 @@ class HttpRequest(Struct, frozen=True):
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     json: JsonValue = None
     form: Mapping[str, str] | None = None
+    body: bytes | None = None
+    """A body whose type is in the headers."""
     proxy: str = ""
     timeout_s: float = 60.0
     max_response_bytes: int | None = None
     """A limit below the one of the client."""
+    is_binary: bool = False
+    """Whether the response is needed as bytes; its ``text`` is then empty."""
 
 
 class HttpResponse(NamedTuple):
@@ -36,6 +40,8 @@ class HttpResponse(NamedTuple):
     headers: Mapping[str, str]
     text: str
     url: str
+    content: bytes = b""
+    """The bytes, if the request asked for them."""
 
 
 class HttpClient(Protocol):

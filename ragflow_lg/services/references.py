@@ -33,6 +33,7 @@ _SHOWN_PAIRS = 3
 _SHOWN_CHARS = 200
 _BUCKETS = 500
 _ID_BUCKETS = 10**8
+_MAX_NUMBER = 10**9
 _INLINE_IMAGE = re.compile(r"!?\[[a-z]+\]\(data:image/png;base64,[ 0-9A-Za-z/_=+-]+\)")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -64,6 +65,22 @@ def citation_number(chunk_id: str) -> int:
     (386, 336)
     """
     return _hash(chunk_id, _BUCKETS)
+
+
+NUMBER_FIELD = "citation_number"
+"""Chunk field with the number under which a chunk is cited, if that is not the usual one."""
+
+
+def number_of(chunk: Chunk) -> int:
+    """Return the number by which a chunk is cited: its own, or else the one computed from its id.
+
+    >>> number_of({"id": "chunk-1"}), number_of({"id": "chunk-1", "citation_number": 7})
+    (336, 7)
+    """
+    own = chunk.get(NUMBER_FIELD)
+    if type(own) is int and 0 <= own < _MAX_NUMBER:
+        return own
+    return citation_number(to_text(chunk.get("id") or chunk.get("chunk_id")))
 
 
 def hash_text(text: str) -> str:
@@ -106,7 +123,7 @@ def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) 
 
 def _head_lines(chunk: Chunk) -> Iterable[str]:
     metadata = chunk.get("document_metadata")
-    yield f"ID: {citation_number(to_text(chunk.get('id') or chunk.get('chunk_id')))}"
+    yield f"ID: {number_of(chunk)}"
     fields: list[tuple[str, JsonValue]] = [
         ("Title", _first(chunk, _NAMES["document_name"])),
         ("URL", chunk.get("url")),
@@ -129,8 +146,8 @@ def add_chunks(
     more: References = {"chunks": {}, "doc_aggs": {}}
     collisions: list[str] = []
     for row in chunks:
-        chunk = _reference_fields(row)
-        number = str(citation_number(to_text(chunk["id"])))
+        chunk = reference_fields(row)
+        number = str(number_of(chunk))
         existing = more["chunks"].get(number) or references.get("chunks", {}).get(number)
         if existing is not None and existing["id"] != chunk["id"]:
             collisions.append(f"{existing['id']} and {chunk['id']}")
@@ -171,11 +188,13 @@ def merge_references(first: References, second: References) -> References:
     return {"chunks": chunks, "doc_aggs": documents}
 
 
-def _reference_fields(chunk: Chunk) -> dict[str, JsonValue]:
+def reference_fields(chunk: Chunk) -> dict[str, JsonValue]:
     """Return the chunk fields that are stored in the state and shown in citations, with bounded content."""
     fields = {field: _first(chunk, names) for field, names in _NAMES.items()}
     if isinstance(content := fields["content"], str) and len(content) > MAX_CITED_CHARS:
         fields["content"] = content[:MAX_CITED_CHARS] + " …"
+    if chunk.get(NUMBER_FIELD) is not None:
+        fields[NUMBER_FIELD] = chunk[NUMBER_FIELD]
     return fields
 
 

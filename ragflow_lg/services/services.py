@@ -12,14 +12,25 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from ragflow_lg.base.ids import RunId
+from ragflow_lg.services.browsers import Browsers, NoBrowsers
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.code import Artifacts, CodeSandbox, NoArtifacts, NoSandbox
 from ragflow_lg.services.databases import Databases, NoDatabases
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.mail import Mailer, NoMailer
+from ragflow_lg.services.memories import Memories, NoMemories
+from ragflow_lg.services.reports import NoReports, Reports
+from ragflow_lg.services.speech import NoSpeech, Speech
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
+
+
+class FileContent(NamedTuple):
+    """The bytes of a file."""
+
+    name: str
+    content: bytes
 
 
 class Files(Protocol):
@@ -27,6 +38,14 @@ class Files(Protocol):
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         """Return each file, in order, as text or (for an image) as a ``data:`` URI."""
+        ...
+
+    async def load(self, file: Any) -> FileContent | None:
+        """Return the bytes of a file: one with an id, or a ``data:`` URI. Return None for anything else.
+
+        Raises:
+            ServiceError: if it cannot be read.
+        """
         ...
 
 
@@ -127,7 +146,15 @@ class Services(Struct, frozen=True):
     code: CodeSandbox = field(default_factory=NoSandbox)
     """The sandbox for CodeExec."""
     artifacts: Artifacts = field(default_factory=NoArtifacts)
-    """What keeps the files that CodeExec's programs create."""
+    """What keeps the files that programs of CodeExec and documents create."""
+    browsers: Browsers = field(default_factory=NoBrowsers)
+    """The browsers of the component Browser."""
+    reports: Reports = field(default_factory=NoReports)
+    """What writes documents."""
+    speech: Speech = field(default_factory=NoSpeech)
+    """What speaks the texts of Messages, and transcribes audio files."""
+    memories: Memories = field(default_factory=NoMemories)
+    """What outlives sessions, for Message and Retrieval."""
     state_limits: StateLimits = field(default_factory=StateLimits)
     """Limits on the state of a turn."""
     secrets: tuple[str, ...] = ()

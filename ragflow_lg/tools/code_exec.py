@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
+from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import CodeLimitError, ComponentError, RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, read_path, to_json
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, ToolResult, ToolRules
-from ragflow_lg.dsl.code_contract import apply_contract, read_printed
+from ragflow_lg.component.spec import (
+    ComponentOutputs,
+    ComponentParams,
+    OptionalReference,
+    ToolExample,
+    ToolResult,
+    ToolRules,
+)
+from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed
+from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Template, parse_template, scope_of
 from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language, StoredArtifact
 
@@ -91,6 +100,21 @@ class Arguments(BaseModel):
     script: str = Field("", description="The program. It must define a function main.")
 
 
+def _declared_type(declared: Any) -> Any:
+    return cast("Mapping[str, Any]", declared).get("type") if isinstance(declared, Mapping) else None
+
+
+def _output_schemas(params: Params) -> Mapping[str, Schema]:
+    """Return the declared types: the value of a program that does not have its type is an error."""
+    return {name: schema_of_name(_declared_type(declared)) for name, declared in _declared(params).items()}
+
+
+def _lint(params: Params) -> Iterable[Finding]:
+    if fault := find_contract_fault(_declared(params)):
+        message = f"No value of the program fits the declared outputs, so CodeExec fails: {fault}."
+        yield Finding("code-outputs", "warning", ("outputs",), message)
+
+
 def _output_names(params: Params) -> Iterable[str]:
     return ("_ERROR", "_ARTIFACTS", "_ATTACHMENT_CONTENT")
 
@@ -109,9 +133,20 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
     "CodeExec",
     params=Params,
     outputs=Outputs,
+    lint=_lint,
     output_names=_output_names,
+    output_schemas=_output_schemas,
     shows_default=True,
     tool=ToolRules("execute_code", Arguments, _as_tool, "script", ("lang", "script")),
+    example=ToolExample(
+        "[code] provider and its limits; `ragflow-lg doctor` shows the sandbox",
+        node_params={
+            "lang": "python",
+            "script": "def main(text):\n    return text.upper()",
+            "arguments": {"text": "sys.query"},
+            "outputs": {"result": {"type": "String"}},
+        },
+    ),
     description=(
         "Run a program in Python or JavaScript in a sandbox without network, and return the value of its function "
         "main as JSON. Python: def main(): return {...}. JavaScript: function main(args) { return {...}; }. "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin, urlsplit, urlunsplit
 from urllib.robotparser import RobotFileParser
 
@@ -12,9 +13,10 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_markdown import convert_page
 from ragflow_lg.component.service_client import Service
-from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.spec import ComponentParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.workers import worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -58,10 +60,11 @@ class Arguments(BaseModel):
     timeout_s=600.0,
     description="Read a web page by its URL. Returns its text as Markdown.",
     source="agent/tools/crawler.py",
+    example=ToolExample("[crawler] obey_robots, max_page_bytes and user_agent; no key is needed"),
 )
 async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Read the page without running its scripts."""
-    require("html", "Crawler")
+    require("crawler", "Crawler")
     response = await _read(ctx, params, arguments.query.strip())
     kind = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
     if kind.startswith(_TEXTS) and kind not in _PAGES:
@@ -69,18 +72,27 @@ async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     if kind not in _PAGES:
         raise ServiceError(f"The address leads to {kind[:80]!r}, which is not a web page.")
     try:
-        text = await ctx.run_in_thread(convert_page, response.text, response.url, params.extract_type)
-        visible = text
-        if params.extract_type != "markdown":
-            visible = await ctx.run_in_thread(convert_page, response.text, response.url, "markdown")
+        visible = await ctx.run_in_thread(convert_page, response.text, response.url, "markdown")
+        text = visible
+        if params.extract_type == "html":
+            text = await ctx.run_in_thread(convert_page, response.text, response.url, "html")
+        elif params.extract_type == "content":
+            text = await ctx.services.workers.run(extract_text, response.text, response.url)
     except ValueError as error:
         raise ServiceError(str(error)) from None
     if len(visible) < MIN_TEXT_CHARS and "<script" in response.text.lower():
         raise ServiceError(
-            "The page has hardly any text of its own; its scripts build it in a browser. The component Browser, which "
-            "can run them, is not available yet."
+            "The page has hardly any text of its own; its scripts build it in a browser. The component Browser can "
+            "run them."
         )
     return build_text_result(text or visible)
+
+
+@worker_task("Extracting the text of the page", seconds=20.0, small_size=0)
+def extract_text(page: str, url: str) -> str:
+    """Return the main text of a page as Markdown, without links and what surrounds it. Nothing is downloaded."""
+    trafilatura: Any = importlib.import_module("trafilatura")  # slow to import and partly typed
+    return trafilatura.extract(page, url=url, output_format="markdown", include_comments=False) or ""
 
 
 async def _read(ctx: RunContext, params: Params, url: str) -> HttpResponse:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.spec import ComponentOutputs, OnceParams, Requirement, ToolResult
+from ragflow_lg.component.spec import ComponentOutputs, OnceParams, Requirement, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
 from ragflow_lg.services.mail import MailAccount, MailMessage, MailTarget
 
@@ -104,6 +104,11 @@ def _limit_s(params: Params) -> float:
     runs_once=True,
     lint=_lint,
     requires=_requires,
+    example=ToolExample(
+        "[email.servers.NAME]; without it, the canvas contains the account",
+        {"server": "NAME"},
+        {"to_email": "anna@example.com", "subject": "Your question", "content": "<p>{sys.query}</p>"},
+    ),
 )
 async def email(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Send the e-mail. An attempt is repeated only if the message was certainly not sent."""

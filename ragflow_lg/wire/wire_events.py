@@ -89,6 +89,8 @@ class Message(Struct, omit_defaults=True):
     content: str
     start_to_think: bool = False
     end_to_think: bool = False
+    audio_binary: str = ""
+    """The audio of a sentence in hexadecimal digits; ``content`` is empty then."""
     visit: str = ""
     """The execution that shows the text, as named by `name_visit`. Clients do not receive it."""
 
@@ -99,6 +101,8 @@ class Message(Struct, omit_defaults=True):
             data["start_to_think"] = True
         if self.end_to_think:
             data["end_to_think"] = True
+        if self.audio_binary:
+            data["audio_binary"] = self.audio_binary
         return data
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
+from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel
 
@@ -21,25 +22,6 @@ DEMO = "demo"
 """The ``llm_id``, or the provider, of the model that needs neither a key nor network access."""
 
 _KEY_SETTING = "api_key_env (the name of the environment variable with the key)"
-
-ENDPOINTS: Mapping[str, str] = {
-    "openai": "https://api.openai.com/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "tongyi-qianwen": "https://dashscope.aliyuncs.com/compatible-mode/v1",
-    "zhipu-ai": "https://open.bigmodel.cn/api/paas/v4",
-    "siliconflow": "https://api.siliconflow.cn/v1",
-    "moonshot": "https://api.moonshot.cn/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "xai": "https://api.x.ai/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "ollama": "http://localhost:11434/v1",
-}
-"""Default ``base_url`` by RAGFlow's provider name in lower case; all of them are OpenAI-compatible."""
-
-KEY_VARIABLES: Mapping[str, str] = {"OpenAI": "OPENAI_API_KEY"}
-"""The providers that need no settings if the environment variable with their key is set."""
 
 DEFAULT_CONTEXT_TOKENS = 128_000
 """Context size of models without settings. RAGFlow stores its models' sizes and assumes 8192 for others."""
@@ -186,13 +168,29 @@ class ConfiguredModels:
                 return self._all_providers[key]
         if tenant := self._settings.tenant:
             raise _unshared(llm_id, f"no provider {name.provider!r}", tenant)
-        why, known = f"there is no provider {name.provider!r}", name.provider.lower() in ENDPOINTS
-        names = [DEMO, *ENDPOINTS, *KEY_VARIABLES, *(name for name, _ in self._all_providers.values())]
-        if not known and (near := _nearest(name.provider, names)):
-            raise SettingsError(f"The model {llm_id!r} cannot be used: {why}. Did you mean {near!r}?")
-        variable = {name.lower(): variable for name, variable in KEY_VARIABLES.items()}.get(name.provider.lower())
-        setting = f"{_section(name.provider)} {_KEY_SETTING if known else f'base_url and {_KEY_SETTING}'}"
-        raise _unusable(llm_id, why, f"{variable} in the environment, or {setting}" if variable else setting)
+        raise self._missing_provider(name, llm_id)
+
+    def _missing_provider(self, name: ModelName, llm_id: str) -> SettingsError:
+        """Return the error for a provider without settings and without a key in the environment."""
+        why, found = f"there is no provider {name.provider!r}", find_provider(name.provider)
+        if found is None:
+            names = [DEMO, *PROVIDERS, *(name for name, _ in self._all_providers.values())]
+            if near := _nearest(name.provider, names, cutoff=0.8):
+                return SettingsError(f"The model {llm_id!r} cannot be used: {why}. Did you mean {near!r}?")
+            return _unusable(llm_id, why, f"{_section(name.provider)} base_url and {_KEY_SETTING}")
+        section, known = _section(name.provider), found[1]
+        if not known.family:
+            return SettingsError(
+                f"The model {llm_id!r} cannot be used. {known.note} Choose another model with --model, or try the "
+                f"canvas without a model: --model {DEMO}."
+            )
+        if known.family != "openai":
+            return _unusable(llm_id, why, f"{section} client (an installed LangChain chat model) and {_KEY_SETTING}")
+        if not known.base_url:
+            return _unusable(llm_id, why, f"{section} base_url and {_KEY_SETTING}")
+        if not known.key:
+            return _unusable(llm_id, why, f"{section} base_url, which is usually {known.base_url},")
+        return _unusable(llm_id, why, f"{known.key} in the environment, or {section} {_KEY_SETTING}")
 
     def _provider_of_model(self, name: ModelName, llm_id: str) -> tuple[str, ProviderSettings]:
         """Return the provider that lists the model, or the only provider."""
@@ -215,10 +213,10 @@ def _by_name(providers: Mapping[str, ProviderSettings]) -> dict[str, tuple[str, 
     return {name.lower(): (name, provider) for name, provider in providers.items()}
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def _nearest(name: str, names: Iterable[str], cutoff: float = 0.7) -> str:
     """Return the most similar name, ignoring case, or ``""``. Later names replace earlier ones in another case."""
     by_lower_case = {each.lower(): each for each in names}
-    near = get_close_matches(name.lower()[:100], by_lower_case, n=1, cutoff=0.7)
+    near = get_close_matches(name.lower()[:100], by_lower_case, n=1, cutoff=cutoff)
     return by_lower_case[near[0]] if near else ""
 
 
@@ -227,8 +225,11 @@ def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
         from ragflow_lg.adapters.chat.langchain_chat import load_client
 
         return _build_endpoint(name, provider.base_url, provider, load_client(provider.client))
-    base_url = provider.base_url or ENDPOINTS.get(name.rpartition("@")[2].lower(), "")
-    section = _section(name)
+    known, section = provider_of_model(f"@{name}"), _section(name)
+    if known and known[1].family != "openai" and not provider.base_url:
+        why = f"the API of {name} is not compatible with OpenAI's"
+        raise _unusable(llm_id, why, f"{section} client to an installed LangChain chat model")
+    base_url = provider.base_url or (known[1].base_url if known else "")
     if not base_url:
         raise _unusable(llm_id, f"the provider {name!r} has no address", f"{section} base_url")
     if not _HTTP_URL.match(base_url):

@@ -2,7 +2,8 @@
 
 In this order: if the prompt lists categories, it returns the one that shares the most words with the last message; if
 the prompt contains a JSON schema, it returns an example object; if the prompt contains knowledge chunks, it quotes and
-cites the best sentence; otherwise it echoes the question. Quotes and echoes say that they come from a demo model.
+cites the best sentence; in a research, it asks the question itself as its only query; otherwise it echoes the question.
+Quotes and echoes say that they come from a demo model.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, cast
 
 from ragflow_lg.adapters.knowledge.words import extract_question_words, split_words
 from ragflow_lg.models.classification import parse_categories
+from ragflow_lg.models.prompt_texts import NOTHING_RELEVANT, PROMPTS
 from ragflow_lg.models.structured_answer import extract_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 
@@ -27,6 +29,7 @@ _CHUNK = re.compile(r"^ID: (\d{1,9})\n((?:├── [^\n]*\n)*)└── Content
 """A chunk in a prompt, up to the first blank line: nothing marks where the last chunk ends and the prompt continues."""
 _TITLE = re.compile(r"├── Title: (.*)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n(?=[^\n]{1,40}: )")
+_LINE = "\n"
 _MAX_QUOTE_CHARS = 400
 _MAX_CHUNKS = 50
 
@@ -80,6 +83,15 @@ def _answer(request: ChatRequest) -> str:
         return _choose_category(request.system, question)
     if (schema := extract_schema(request.system)) is not None:
         return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
+    if request.system.startswith(PROMPTS["research_step"].text):
+        is_first = "\n[]\n" in question
+        return (
+            f"Reasoning: one search.\nSearch: {question.partition(_LINE)[2].partition(_LINE)[0]}"
+            if is_first
+            else "Done"
+        )
+    if request.system.startswith(PROMPTS["research_summary"].text):
+        return quote_answer(request.system.rpartition(_LINE)[2], question) or NOTHING_RELEVANT
     if quote := quote_answer(question, request.system, question):
         return quote
     count = len(request.images)

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ragflow_lg.adapters.chat.openai_chat import MakeChat, OpenAIChat, tool_definition
+from ragflow_lg.adapters.chat.openai_chat import MakeChat, OpenAIChat
+from ragflow_lg.adapters.chat.openai_messages import tool_definition
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.services.chat import ChatRequest

@@ -6,18 +6,24 @@ import asyncio
 import json
 import logging
 import random
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.chat.completion_answers import CALLS
 from ragflow_lg.adapters.chat.fair_permits import FairPermits
+from ragflow_lg.adapters.chat.openai_messages import (
+    MAX_CALLS,
+    CallPieces,
+    call_pieces,
+    read_calls,
+    tool_definition,
+    write_messages,
+)
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
+from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 
 if TYPE_CHECKING:
     import httpx
@@ -31,16 +37,10 @@ _MAX_ERROR_CHARS = 400
 _MIN_KEY_CHARS = 8
 """Shorter keys are placeholders. They are not redacted, because replacing them would garble the text."""
 _MAX_CHATS = 64
-_MAX_CALLS = 512
-"""Maximum number of tool calls in one streamed answer."""
 _LONGEST_SLICE_S = 0.01
 """How long an answer's pieces are read before others run."""
 _MAX_TOKENS = 10**9
 """Token counts above this value or below 0 are ignored."""
-_MAX_NAME_CHARS = 64
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
-_UNNAMED = "unnamed"
-"""Name given to a call without one; endpoints reject a conversation with a blank name."""
 _OPENAI_HOST = "api.openai.com"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
@@ -166,8 +166,8 @@ class OpenAIChat:
                 async with self.endpoint.permits.hold(self._tenant):
                     with self.failures():
                         async with asyncio.timeout(self.endpoint.timeout_s):
-                            answer: Any = await chat.ainvoke(_messages(request), **self.options(request))
-                            return ChatAnswer(str(answer.text), _calls(answer), self._usage(answer))
+                            answer: Any = await chat.ainvoke(write_messages(request), **self.options(request))
+                            return ChatAnswer(str(answer.text), read_calls(answer), self._usage(answer))
             except ServiceError as error:
                 await self._pause(error, attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -204,8 +204,8 @@ class OpenAIChat:
         await asyncio.sleep(max(error.retry_after_s, backoff_s))
 
     async def _pieces(self, chat: Any, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
-        chunks = chat.astream(_messages(request), **self.options(request))
-        calls = _CallPieces()
+        chunks = chat.astream(write_messages(request), **self.options(request))
+        calls = CallPieces()
         usage: Usage | None = None
         has_ended = not self.requires_finish_reason
         loop = asyncio.get_running_loop()
@@ -223,9 +223,8 @@ class OpenAIChat:
                         chunk = await anext(chunks, None)
                 if chunk is None:
                     break
-                calls.add(_call_pieces(chunk))
-                if len(calls) > _MAX_CALLS:
-                    raise self.failure(f"sent more than {_MAX_CALLS} tool calls in one answer")
+                if not calls.add(call_pieces(chunk)):
+                    raise self.failure(f"sent more than {MAX_CALLS} tool calls in one answer")
                 usage = self._usage(chunk) if chunk.usage_metadata else usage
                 has_ended = has_ended or bool(chunk.response_metadata.get("finish_reason"))
                 remaining_s -= loop.time() - start
@@ -320,66 +319,8 @@ def _retry_after_s(error: Any) -> float:
         return 0.0
 
 
-class _CallPiece(Struct):
-    index: Any
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-
-
-class _CallPieces:
-    """Merges the parts of streamed tool calls. Servers that send whole calls may omit the index."""
-
-    def __init__(self) -> None:
-        self._calls: list[_CallPiece] = []
-
-    def add(self, pieces: Sequence[Mapping[str, Any]]) -> None:
-        for piece in pieces:
-            index = piece.get("index")
-            call = next((c for c in reversed(self._calls) if index is not None and c.index == index), None)
-            if call is None or (piece.get("id") and call.id and piece["id"] != call.id):
-                call = _CallPiece(index)
-                self._calls.append(call)
-            call.id = call.id or piece.get("id") or ""
-            call.name += piece.get("name") or ""
-            call.arguments += piece.get("args") or ""
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def merge(self) -> tuple[ToolCall, ...]:
-        return _complete_calls([ToolCall(call.id, call.name, call.arguments) for call in self._calls])
-
-
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value <= _MAX_TOKENS else 0
-
-
-def _call_pieces(chunk: Any) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of tool calls in a chunk; the chunk is a whole message if the client does not stream."""
-    pieces: Sequence[Mapping[str, Any]] | None = getattr(chunk, "tool_call_chunks", None)
-    if pieces is not None:
-        return pieces
-    return [{"id": call.id, "name": call.name, "args": call.arguments} for call in _calls(chunk)]
-
-
-def _calls(answer: Any) -> tuple[ToolCall, ...]:
-    """Return the calls in a whole answer, including those whose arguments are not valid JSON."""
-    raw: list[dict[str, str]] | None = answer.additional_kwargs.get(CALLS)
-    if raw is not None:
-        return _complete_calls([ToolCall(c["id"] or "", c["name"], c["args"]) for c in raw])
-    parsed = [ToolCall(c["id"] or "", c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in answer.tool_calls]
-    invalid = [ToolCall(c["id"] or "", c["name"] or "", c["args"] or "") for c in answer.invalid_tool_calls]
-    return _complete_calls([*parsed, *invalid])
-
-
-def _complete_calls(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Return calls that each have an id, a name (the result tells the model that `_UNNAMED` is wrong) and arguments."""
-    return tuple(
-        ToolCall(call.id or f"call_{number}", call.name.strip() or _UNNAMED, call.arguments.strip() or "{}")
-        for number, call in enumerate(calls, 1)
-        if call.name.strip() or call.arguments.strip()
-    )
 
 
 def _describe(error: Exception) -> str:
@@ -392,39 +333,6 @@ def _describe(error: Exception) -> str:
         return str(error)
     logger.info("A model's answer could not be parsed.", exc_info=error)
     return "it could not be parsed"
-
-
-def tool_definition(tool: ToolSchema) -> dict[str, Any]:
-    """Return a tool in OpenAI's format, which LangChain accepts too."""
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return {"type": "function", "function": function}
-
-
-def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message in OpenAI's format."""
-    calls: Sequence[Mapping[str, str]] = message.get("tool_calls") or ()
-    if not calls:
-        return dict(message)
-    tool_calls = [
-        {"id": c["id"], "type": "function", "function": {"name": _name(c["name"]), "arguments": c["arguments"] or "{}"}}
-        for c in calls
-    ]
-    return {"role": "assistant", "content": message.get("content") or None, "tool_calls": tool_calls}
-
-
-def _name(name: str) -> str:
-    """Return a call name that endpoints accept: models invent names with other characters."""
-    return _FOREIGN.sub("_", name)[:_MAX_NAME_CHARS] or _UNNAMED
-
-
-def _messages(request: ChatRequest) -> list[dict[str, Any]]:
-    messages = [_message(message) for message in request.messages]
-    if request.images:
-        question = next((m for m in reversed(messages) if m["role"] == "user"), None)
-        if question is not None:
-            images = [{"type": "image_url", "image_url": {"url": image}} for image in request.images]
-            question["content"] = [{"type": "text", "text": question["content"]}, *images]
-    return [{"role": "system", "content": request.system}, *messages] if request.system else messages
 
 
 def _detail(error: Any) -> str:

@@ -106,6 +106,8 @@ class GuardedHttpClient:
             raise ServiceError(f"{url.host!r} did not answer within {limit_s:g} s.", is_retryable=True) from None
         except _FAILURES as error:
             raise _failure(url, error) from error
+        if request.is_binary:
+            return HttpResponse(status, dict(headers), "", str(message.url), body)
         return HttpResponse(status, dict(headers), _decode(body, headers), str(message.url))
 
     def open_pool(self, max_connections: int) -> httpcore.AsyncConnectionPool:
@@ -288,6 +290,8 @@ def encode_headers(headers: Mapping[str, str]) -> Iterable[tuple[str, bytes]]:
 
 def _content(request: HttpRequest) -> tuple[bytes | None, bytes]:
     """Return the body and its content type."""
+    if request.body is not None:
+        return request.body, b""
     if request.form is not None:
         form = urlencode(request.form, errors="replace").encode("ascii")
         return form, b"application/x-www-form-urlencoded"

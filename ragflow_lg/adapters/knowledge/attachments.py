@@ -19,6 +19,8 @@ IMAGES = {
 }
 """Content types of images, by suffix."""
 
+AUDIO_SUFFIXES = frozenset((".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav", ".weba"))
+
 _DOCUMENTS = frozenset((".docx", ".pdf", ".xlsx", ".html", ".htm"))
 
 
@@ -27,6 +29,15 @@ _SMALL_BYTES = 64 * 1024
 
 READ_SECONDS = 20
 """Maximum time for reading a document. An ordinary one of a hundred pages takes a few seconds."""
+
+
+def is_audio(name: str, mime_type: str) -> bool:
+    """Return whether a file contains speech or other audio.
+
+    >>> is_audio("a.MP3", ""), is_audio("a", "audio/webm"), is_audio("a.txt", "")
+    (True, True, False)
+    """
+    return mime_type.startswith("audio/") or PurePath(name).suffix.lower() in AUDIO_SUFFIXES
 
 
 async def file_text(workers: Workers, name: str, mime_type: str, content: bytes) -> str:

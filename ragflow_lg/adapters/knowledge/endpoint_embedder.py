@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -116,8 +116,17 @@ class HashingEmbedder:
 class ConfiguredEmbedders:
     """The `Embedders` from the settings. ``default`` is the id for new datasets; ``""`` means the hashing model."""
 
-    def __init__(self, settings: Mapping[str, EmbeddingSettings], http: HttpClient, *, default: str = "") -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, EmbeddingSettings],
+        http: HttpClient,
+        *,
+        default: str = "",
+        find_known: Callable[[str], EmbeddingSettings | None] = lambda _: None,
+    ) -> None:
+        """Initialize. ``find_known`` returns the settings for models that need no section."""
         self._settings = settings
+        self._find_known = find_known
         self._http = http
         self.default = default or HASHING_MODEL
 
@@ -132,6 +141,8 @@ class ConfiguredEmbedders:
             return HashingEmbedder()
         if key := find_model_id(id_, self._settings):
             return EndpointEmbedder(key, self._settings[key], self._http)
+        if known := self._find_known(id_):
+            return EndpointEmbedder(id_, known, self._http)
         raise SettingsError(
             f'There is no embedding model {id_!r} in the settings: add [embeddings."{id_}"] with base_url, model '
             f"and api_key_env.{list_models(self._settings)}"

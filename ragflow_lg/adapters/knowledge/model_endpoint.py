@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
 T = TypeVar("T")
@@ -103,10 +104,7 @@ class ModelEndpoint:
 
     def excerpt(self, text: str) -> str:
         """Return the beginning of a response in one line, without the key."""
-        excerpt = " ".join(text[: 10 * _MAX_DETAIL_CHARS].split()) or "nothing"
-        if self._settings.api_key:
-            excerpt = excerpt.replace(self._settings.api_key, "***")
-        return excerpt[:_MAX_DETAIL_CHARS]
+        return foreign_line(text, [self._settings.api_key], _MAX_DETAIL_CHARS) or "nothing"
 
     def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         """Return an error that begins with the name of the model."""

@@ -6,7 +6,6 @@ import importlib
 import io
 import logging
 import re
-import zipfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,12 +13,7 @@ from typing import Any
 from ragflow_lg.adapters.knowledge.chunking import Block, collect_blocks, format_row
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import install_command
-
-MAX_UNPACKED_BYTES = 512 * 1024 * 1024
-"""Maximum total size of the decompressed parts of a file."""
-
-MAX_TREE_BYTES = 64 * 1024 * 1024
-"""Maximum size of a part that is parsed as a tree, which takes about twenty times its size in memory."""
+from ragflow_lg.base.zip_size import check_unpacked_size
 
 MAX_PAGES = 10_000
 MAX_CELLS = 20_000_000
@@ -28,7 +22,6 @@ MAX_CELLS = 20_000_000
 MAX_ROWS = 1_048_576
 """Excel's maximum number of rows; a file may claim more."""
 
-_STREAMED_PARTS = ("xl/worksheets/", "xl/sharedStrings.xml")
 _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 
 
@@ -36,7 +29,7 @@ def read_docx(content: bytes) -> list[Block]:
     """Read a Word document: paragraphs, headings (recognized by style) and table rows; each counts as a line."""
     with _converting_errors("python-docx"):
         library: Any = importlib.import_module("docx")
-        _check_size(content)
+        check_unpacked_size(content)
         return collect_blocks(_docx(library, content))
 
 
@@ -55,7 +48,7 @@ def read_xlsx(content: bytes) -> list[Block]:
     """Read the rows of all sheets with their column names; lines are rows, pages are sheets."""
     with _converting_errors("openpyxl"):
         library: Any = importlib.import_module("openpyxl")
-        _check_size(content)
+        check_unpacked_size(content)
         return collect_blocks(_xlsx(library, content))
 
 
@@ -79,18 +72,6 @@ def _converting_errors(package: str) -> Generator[None]:
         raise ServiceError(
             f"it is damaged or not of this type: {type(error).__name__}{': ' if why else ''}{why}"
         ) from error
-
-
-def _check_size(content: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        parts = archive.infolist()
-    size = sum(part.file_size for part in parts)
-    if size > MAX_UNPACKED_BYTES:
-        raise ServiceError(f"its decompressed size of {size:,} bytes exceeds {MAX_UNPACKED_BYTES:,}")
-    for part in parts:
-        is_tree = part.filename.lower().endswith((".xml", ".rels")) and not part.filename.startswith(_STREAMED_PARTS)
-        if is_tree and part.file_size > MAX_TREE_BYTES:
-            raise ServiceError(f"the decompressed size of a part, {part.file_size:,} bytes, exceeds {MAX_TREE_BYTES:,}")
 
 
 def _docx(library: Any, content: bytes) -> Iterator[Block]:

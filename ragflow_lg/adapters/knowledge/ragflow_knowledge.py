@@ -13,6 +13,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.http import HttpClient, HttpRequest
 from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch, DocumentCount, Metadata, SearchResult
@@ -177,11 +178,11 @@ class RagflowApiKnowledge:
         return fields.get("data")
 
     def _refusal(self, status: int, fields: Mapping[str, Any]) -> ServiceError:
-        message = " ".join(str(fields.get("message", "")).split()).replace(self._settings.api_key, "***")
+        message = foreign_line(str(fields.get("message", "")), [self._settings.api_key], _MAX_DETAIL_CHARS)
         is_key = status in (401, 403) or "api key" in message.lower()
         if "code" not in fields and status == 200:
             return self._failure("did not answer like RAGFlow's API; check [knowledge] url")
-        what = f"refused the request ({fields.get('code', status)}): {message[:_MAX_DETAIL_CHARS] or 'no reason given'}"
+        what = f"refused the request ({fields.get('code', status)}): {message or 'no reason given'}"
         advice = "; check [knowledge] api_key_env" if is_key else ""
         return self._failure(what.rstrip(".") + advice, is_retryable=status == 429 or status >= 500)
 

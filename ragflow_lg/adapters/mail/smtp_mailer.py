@@ -20,6 +20,7 @@ from ragflow_lg.adapters.http.address_guard import AddressGuard, resolve_host
 from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.mail import Delivery, MailAccount, MailMessage, MailTarget
 
 if TYPE_CHECKING:
@@ -54,22 +55,40 @@ class SmtpMailer:
         """
         require("email", "Email")
         server = self._find(target)
-        account, host = server.account, server.account.host
+        account = server.account
         sender, name = message.sender or server.sender, message.sender_name or server.sender_name
         mail = build_mail(message, sender, name)
-        where = f"{host}:{account.port}"
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                connection = await self._connect(server, is_guarded=not isinstance(target, str))
-                client = await self._open(server, connection)
-        except (TimeoutError, OSError, EOFError) as error:
-            reason = f" ({_describe(error, account)})" if str(error) else ""
-            message_text = f"Failed to connect to SMTP server {where}{reason}"
-            raise ServiceError(message_text, is_retryable=not isinstance(error, ssl.SSLError)) from None
+        client = await self._reach(server, is_guarded=not isinstance(target, str))
         try:
             return await _deliver(client, account, mail, sender, [*message.to, *message.cc])
         finally:
             client.close()
+
+    async def check(self, name: str) -> None:
+        """Connect to a server in the settings, without logging in.
+
+        Raises:
+            SettingsError: if it is not in the settings, or aiosmtplib is missing.
+            ServiceError: if it does not answer, or does not encrypt.
+        """
+        require("email", "Email")
+        client = await self._reach(self._find(name), is_guarded=False)
+        client.close()
+
+    async def _reach(self, server: MailServerSettings, *, is_guarded: bool) -> aiosmtplib.SMTP:
+        """Connect to a server and encrypt the connection.
+
+        Raises:
+            ServiceError: if that fails.
+        """
+        account = server.account
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                return await self._open(server, await self._connect(server, is_guarded=is_guarded))
+        except (TimeoutError, OSError, EOFError) as error:
+            reason = f" ({_describe(error, account)})" if str(error) else ""
+            text = f"Failed to connect to SMTP server {account.host}:{account.port}{reason}"
+            raise ServiceError(text, is_retryable=not isinstance(error, ssl.SSLError)) from None
 
     def _find(self, target: MailTarget) -> MailServerSettings:
         if isinstance(target, MailAccount):
@@ -208,7 +227,4 @@ def _describe(error: BaseException, account: MailAccount) -> str:
 
 
 def _cut(text: str, account: MailAccount) -> str:
-    """Return a text as one line of limited length, without the password."""
-    if len(account.password) > 3:
-        text = text.replace(account.password, "***")
-    return " ".join(text.split())[:MAX_ERROR_CHARS]
+    return foreign_line(text, [account.password], MAX_ERROR_CHARS)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.services.memories import MemoryType
 
 VERSION = 1
 MAX_LINE_CHARS = 256 * 1024 * 1024
@@ -258,8 +259,31 @@ class MailLine(_Exchange):
     refused: dict[str, str] | None = None
 
 
+class RememberedRecord(_Record):
+    """A `ragflow_lg.services.memories.Remembered`."""
+
+    key: str
+    memory: str
+    user: str
+    type: MemoryType
+    content: str
+    agent: str = ""
+    valid_at: str = ""
+    invalid_at: str = ""
+    source: str = ""
+    similarity: _Number = 0.0
+
+
+class MemoryLine(_Exchange):
+    """A search in memories."""
+
+    kind: Literal["memory"] = "memory"
+    is_known: bool = False
+    entries: list[RememberedRecord] | None = None
+
+
 ExchangeLine: TypeAlias = (
-    ChatLine | HttpLine | CallLine | DatasetsLine | SearchLine | MetadataLine | QueryLine | MailLine
+    ChatLine | HttpLine | CallLine | DatasetsLine | SearchLine | MetadataLine | MemoryLine | QueryLine | MailLine
 )
 Line: TypeAlias = ExchangeLine | ModelLine | ServerLine | DateLine | SeedLine | ToolsLine
 

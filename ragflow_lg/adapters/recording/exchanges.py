@@ -14,6 +14,7 @@ from ragflow_lg.adapters.recording.cassette import (
     DatasetsLine,
     HttpLine,
     MailLine,
+    MemoryLine,
     MetadataLine,
     PieceRecord,
     QueryLine,
@@ -31,7 +32,7 @@ from ragflow_lg.services.knowledge import Dataset, DocumentCount, Metadata, Sear
 from ragflow_lg.services.tool_policies import ServerAnswer
 
 A = TypeVar("A")
-L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine, QueryLine, MailLine)
+L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine, MemoryLine, QueryLine, MailLine)
 
 DatasetRow: TypeAlias = Sequence[Dataset | None]
 """The dataset for each requested name or id, or None for unknown ones."""

@@ -6,20 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from ragflow_lg.adapters.recording.cassette import (
-    CallLine,
-    ChatLine,
-    DatasetsLine,
     DateLine,
     ExchangeLine,
-    HttpLine,
-    MailLine,
-    MetadataLine,
     ModelLine,
-    QueryLine,
-    SearchLine,
     SeedLine,
     ServerLine,
     ToolsLine,
@@ -119,8 +111,8 @@ class Player:
         self._is_loose = is_loose
         lines = read_cassette(path)
         self._tracks: dict[type[Any], _Track] = {
-            kind: _Track((n, line) for n, line in lines if isinstance(line, kind))
-            for kind in (ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine, QueryLine, MailLine)
+            kind: _Track((number, cast("ExchangeLine", line)) for number, line in lines if type(line) is kind)
+            for kind in get_args(ExchangeLine)
         }
         self._servers = {(line.server, line.tool): line for _, line in lines if isinstance(line, ServerLine)}
         self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}
@@ -136,9 +128,18 @@ class Player:
         return sum(len(track.lines) - len(track.used) for track in self._tracks.values())
 
     def services(
-        self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies, prompts: Mapping[str, str] | None = None
+        self,
+        files: Files,
+        clock: Clock,
+        ids: Ids,
+        policies: ToolPolicies,
+        prompts: Mapping[str, str] | None = None,
+        **others: Any,
     ) -> Services:
-        """Return services with the answers, dates and seeds from the recording."""
+        """Return services with the answers, dates and seeds from the recording.
+
+        ``others`` are services that are not recorded, by name.
+        """
         servers: dict[str, ToolServer] = {id_: _NO_SERVICE for id_, tool in self._servers if tool is not None}
         services = Services(
             _NO_SERVICE,
@@ -151,6 +152,7 @@ class Player:
             servers=servers,
             knowledge=_NO_SERVICE,
             prompts=prompts or {},
+            **others,
         )
         return wrap_services(self, services)
 

@@ -25,6 +25,7 @@ from ragflow_lg.adapters.recording.exchanges import (
     DatasetRow,
 )
 from ragflow_lg.adapters.recording.recorded_accounts import RecordedDatabases, RecordedMailer
+from ragflow_lg.adapters.recording.recorded_memories import RecordedMemories
 from ragflow_lg.adapters.recording.tape import Tape
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatModel, ChatModels, ChatRequest
@@ -49,6 +50,7 @@ def wrap_services(tape: Tape, services: Services) -> Services:
             servers=_Servers(tape, caller, services.servers),
             knowledge=_Knowledge(tape, caller, services.knowledge) if services.knowledge is not None else None,
             databases=RecordedDatabases(tape, caller, services.databases),
+            memories=RecordedMemories(tape, caller, services.memories),
             mailer=RecordedMailer(tape, caller, services.mailer),
             for_caller=inside,
         )

@@ -1,0 +1,55 @@
+"""What is derived from the events of one run: calls of callbacks, the metrics of agents, and their trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ragflow_lg.component.events import AgentRecord, EngineEvent
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.runs.callbacks import CallbackDispatcher, CallbackSet, RunInfo, RunSummary
+from ragflow_lg.runs.trace import TraceLog, TraceWriter
+from ragflow_lg.services.agent_metrics import AgentMetrics
+
+if TYPE_CHECKING:
+    from ragflow_lg.services.sessions import RunRecord, Traces
+
+
+class RunObserver:
+    """Observes the events of one run."""
+
+    def __init__(self, plan: Plan, callbacks: CallbackSet, record: RunRecord, traces: Traces | None) -> None:
+        self._plan = plan
+        self._callbacks = callbacks
+        self._dispatcher: CallbackDispatcher | None = None
+        self.agents = AgentMetrics()
+        self.trace = TraceLog(plan)
+        self._trace_writer = TraceWriter(traces, record, self.trace) if traces is not None else None
+
+    def begin(self, record: RunRecord, intent: str, started_at: float) -> None:
+        """Report the start of the run."""
+        if self._callbacks.callbacks:
+            run = RunInfo(record.run_id, record.session, record.canvas_id, intent, started_at, self._plan)
+            self._dispatcher = CallbackDispatcher(
+                self._callbacks.callbacks, run, self._callbacks.limits, self._callbacks.logged_ids
+            )
+
+    def observe(self, event: EngineEvent) -> None:
+        """Process an event."""
+        if isinstance(event, AgentRecord):
+            if event.metrics is not None:
+                self.agents = self.agents.plus(event.metrics, is_nested=bool(event.caller))
+            elif self.trace.add(event) and self._trace_writer is not None:
+                self._trace_writer.touch()
+        if self._dispatcher is not None:
+            self._dispatcher.event(event)
+
+    async def flush_trace(self, *, is_lost: bool) -> None:
+        """Store the remaining trace entries."""
+        if self._trace_writer is not None:
+            await self._trace_writer.close(is_lost=is_lost)
+
+    async def end(self, summary: RunSummary) -> None:
+        """Report the end of the run."""
+        if self._dispatcher is not None:
+            dispatcher, self._dispatcher = self._dispatcher, None
+            await dispatcher.close(summary)
