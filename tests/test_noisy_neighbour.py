@@ -3,9 +3,11 @@
 `make noisy` plays more attacks, and for longer. No test here depends on how fast the machine is.
 """
 
+import asyncio
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.harness.noisy.attacks import (
@@ -21,7 +23,7 @@ from tests.harness.noisy.attacks import (
     upstreams,
     webhooks,
 )
-from tests.harness.noisy.campaign import HEALTH_MS, Result, play_on
+from tests.harness.noisy.campaign import HEALTH_MS, Loss, Result, play_on
 from tests.harness.noisy.selection import SELECTED
 from tests.harness.noisy.stage import start_services
 
@@ -52,6 +54,29 @@ async def test_a_component_that_blocks_the_event_loop_is_noticed(tmp_path: Path)
         result = await play_on(stage, ATTACKS["web-hang"], 5.0, settle_s=0)
     assert result.health_max > HEALTH_MS
     assert any("/health" in problem for problem in result.problems())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["killed", "stopped"])
+async def test_an_attack_that_takes_a_replica_down_leaves_the_other_one_unharmed(tmp_path: Path, loss: Loss) -> None:
+    async with (
+        start_services(tmp_path, has_postgresql=False) as services,
+        services.stage(tmp_path, 2) as stage,
+    ):
+        result = await play_on(stage, ATTACKS["turns"], 4.0, settle_s=0, loss=loss)
+        if loss == "killed":
+            await asyncio.wait_for(stage.replicas[0].process.wait(), 5)
+        with pytest.raises(httpx.HTTPError):
+            await _get_health(stage.replicas[0].url)
+        assert await _get_health(stage.replicas[1].url) == 200
+    assert (result.lives, result.errors) == (True, []), result.log
+    assert result.turns > 0
+    assert result.answers
+
+
+async def _get_health(url: str) -> int:
+    async with httpx.AsyncClient(timeout=2) as client:
+        return (await client.get(f"{url}/health")).status_code
 
 
 def test_the_selection_contains_known_attacks_of_each_kind() -> None:

@@ -62,10 +62,14 @@ def _start(runner: Runner, session: str) -> Run:
     return runner.start(session, {"query": "question", "inputs": {"items": {"value": ["a", "b"]}}})
 
 
+async def _published() -> None:
+    """Return at once: what has been read is published."""
+
+
 async def _read(run: Run, count: int = -1, end: str = "killed") -> list[Any]:
     """Read events; after ``count`` of them leave the run, as if its process was killed, or drain or interrupt it."""
     events: list[Any] = []
-    async with aclosing(cast("AsyncGenerator[Any]", run.with_records())) as stream:
+    async with aclosing(cast("AsyncGenerator[Any]", run.with_records(_published))) as stream:
         async for event in stream:
             events.append(event)
             if len(events) == count:
@@ -112,7 +116,7 @@ async def _read_rest(run: Run, replay: Continuation) -> list[Any]:
     """Read the events of a continuation that followers have not received."""
     events: list[Any] = []
     try:
-        async for event in run.with_records():
+        async for event in run.with_records(_published):
             events += replay.feed(event)
     except ConflictError as error:
         events += replay.complete(error)

@@ -139,7 +139,7 @@ def test_dependencies_are_what_is_imported() -> None:
     imported = {name.split(".")[0] for source in sources() for name in imported_modules(source.tree)}
     outside = imported - set(sys.stdlib_module_names) - {"ragflow_lg"}
     installed = {name: {_plain(d) for d in names} for name, names in packages_distributions().items()}
-    declared = requirements("all")
+    declared = requirements("all", "browser", "code-deno")
     assert {name for name in outside if not installed.get(name, set()) & declared} == set(), "imported, not declared"
     needed = {distribution for name in outside for distribution in installed.get(name, ())}
     drivers = requirements("mysql", "postgresql") - requirements()  # SQLAlchemy imports them by name

@@ -55,7 +55,7 @@ def new_database(kind: str, folder: Path) -> Generator[DatabaseAccount]:
 
 def execute(account: DatabaseAccount, statements: Sequence[str]) -> list[tuple[Any, ...]]:
     """Run statements with the driver alone; return the rows of the last one."""
-    connection: Any = _connect(account)
+    connection: Any = connect(account)
     try:
         cursor = connection.cursor()
         for statement in statements:
@@ -68,7 +68,8 @@ def execute(account: DatabaseAccount, statements: Sequence[str]) -> list[tuple[A
         connection.close()
 
 
-def _connect(account: DatabaseAccount) -> Any:
+def connect(account: DatabaseAccount) -> Any:
+    """Return an open connection of the driver, which commits every statement of a server."""
     if account.kind == "sqlite":
         return sqlite3.connect(account.database)
     fields: dict[str, Any] = {

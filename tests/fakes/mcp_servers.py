@@ -63,8 +63,15 @@ def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.kill()
-            while _is_served(port):  # the program ends after the process that asked for it
-                time.sleep(0.002)
+            wait_until_closed(port)  # the program ends after the process that asked for it
+
+
+def wait_until_closed(port: int) -> None:
+    """Wait until nothing listens on the port; the test fails after 30 seconds."""
+    end = time.monotonic() + 30
+    while _is_served(port):
+        assert time.monotonic() < end
+        time.sleep(0.002)
 
 
 def _is_served(port: int) -> bool:

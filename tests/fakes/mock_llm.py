@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app, start_mock_server
-from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules
+from ragflow_lg.server.devtools.mock_llm.rules import AudioRules, Reply, Rule, Rules
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 
 
@@ -20,9 +20,14 @@ def reply(*pieces: str, **more: Any) -> Reply:
 
 @dataclass
 class MockLLM:
-    """A mock server that sends its replies in order and repeats the last one. Use it with ``async with``."""
+    """A mock server that sends its replies in order and repeats the last one. Use it with ``async with``.
+
+    ``rules`` replace the replies.
+    """
 
     replies: Sequence[Reply] = field(default_factory=lambda: [reply("ok", usage=False)])
+    rules: Rules | None = None
+    audio: AudioRules = field(default_factory=AudioRules)
     requests: list[Exchange] = field(default_factory=list[Exchange])
     received_request: asyncio.Event = field(default_factory=asyncio.Event)
     client_left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -31,7 +36,7 @@ class MockLLM:
     _server: Any = None
 
     async def __aenter__(self) -> MockLLM:
-        rules = Rules(rules=[Rule(replies=list(self.replies))])
+        rules = self.rules or Rules(rules=[Rule(replies=list(self.replies))], audio=self.audio)
         self._server = start_mock_server(mock_app(rules, self._listen), open_socket("127.0.0.1", 0))
         self.base_url = await self._server.__aenter__()
         return self

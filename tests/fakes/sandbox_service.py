@@ -45,9 +45,13 @@ class NamedArtifacts:
 
     def __init__(self) -> None:
         self.stored: list[Artifact] = []
+        self.files: dict[str, bytes] = {}
 
-    async def store(self, artifact: Artifact) -> StoredArtifact:
+    async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
         self.stored.append(artifact)
         extension = artifact.name.rpartition(".")[2]
         url = f"/api/v1/documents/artifact/{len(self.stored):032x}.{extension}?session_id=task-1"
-        return StoredArtifact(url, f"[parsed {artifact.name}]")
+        return StoredArtifact(url, f"[parsed {artifact.name}]" if has_text else "", f"{len(self.stored):032x}")
+
+    async def find(self, address: str) -> bytes | None:
+        return self.files.get(address)

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragflow_lg.adapters.system_services import inline_bytes
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-from ragflow_lg.services.services import Services
+from ragflow_lg.services.services import FileContent, Services
 
 
 class FixedClock:
@@ -164,6 +165,9 @@ class NamedFiles:
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         return [f if isinstance(f, str) else f"[parsed {f.get('name', '?')}]" for f in files]
+
+    async def load(self, file: Any) -> FileContent | None:
+        return inline_bytes(file)
 
 
 def fake_services(**replacements: Any) -> Services:

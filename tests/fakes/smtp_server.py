@@ -1,4 +1,8 @@
-"""A real SMTP server (aiosmtpd) on 127.0.0.1, with its own certificate authority."""
+"""A real SMTP server (aiosmtpd) on 127.0.0.1, with its own certificate authority.
+
+Sources: https://www.rfc-editor.org/rfc/rfc5321 (commands and replies), https://www.rfc-editor.org/rfc/rfc3207
+(STARTTLS), https://aiosmtpd.aio-libs.org/
+"""
 
 import ssl
 from collections.abc import AsyncGenerator, Callable

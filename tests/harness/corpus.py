@@ -2,18 +2,24 @@
 
 ``DIR`` has the folders ``agent``, ``graph_only``, ``legacy`` and ``pipeline``. Prints a line for each file, then
 ``N passed, N failed, N skipped``. A canvas with supported components only has to run with the demo model. One with
-others has to be refused for no other reason. Legacy and pipeline documents have to be recognized.
+others has to be refused for no other reason. A legacy canvas is upgraded and plays a conversation of three turns.
+Pipeline documents have to be recognized.
 """
 
 import asyncio
 import json
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from langgraph.checkpoint.memory import InMemorySaver
+
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
+from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
@@ -22,9 +28,14 @@ from ragflow_lg.dsl.forms import FormField, form_fields
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.browsers import NoBrowsers
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset
+from ragflow_lg.services.workers import NoWorkers
+from ragflow_lg.wire.wire_events import Message
+from tests.fakes.databases import new_database, open_databases
 from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import fake_services
 
 MAX_ANSWERS = 10
@@ -32,9 +43,9 @@ LIMIT_S = 30
 EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "object": {}, "file": []}
 
 REFUSAL_CODES: dict[str, frozenset[str]] = {
-    "agent": frozenset({"component-not-yet", "component-unknown", "legacy-component"}),
-    "graph_only": frozenset({"component-not-yet", "pipeline-document", "legacy-component"}),
-    "legacy": frozenset({"legacy-component"}),
+    "agent": frozenset({"component-unknown", "legacy-component"}),
+    "graph_only": frozenset({"pipeline-document", "legacy-component"}),
+    "legacy": frozenset(),
     "pipeline": frozenset({"pipeline-document"}),
 }
 """The codes that may refuse a document of each folder."""
@@ -51,9 +62,12 @@ class Verdict:
 
 FAILING = {
     "agent/iteration@dc976aa8.json": "structured_content must be an array",
-    "agent/text2sql_data_expert@da5cb1e6.json": "ExeSQL has no database",
 }
-"""Canvases that also fail in RAGFlow: one reads an output that Agents no longer have, one has no database yet."""
+"""Canvases that also fail in RAGFlow: one reads an output that Agents no longer have."""
+
+
+SILENT = {"legacy/DB Assistant@ed04782c.json"}
+"""Old canvases that gave no answer in RAGFlow either: the edges of this one point backwards."""
 
 
 class EmptyHttp:
@@ -61,6 +75,13 @@ class EmptyHttp:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, {}, "{}", request.url)
+
+
+class ClosedBrowsers(NoBrowsers):
+    """Browsers that nobody opens: the demo model answers without looking at a page."""
+
+    def check(self) -> None:
+        """Permit the component to begin."""
 
 
 class AnyKnowledge(FakeKnowledge):
@@ -85,30 +106,38 @@ def judge(path: Path) -> Verdict:
     errors = [d for d in diagnostics if d.severity == "error"]
     if plan is None:
         return _judge_refusal(name, era, errors)
-    if era in ("legacy", "pipeline"):
+    if era == "pipeline":
         return Verdict(name, False, "was compiled, but should be refused")
-    document = _add_datasets(json.loads(path.read_bytes()))
+    document = complete_params(json.loads(path.read_bytes()))
     plan = check_canvas(document, load_catalog())[0] or plan
     try:
-        status, error = asyncio.run(asyncio.wait_for(_run(plan), LIMIT_S))
+        turns = 3 if era == "legacy" else 1
+        status, error = asyncio.run(asyncio.wait_for(_run(plan, turns), LIMIT_S))
     except RagflowLgError as failure:
         status, error = "failed", str(failure)
+    if name in SILENT:
+        return Verdict(name, status == "silent", "ran; its nodes lead to no Answer")
     if name in FAILING:
         return Verdict(name, status == "failed" and FAILING[name] in str(error), f"fails as expected: {error}")
     return Verdict(name, status == "succeeded", "ran" if status == "succeeded" else f"compiled, then {status}: {error}")
 
 
-def _add_datasets(value: Any) -> Any:
-    """Add a dataset to every Retrieval without one, since templates have none."""
+def complete_params(value: Any) -> Any:
+    """Add a dataset to every Retrieval without one, and a database to every ExeSQL, since templates have none.
+
+    ``value`` is a canvas, or a part of one.
+    """
     if isinstance(value, list):
-        return [_add_datasets(entry) for entry in cast("list[Any]", value)]
+        return [complete_params(entry) for entry in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
-    copy = {key: _add_datasets(entry) for key, entry in cast("dict[str, Any]", value).items()}
+    copy = {key: complete_params(entry) for key, entry in cast("dict[str, Any]", value).items()}
     params = copy.get("params")
     if copy.get("component_name") == "Retrieval" and isinstance(params, dict):
         fields = cast("dict[str, Any]", params)
         copy["params"] = {**fields, "dataset_ids": fields.get("dataset_ids") or fields.get("kb_ids") or ["any"]}
+    elif copy.get("component_name") == "ExeSQL" and isinstance(params, dict):
+        copy["params"] = {**cast("dict[str, Any]", params), "connection": "reader"}
     return copy
 
 
@@ -123,23 +152,47 @@ def _judge_refusal(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
     return Verdict(name, bool(codes), "refused " + " ".join(codes))
 
 
-async def _run(plan: Plan) -> tuple[str, str | None]:
-    services = fake_services(models=DemoModels(), http=EmptyHttp(), knowledge=AnyKnowledge())
-    runner = Runner(lower_plan(plan), services)
-    run = runner.start("corpus", {"query": "hello", "inputs": dict(_answers(plan.form))})
-    answered = 0
+async def _run(plan: Plan, turns: int = 1) -> tuple[str, str | None]:
+    with tempfile.TemporaryDirectory() as folder, new_database("sqlite", Path(folder)) as account:
+        databases = open_databases(account)
+        services = fake_services(
+            models=DemoModels(),
+            http=EmptyHttp(),
+            knowledge=AnyKnowledge(),
+            databases=databases,
+            artifacts=NamedArtifacts(),
+            browsers=ClosedBrowsers(),
+            reports=WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
+        )
+        runner = Runner(lower_plan(plan), services, saver=InMemorySaver())
+        status, error = "succeeded", None
+        for turn in range(turns):
+            status, error, shown = await _play_turn(runner, plan, f"Question {turn}?")
+            if status == "succeeded" and turns > 1 and not shown:
+                status = "silent"
+            if status != "succeeded":
+                break
+        await databases.aclose()
+    return status, error
+
+
+async def _play_turn(runner: Runner, plan: Plan, query: str) -> tuple[str, str | None, str]:
+    """Return the status, the error and the text that was shown."""
+    run = runner.start("corpus", {"query": query, "inputs": dict(sample_answers(plan.form))})
+    answered, shown = 0, ""
     while True:
-        async for _ in run:
-            pass
+        async for event in run:
+            shown += event.content if isinstance(event, Message) else ""
         if run.status != "waiting" or answered == MAX_ANSWERS:
             break
-        answers = {p.id: dict(_answers(form_fields(p.inputs))) for p in await runner.pauses("corpus")}
+        answers = {p.id: dict(sample_answers(form_fields(p.inputs))) for p in await runner.pauses("corpus")}
         run, answered = runner.resume("corpus", answers), answered + 1
     # A menu that comes back after every answer never ends.
-    return "succeeded" if run.status == "waiting" else run.status, run.error
+    return "succeeded" if run.status == "waiting" else run.status, run.error, shown
 
 
-def _answers(form: Iterable[FormField]) -> Iterator[tuple[str, Any]]:
+def sample_answers(form: Iterable[FormField]) -> Iterator[tuple[str, Any]]:
+    """Yield a value for each field of a form."""
     for field in form:
         if field.options:
             yield field.name, {"value": field.options[0]}

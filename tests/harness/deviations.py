@@ -81,7 +81,6 @@ DEVIATIONS: dict[str, Deviation] = {
     "ref-hyphen-id": _deviation("hyphens", _TEXT, "got v"),
     "retrieval-agent-cite-live": _deviation("citations-once", "llm_calls", "Rice needs water [ID:61]."),
     "retrieval-llm-own-guidelines": _deviation("guidelines-apart", "llm_calls", "Water, please [ID:61]."),
-    "retrieval-memory-unknown": _deviation("no-memories", _SUCCESS, ""),
     "retrieval-nested-agent-cite": _deviation("citations-when-missing", _CITED, "It needs water [ID:61]."),
     "retrieval-query-template": _deviation("one-pass", "searches", _NEWS, _NEWS),
     "retrieval-reference-collision": _deviation("references-first", "messages references", _TWO),

@@ -9,24 +9,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-TYPES = {
-    "Agent": "agentNode",
-    "Begin": "beginNode",
-    "Categorize": "categorizeNode",
-    "DataOperations": "dataOperationsNode",
-    "ExitLoop": "exitLoopNode",
-    "Iteration": "iterationNode",
-    "IterationItem": "iterationStartNode",
-    "ListOperations": "listOperationsNode",
-    "Loop": "loopNode",
-    "LoopItem": "loopStartNode",
-    "Message": "messageNode",
-    "Retrieval": "retrievalNode",
-    "Switch": "switchNode",
-    "VariableAggregator": "variableAggregatorNode",
-    "VariableAssigner": "variableAssignerNode",
-}
-"""Types of nodes; all others are ``ragNode``."""
+from ragflow_lg.dsl_compiler.editor_graph import TYPES
 
 
 def read_canvas(path: Path) -> dict[str, Any]:

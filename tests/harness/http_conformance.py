@@ -32,6 +32,7 @@ from ragflow_lg.server.runs import turns
 from ragflow_lg.server.settings import ServerSection, Settings
 from ragflow_lg.services.services import Services
 from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.memories import FakeMemories
 from tests.fakes.services import OneModel, fake_services
 from tests.harness.cases import Case, read_cases
 from tests.harness.play import BeginFiles, build_model, play, scripted_catalog, start_stub
@@ -83,9 +84,15 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
             open_run_manager(settings, store) as run_manager,
         ):
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
-            knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
+            kb = case.data.get("kb", {})
             services = fake_services(
-                models=models, http=http, files=files, servers=servers, knowledge=knowledge, ids=_Ids()
+                models=models,
+                http=http,
+                files=files,
+                servers=servers,
+                knowledge=FakeKnowledge.of_case(kb),
+                memories=FakeMemories.of_case(kb),
+                ids=_Ids(),
             )
             app = make_app(AppState(settings, database, store, services, run_manager))
             key = await KeyRepository(database).create("tenant", 1)

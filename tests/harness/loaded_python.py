@@ -45,6 +45,7 @@ LIBRARIES = (
     "langchain_openai.chat_models.base",
     "langgraph.graph.state",
     "mcp.server.fastmcp",
+    "pygls.lsp.server",
     "sqlalchemy.dialects.sqlite.aiosqlite",
     "uvicorn.protocols.http.httptools_impl",
     "uvicorn.protocols.http.h11_impl",

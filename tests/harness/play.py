@@ -10,6 +10,8 @@ from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
 from ragflow_lg.adapters.http.address_guard import resolve_host
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
@@ -17,8 +19,11 @@ from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.knowledge import DatasetSearch
+from ragflow_lg.services.memories import MemorySearch
+from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.memories import FakeMemories
 from tests.fakes.sandbox_service import NamedArtifacts, SandboxService
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.cases import Case
@@ -50,6 +55,7 @@ class TurnResult:
     trace: list[dict[str, Any]]
     searches: list[DatasetSearch]
     sandbox_calls: list[dict[str, Any]]
+    memory_searches: list[MemorySearch]
 
 
 class BeginFiles(NamedFiles):
@@ -74,7 +80,8 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
     canvas = compile_canvas(case.data["dsl"], scripted_catalog())
     reopen = reopen or store_opener("memory://")
     results: list[TurnResult] = []
-    knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
+    kb = case.data.get("kb", {})
+    knowledge, memories = FakeKnowledge.of_case(kb), FakeMemories.of_case(kb)
     sandbox = SandboxService()
     async with start_stub(case) as (server, http), sandbox.running():
         code = HttpSandbox(f"http://127.0.0.1:{sandbox.port}", GuardedHttpClient(HttpSettings(allow=("127.0.0.1",))))
@@ -92,8 +99,10 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
                 files=files,
                 servers=servers,
                 knowledge=knowledge,
+                memories=memories,
                 code=code,
                 artifacts=NamedArtifacts(),
+                reports=WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
             )
             sandbox.play(turn.get("sandbox_script", ()), turn.get("sandbox_health", 200))
             limit = 1 if turn.get("cancel_after") else 256
@@ -103,9 +112,14 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
                     await store.cancels.request("session")
                 fields, trace = await _play_turn(Runner(canvas, services, store=store, event_limit=limit), turn)
             received, calls, searches = list(server.received), list(scripts.calls), list(knowledge.searches)
-            results.append(TurnResult(*fields, model, canvas.plan, received, calls, trace, searches, sandbox.calls))
+            remembered = list(memories.searches)
+            result = TurnResult(
+                *fields, model, canvas.plan, received, calls, trace, searches, sandbox.calls, remembered
+            )
+            results.append(result)
             server.received.clear()
             knowledge.searches.clear()
+            memories.searches.clear()
     return results
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ragflow_lg.services.knowledge import DatasetSearch
+from ragflow_lg.services.memories import MemorySearch
 from tests.fakes.prompts import GUIDELINES, head_of, read_prompt
 from tests.harness.play import TurnResult
 
@@ -63,6 +64,8 @@ def record_expectation(expect: Mapping[str, Any], components: Mapping[str, Any])
         record["references"] = expect["retrieval"][-1]
     if "retrieval_calls" in expect:
         record["searches"] = [{**call, "doc_ids": call["doc_ids"] or None} for call in expect["retrieval_calls"]]
+    if "memory_calls" in expect:
+        record["memory_calls"] = expect["memory_calls"]
     if "tool_calls" in expect or "trace" in expect:
         record["trace"] = [_normalize_trace(block) for block in expect.get("trace", [])]
     errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
@@ -96,9 +99,21 @@ def record_result(result: TurnResult) -> Record:
     record["tool_calls"] = [[function, _search_argument(arguments)] for function, arguments in result.tool_calls]
     record["references"] = result.state.get("turn", {}).get("references", {"chunks": {}, "doc_aggs": {}})
     record["searches"] = [_search(search) for search in result.searches]
+    record["memory_calls"] = [_memory_search(search) for search in result.memory_searches]
     record["trace"] = [_normalize_trace(block) for block in result.trace]
     record["sandbox_calls"] = result.sandbox_calls
     return _normalize(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
+
+
+def _memory_search(search: MemorySearch) -> Record:
+    """Return a search as a call of RAGFlow's memories. RAGFlow restricts it to a user only if the canvas names one."""
+    params = {
+        "query": search.question,
+        "similarity_threshold": search.similarity_threshold,
+        "keywords_similarity_weight": search.keywords_similarity_weight,
+        "top_n": search.top_n,
+    }
+    return {"filter": {"memory_id": list(search.memories)}, "params": params}
 
 
 def _search(search: DatasetSearch) -> Record:

@@ -48,9 +48,15 @@ class Replica(Struct):
 
 @asynccontextmanager
 async def replicas(
-    folder: Path, redis_url: str, base_url: str, count: int = 2, silence_s: float = 1.0, takeovers: int = 2
+    folder: Path,
+    redis_url: str,
+    base_url: str,
+    count: int = 2,
+    silence_s: float = 1.0,
+    takeovers: int = 2,
+    more: str = "",
 ) -> AsyncGenerator[list[Replica]]:
-    """Start servers one after the other; the first creates the key."""
+    """Start servers one after the other; the first creates the key. ``more`` is added to their settings."""
     settings = folder / "settings.toml"
     settings.write_text(
         SETTINGS.format(
@@ -61,6 +67,7 @@ async def replicas(
             silence_s=silence_s,
             takeovers=takeovers,
         )
+        + more
     )
     async with running_replicas(settings, count) as servers:
         yield servers

@@ -1,6 +1,7 @@
 import asyncio
 import uuid
-from typing import Any
+from contextlib import aclosing
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
@@ -12,7 +13,7 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, collecting_writes, open_redis
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns
-from ragflow_lg.checkpoints.redis.redis_saver import RedisBlobs, redis_saver
+from ragflow_lg.checkpoints.redis.redis_saver import RedisBlobs, RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.runs.stored_steps import CheckpointInfo
@@ -75,6 +76,28 @@ async def test_a_listing_has_several_pages(redis_url: str, monkeypatch: pytest.M
                 await put_checkpoint(saver, PLACE)
             ids.append(checkpoint.checkpoint["id"])
         assert ids == [checkpoint_id(place) for place in reversed(places)]
+
+
+async def test_the_pages_of_a_listing_begin_small_and_stay_bounded(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    search = RedisSaver._search  # pyright: ignore[reportPrivateUsage]
+
+    async def count(saver: RedisSaver, query: Any) -> list[Any]:
+        page = await search(saver, query)
+        sizes.append(len(page))
+        return page
+
+    monkeypatch.setattr(RedisSaver, "_search", count)
+    async with open_redis(redis_url) as client:
+        saver, _ = await saver_of(client, fresh_prefix())
+        newest = [checkpoint_id(await put_checkpoint(saver, PLACE)) for _ in range(340)][-1]
+        async with aclosing(cast("Any", saver.list_keys(THREAD))) as keys:
+            assert (await anext(keys)).checkpoint == newest
+        assert sizes == [8]
+        assert len([key async for key in saver.list_keys(THREAD)]) == 340
+        assert sizes == [8, 8, 64, 256, 12]
 
 
 async def test_a_session_with_more_than_ten_thousand_checkpoints_is_deleted_completely(redis_url: str) -> None:

@@ -34,6 +34,18 @@ async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:
         assert cancellations == [3, 5]  # within the process without a poll
 
 
+async def test_only_a_flag_that_was_set_is_cleared_at_the_end(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "s.db") as file:
+        cancels, statements = SqliteCancels(file), list[str]()
+        await file.do(lambda: file.connection.set_trace_callback(statements.append))
+        async with cancels.watch("s1", lambda: None):
+            statements.clear()
+        assert statements == []
+        async with cancels.watch("s1", lambda: None):
+            await cancels.request("s1")
+        assert await file.rows("SELECT session FROM cancels") == []
+
+
 async def test_a_failing_store_is_reported(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
         cancels = SqliteCancels(file)

@@ -2,17 +2,23 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointMetadata
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
-from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint
+from ragflow_lg.services.sessions import hold_lease, with_lease_token
+from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint, sqlite_file
 
 PLACE = checkpoint_config("t")
+THREAD = thread_of_session("0" * 32)
 
 
 async def test_a_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -77,3 +83,40 @@ async def test_a_file_of_another_program_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not a session store"):
         async with open_sqlite(path) as file:
             await sqlite_saver(file)
+
+
+async def test_the_beginning_of_a_turn_is_written_to_the_disk_with_its_first_result(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "s.db") as file:
+        saver, statements = await sqlite_saver(file), list[str]()
+        await file.do(lambda: file.connection.set_trace_callback(statements.append))
+        place, seen = PLACE, list[list[str]]()
+        for metadata in ({"source": "input", "step": -1}, {"source": "loop", "step": 0}, {"source": "loop", "step": 1}):
+            place = await put_checkpoint(saver, place, {"outputs": {}}, cast("CheckpointMetadata", metadata))
+            seen.append([text for text in statements if text == "COMMIT" or "synchronous" in text])
+            statements.clear()
+        deferred = ["PRAGMA synchronous=NORMAL", "COMMIT", "PRAGMA synchronous=FULL"]
+        assert seen == [deferred, deferred, ["COMMIT"]]
+
+
+async def test_the_holder_of_a_lease_reads_the_beginning_of_its_turn_once(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        file, reads = sqlite_file(store), list[str]()
+        await file.do(lambda: file.connection.set_trace_callback(reads.append))
+
+        async def read(config: RunnableConfig) -> tuple[str, int]:
+            reads.clear()
+            found = await store.saver.aget_tuple(config)
+            return checkpoint_id(found.config) if found is not None else "", len(reads)
+
+        async with hold_lease(store.leases, THREAD) as token:
+            config = with_lease_token(checkpoint_config(THREAD), token)
+            nothing = [await read(config) for _ in range(3)]
+            assert [found for found, _ in nothing] == [""] * 3
+            assert [bool(count) for _, count in nothing] == [True, False, True]  # the third may be after a failure
+            written = checkpoint_id(await put_checkpoint(store.saver, config))
+            assert (await read(config))[0] == written
+        second = checkpoint_id(await put_checkpoint(store.saver, checkpoint_config(THREAD)))
+        async with hold_lease(store.leases, THREAD) as token:
+            config = with_lease_token(checkpoint_config(THREAD), token)
+            assert (await read(config))[0] == second
+            assert (await read(config)) == (second, 0)

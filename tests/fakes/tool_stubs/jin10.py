@@ -1,8 +1,8 @@
 """Jin10's open platform: ``GET /data-api/…``.
 
-Sources: RAGFlow ``agent/tools/jin10.py`` (paths, parameters, the fields of symbols and quotes), public clients of
-``open-data-api.jin10.com`` (the header ``secret-key``; ``{"status", "message", "data"}``; short news have
-``data.content``).
+Sources: https://github.com/infiniflow/ragflow ``agent/tools/jin10.py`` (paths, parameters, the fields of symbols and
+quotes), public clients of https://open-data-api.jin10.com/data-api/flash (the header ``secret-key``; ``{"status",
+"message", "data"}``; short news have ``data.content``).
 """
 
 from typing import Any

@@ -1,8 +1,9 @@
 """Keenable's REST API: ``POST /v1/search`` with a key, ``POST /v1/search/public`` without.
 
-Sources: RAGFlow ``agent/tools/keenable.py``; the providers of public clients for Keenable (mcp ``@keenable/mcp``,
-Mastra's ``createKeenableSearchTool``): ``X-Keenable-Title`` is required without a key, 1,000 requests an hour; a
-result has url, title, description, snippet, published_at and acquired_at.
+Sources: https://github.com/infiniflow/ragflow ``agent/tools/keenable.py``,
+https://haystack.deepset.ai/integrations/keenable/ (keys, limits), the providers of public clients (mcp
+``@keenable/mcp``, Mastra's ``createKeenableSearchTool``): ``X-Keenable-Title`` is required without a key, 1,000
+requests an hour; a result has url, title, description, snippet, published_at and acquired_at.
 """
 
 from typing import Any

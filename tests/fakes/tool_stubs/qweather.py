@@ -1,8 +1,10 @@
 """QWeather's API: ``/geo/v2/city/lookup``, ``/v7/weather/…``, ``/v7/indices/1d`` and ``/v7/air/now``.
 
-Sources: https://dev.qweather.com/docs/api/geoapi/city-lookup, …/docs/api/weather/weather-now (the example is
-theirs), …/docs/api/indices/indices-forecast, …/docs/resource/status-code (codes in a response with status 200) and
-…/en/docs/resource/error-code (errors with their own status). An own API host has the lookup below ``/geo``.
+Sources: https://dev.qweather.com/docs/api/geoapi/city-lookup,
+https://dev.qweather.com/docs/api/weather/weather-now (the example is theirs),
+https://dev.qweather.com/docs/api/indices/indices-forecast, https://dev.qweather.com/docs/resource/status-code (codes in
+a response with status 200) and https://dev.qweather.com/en/docs/resource/error-code (errors with their own status). An
+own API host has the lookup below ``/geo``.
 """
 
 from typing import Any

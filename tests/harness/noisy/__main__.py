@@ -1,7 +1,8 @@
 """``python -m tests.harness.noisy [ATTACK…]``: play attacks, and print what the neighbour noticed.
 
-Options: ``--seconds N`` for each attack (30), ``--replicas 2``, ``--database sqlite|postgresql``, ``--json FILE``, and
-``--list``. An ATTACK can be a pattern such as ``jinja-*``; without any, the selection is played, and ``'*'`` plays all.
+Options: ``--seconds N`` for each attack (30), ``--replicas 2`` with ``--loss killed|stopped`` for the first of them,
+``--database sqlite|postgresql``, ``--json FILE``, and ``--list``. An ATTACK can be a pattern, for example ``jinja-*``.
+If none is named, the selection is played; ``'*'`` plays all.
 Exits with 1 if a goal was missed.
 """
 
@@ -50,6 +51,7 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("attacks", nargs="*")
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--replicas", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--loss", choices=("killed", "stopped"), default="killed")
     parser.add_argument("--database", choices=("sqlite", "postgresql"))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--list", action="store_true")
@@ -62,7 +64,8 @@ async def _run(attacks: list[Attack], arguments: argparse.Namespace) -> list[Res
     with tempfile.TemporaryDirectory(prefix="ragflow-lg-noisy-") as name:
         async with start_services(Path(name), has_postgresql=database == "postgresql") as services:
             for attack in attacks:
-                results.append(await play(services, attack, arguments.seconds, arguments.replicas))
+                result = await play(services, attack, arguments.seconds, arguments.replicas, loss=arguments.loss)
+                results.append(result)
                 sys.stdout.write(f"{_row(results[-1])}\n")
                 sys.stdout.flush()
                 if arguments.json:

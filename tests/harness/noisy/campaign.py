@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
@@ -9,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tests.harness.loaded_python import python_command
 from tests.harness.noisy.attack import Attack
@@ -25,6 +26,9 @@ SETTLE_S = 15.0
 GRACE_S = 15.0
 """How long an attacker may take to end."""
 _SAMPLE_S = 0.05
+
+Loss: TypeAlias = Literal["killed", "stopped"]
+"""What happens to the first of two replicas: it is killed, or it does nothing more but keeps its connections."""
 
 
 @dataclass
@@ -71,19 +75,26 @@ class Result:
 
 
 async def play(
-    services: Services, attack: Attack, seconds: float, replicas: int = 1, command: Sequence[str] = SERVER
+    services: Services,
+    attack: Attack,
+    seconds: float,
+    replicas: int = 1,
+    command: Sequence[str] = SERVER,
+    loss: Loss = "killed",
 ) -> Result:
     """Play an attack on new servers for some seconds.
 
-    With two replicas, the neighbour uses the second one. The first is killed in the middle of the attack, so that the
+    With two replicas, the neighbour uses the second one. The first is lost in the middle of the attack, so that the
     second has to take over the attacker's runs.
     """
     with tempfile.TemporaryDirectory(prefix="ragflow-lg-noisy-") as name:
         async with services.stage(Path(name), replicas, command) as stage:
-            return await play_on(stage, attack, seconds)
+            return await play_on(stage, attack, seconds, loss=loss)
 
 
-async def play_on(stage: Stage, attack: Attack, seconds: float, settle_s: float = SETTLE_S) -> Result:
+async def play_on(
+    stage: Stage, attack: Attack, seconds: float, settle_s: float = SETTLE_S, loss: Loss = "killed"
+) -> Result:
     """Play an attack on servers that run."""
     result = Result(attack.name, attack.summary)
     served = stage.replicas[-1]
@@ -93,7 +104,7 @@ async def play_on(stage: Stage, attack: Attack, seconds: float, settle_s: float 
         alone = await neighbour.live(max(1.0, min(10.0, seconds / 3)))
         result.alone_p50, result.alone_p99 = alone.percentile(0.5), alone.percentile(0.99)
         result.rss_before = rss_mb(served.process.pid)
-        await _attack(stage, neighbour, attack, seconds, result)
+        await _attack(stage, neighbour, attack, seconds, result, loss)
     result.errors[:0] = [f"alone: {error}" for error in alone.errors]
     result.rss_after = await _settle(served.process.pid, result.rss_before, settle_s)
     result.lives = served.process.returncode is None
@@ -101,7 +112,9 @@ async def play_on(stage: Stage, attack: Attack, seconds: float, settle_s: float 
     return result
 
 
-async def _attack(stage: Stage, neighbour: Neighbour, attack: Attack, seconds: float, result: Result) -> None:
+async def _attack(
+    stage: Stage, neighbour: Neighbour, attack: Attack, seconds: float, result: Result, loss: Loss
+) -> None:
     served = stage.replicas[-1]
     health, peaks = Measured(), list[float]()
     async with _attacker(stage, attack, seconds) as process:
@@ -110,7 +123,7 @@ async def _attack(stage: Stage, neighbour: Neighbour, attack: Attack, seconds: f
             asyncio.create_task(_watch(served.process.pid, peaks)),
         ]
         if len(stage.replicas) > 1:
-            beside.append(asyncio.create_task(_kill_first(stage, seconds / 2)))
+            beside.append(asyncio.create_task(_lose_first(stage, seconds / 2, loss)))
         try:
             measured = await neighbour.live(seconds)
             result.answers = await _read_answers(process)
@@ -150,9 +163,9 @@ async def _read_answers(process: Process) -> dict[str, int]:
     return {}
 
 
-async def _kill_first(stage: Stage, delay_s: float) -> None:
+async def _lose_first(stage: Stage, delay_s: float, loss: Loss) -> None:
     await asyncio.sleep(delay_s)
-    stage.replicas[0].process.kill()
+    stage.replicas[0].process.send_signal(signal.SIGKILL if loss == "killed" else signal.SIGSTOP)
 
 
 async def _watch(pid: int, peaks: list[float]) -> None:

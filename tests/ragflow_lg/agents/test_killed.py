@@ -154,6 +154,23 @@ def test_an_interrupted_once_only_tool_is_not_repeated_next_to_others(tmp_path: 
     assert all("unknown whether it took effect" in outcome["results"][index] for index in (0, 2))
 
 
+def test_the_run_does_not_ask_about_a_once_only_tool_that_has_returned(killed: KilledAgent) -> None:
+    @function_tool(runs_once=True)
+    def send(to: str) -> str:
+        killed.note(to)
+        return "sent"
+
+    def look(at: str) -> str:
+        killed.note(at)
+        killed.die_once()
+        return "seen"
+
+    calls = [first(("Send_0", {"to": "ada"})), replace(tool_calls(("Look_1", {"at": "bob"})), match="sent")]
+    outcome = killed.play({"Send": send, "Look": look}, [*calls, Reply("Done.")], [entry("Send"), entry("Look")])
+    assert killed.actions == ["ada", "bob", "bob"]
+    assert (outcome["status"], outcome["results"]) == ("succeeded", ["sent", "seen"])
+
+
 def test_any_other_interrupted_tool_is_called_again(killed: KilledAgent) -> None:
     def look(at: str) -> str:
         killed.note(at)
@@ -166,20 +183,71 @@ def test_any_other_interrupted_tool_is_called_again(killed: KilledAgent) -> None
     assert outcome["results"] == ["seen"]
 
 
-def test_an_interrupted_once_only_tool_in_a_nested_canvas_is_not_called_again(killed: KilledAgent) -> None:
+SEND = node("Send", {"arguments": {"to": "{sys.query}"}}, ["m"])
+SHOW = node("Message", {"content": "{s@result}"})
+BY_AGENT = node("Agent", {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Send")]}, ["m"])
+SHOW_AGENT = node("Message", {"content": "{s@content}"})
+CANVASES: dict[str, Any] = {
+    "node": canvas({"s": SEND, "m": SHOW}),
+    "agent": canvas({"s": BY_AGENT, "m": SHOW_AGENT}),
+    "canvas": canvas(
+        {"s": node("Canvas", {"canvas": "agent", "arguments": {"query": "{sys.query}"}}, ["m"]), "m": SHOW_AGENT}
+    ),
+    "rounds": canvas(
+        {
+            "t": node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [","]}, ["it"]),
+            "it": node("Iteration", {"items_ref": "t@result", "outputs": {"all": {"ref": "s@result"}}}, ["m"]),
+            "ii": node("IterationItem", {}, ["s"], parent_id="it"),
+            "s": node("Send", {"arguments": {"to": "{ii@item}"}}, parent_id="it"),
+            "m": node("Message", {"content": "{it@all}"}),
+        }
+    ),
+}
+INNER_CALL = replace(tool_calls(("Send_0", {"to": "ada"})), match="send it")
+INNER_ANSWER = Reply("The inner answer.", match="sent")
+INNER_FAILURE = Reply("The inner failure.", match="unknown whether it took effect")
+SUB_AGENT = {
+    "component_name": "Agent",
+    "name": "Sub",
+    "params": {"llm_id": "m@T", "sys_prompt": "", "tools": [entry("Send")]},
+}
+SUB_SUB_AGENT = {"component_name": "Agent", "name": "Top", "params": {"llm_id": "m@T", "tools": [SUB_AGENT]}}
+ASKED = {"user_prompt": "send it", "reasoning": "", "context": ""}
+PLACES: dict[str, tuple[tuple[str, Any], Any, list[Reply]]] = {
+    "agent": (("Sub_0", ASKED), SUB_AGENT, [INNER_CALL]),
+    "agent of an agent": (
+        ("Top_0", {**ASKED, "user_prompt": "delegate it"}),
+        SUB_SUB_AGENT,
+        [replace(tool_calls(("Sub_0", ASKED)), match="delegate it"), INNER_CALL],
+    ),
+    "canvas": (("Canvas_0", {"query": "ada"}), entry("Canvas", canvas="node"), []),
+    "agent of a canvas": (("Canvas_0", {"query": "send it"}), entry("Canvas", canvas="agent"), [INNER_CALL]),
+    "canvas of a canvas": (("Canvas_0", {"query": "send it"}), entry("Canvas", canvas="canvas"), [INNER_CALL]),
+    "round of a canvas": (("Canvas_0", {"query": "ada"}), entry("Canvas", canvas="rounds"), []),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "decision"),
+    [*((place, CONTINUE) for place in PLACES), ("agent of an agent", RUN_AGAIN), ("canvas of a canvas", RUN_AGAIN)],
+)
+def test_the_run_asks_about_an_interrupted_once_only_tool_at_any_depth(
+    place: str, decision: str, killed: KilledAgent
+) -> None:
     @function_tool(runs_once=True)
     def send(to: str) -> str:
         killed.note(to)
         killed.die_once()
         return "sent"
 
-    inner = canvas(
-        {"s": node("Send", {"arguments": {"to": "{sys.query}"}}, ["m"]), "m": node("Message", {"content": "x"})}
-    )
-    replies = [first(("Canvas_0", {"query": "ada"})), Reply("Done.")]
-    outcome = killed.play({"Send": send}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
-    assert killed.actions == ["ada"]
-    assert "must not run twice" in outcome["results"][0]
+    call, tool, inner = PLACES[place]
+    answer = INNER_ANSWER if decision == RUN_AGAIN else INNER_FAILURE
+    answers = [answer, replace(answer, match=answer.text)][: len(inner)]
+    replies = [first(call), *inner, *answers, Reply("Done.")]
+    outcome = killed.play({"Send": send}, replies, [tool], decisions=[decision], deployment=Canvases(CANVASES))
+    assert (outcome["status"], killed.actions) == ("succeeded", ["ada"] * (1 if decision == CONTINUE else 2))
+    failures = ("unknown whether it took effect", "must not run twice", "The inner failure.")
+    assert any(text in outcome["results"][0] for text in failures) is (decision == CONTINUE)
 
 
 def test_completed_steps_of_a_nested_canvas_are_not_repeated(killed: KilledAgent) -> None:

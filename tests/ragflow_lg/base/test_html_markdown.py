@@ -29,12 +29,6 @@ def test_markdown(page: str, text: str) -> None:
     assert convert_page(page, "http://h/p", "markdown") == text
 
 
-def test_the_main_text_is_inside_main_or_else_outside_of_menus() -> None:
-    page = "<nav>n</nav><p>a</p><article><h1>b</h1><aside>c</aside><a href='/d'>d</a></article><footer>e</footer>"
-    assert convert_page(page, "http://h", "content") == "# b\nd"
-    assert convert_page(page.replace("article", "div"), "http://h", "content") == "a\n# b\nd"
-
-
 def test_clean_html_has_neither_scripts_nor_handlers() -> None:
     page = '<p onclick="x()" style="y">a<script>z</script><a href="javascript:1" target=_blank>b</a><br>&lt;i&gt;</p>'
     assert convert_page(page, "http://h", "html") == '<body><p>a<a href="">b</a><br>&lt;i&gt;</p></body>'

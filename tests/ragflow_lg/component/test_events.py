@@ -2,8 +2,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
+from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.events import AgentRecord, Delta, EventSink
+from ragflow_lg.component.events import AgentRecord, Delta, EngineEvent, EventSink
 from ragflow_lg.wire.wire_events import Envelope
 
 DELTA = Delta(NodeId("llm"), "x", "")
@@ -76,5 +79,35 @@ async def test_events_are_handled_once_the_reader_asks_for_more() -> None:
     handling = asyncio.create_task(sink.handled())
     await asyncio.sleep(0)
     assert not handling.done()
-    sink.close()
+    assert await asyncio.wait_for(_take_and_close(sink), 1) == []
     await handling
+
+
+async def _take_and_close(sink: EventSink) -> list[EngineEvent]:
+    """Handle the last events, and return those that are taken from the closed sink."""
+    taking = asyncio.create_task(sink.take())
+    await asyncio.sleep(0)
+    sink.close()
+    return await taking
+
+
+async def test_events_are_never_handled_if_the_reader_leaves_before() -> None:
+    sink = EventSink(1)
+    sink.put(DELTA)
+    handling = asyncio.create_task(sink.handled())
+    await sink.take()
+    await asyncio.sleep(0)
+    sink.close()
+    with pytest.raises(RunCancelled):
+        await handling
+    with pytest.raises(RunCancelled):
+        await sink.handled()
+
+
+async def test_an_event_that_a_closed_sink_drops_is_never_handled() -> None:
+    sink = EventSink()
+    sink.close()
+    await sink.handled()
+    sink.put(DELTA)
+    with pytest.raises(RunCancelled):
+        await sink.handled()

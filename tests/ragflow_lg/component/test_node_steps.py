@@ -24,15 +24,15 @@ async def test_a_mark_shows_what_has_begun_in_this_visit_and_its_tools() -> None
     ctx = context()
     payment: dict[str, JsonValue] = {"to": 1}
     await ctx.begin("pay", payment, "0.1")
-    assert await ctx.has_begun("pay", payment, "0.1")
-    assert not await ctx.has_begun("send", payment, "0.1")
-    assert not await ctx.has_begun("pay", {"to": 2}, "0.1")
-    assert not await ctx.has_begun("pay", payment, "0.2")
+    assert ctx.has_begun("pay", payment, "0.1")
+    assert not ctx.has_begun("send", payment, "0.1")
+    assert not ctx.has_begun("pay", {"to": 2}, "0.1")
+    assert not ctx.has_begun("pay", payment, "0.2")
     one, again, other_child = (ctx.child(ctx.node, position) for position in ("1.0", "1.0", "1.1"))
     await one.begin("pay", {}, "0")
-    assert await again.has_begun("pay", {}, "0")
-    assert not await other_child.has_begun("pay", {}, "0")
-    assert not await context().has_begun("pay", payment, "0.1")
+    assert again.has_begun("pay", {}, "0")
+    assert not other_child.has_begun("pay", {}, "0")
+    assert not context().has_begun("pay", payment, "0.1")
 
 
 async def test_without_a_store_only_steps_in_memory_are_not_repeated() -> None:

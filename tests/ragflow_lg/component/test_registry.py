@@ -11,19 +11,19 @@ from ragflow_lg.dsl_compiler.placeholder import placeholder_spec
 
 def test_names_ignore_case_and_may_not_clash() -> None:
     registry = Registry()
-    registry.add(placeholder_spec("Echo", is_ready=True))
+    registry.add(placeholder_spec("Echo"))
     assert registry.get("eCHO") is registry.get("Echo")
     assert registry.get("Other") is None
     with pytest.raises(ValueError, match="taken by 'Echo'"):
-        registry.add(placeholder_spec("echo", is_ready=True))
-    replacement = placeholder_spec("echo", is_ready=True)
+        registry.add(placeholder_spec("echo"))
+    replacement = placeholder_spec("echo")
     registry.add(replacement, replace=True)
     assert list(registry) == [replacement]
     assert registry.near("Ecko") == ["echo"]
 
 
 def test_two_packages_with_the_same_name_are_a_settings_error() -> None:
-    both = [placeholder_spec("Echo", is_ready=True), placeholder_spec("echo", is_ready=True)]
+    both = [placeholder_spec("Echo"), placeholder_spec("echo")]
     registry = Registry({"installed": lambda: both})
     with pytest.raises(SettingsError, match=r"'echo' is taken by 'Echo'.* Two installed packages"):
         registry.get("Other")

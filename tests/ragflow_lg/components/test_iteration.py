@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.engine import scope
 from tests.fakes.canvas import canvas as document
@@ -48,6 +49,18 @@ async def test_waves_are_continued_where_they_were_interrupted(monkeypatch: pyte
         answer, events = await play_run(runner.continue_("s"))
     assert json.loads(answer) == [f"{index}:a" for index in range(14)]
     assert events.count("-row") == 8
+
+
+async def test_concurrent_rounds_do_not_store_the_list() -> None:
+    components = {**iteration(ROW, {"rows": "row@result"}, items="env.l", max_concurrency=2), **out("{it@rows}")}
+    variables = {"l": {"name": "l", "type": "array", "value": ["a", "b", "c"]}}
+    async with open_store("memory://", SystemClock()) as store:
+        answer, _ = await play_run(runner_of(components, store=store, variables=variables).start("s", {}))
+        place: Any = {"configurable": {"thread_id": thread_of_session("s")}}
+        stored = [each.checkpoint["channel_values"].get("scope", {}) async for each in store.saver.alist(place)]
+    assert json.loads(answer) == ["0:a", "1:b", "2:c"]
+    assert any("began" in scope for scope in stored)
+    assert not any("items" in scope for scope in stored)
 
 
 async def test_after_an_error_no_further_wave_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,23 @@
+import asyncio
 from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import MessagePiece
+from ragflow_lg.components import message as message_module
 from ragflow_lg.components.message import message
+from ragflow_lg.services.code import NoArtifacts
+from ragflow_lg.services.reports import NoReports
+from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import canvas, node, plan_of
-from tests.fakes.run import Result, run_component
+from tests.fakes.memories import FakeMemories
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.sandbox_service import NamedArtifacts
+from tests.fakes.services import fake_services
 
 INFO = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
 
@@ -74,3 +84,107 @@ async def test_the_text_of_all_references_is_limited() -> None:
     result = await run_component(message, {"content": "{a@x}{a@x}!{a@x}"}, outputs=outputs)
     assert result.error == "The text would exceed 8,388,608 characters."
     assert len(pieces(result)) == 2
+
+
+async def converted(output_format: str, content: str = "# A\n{a@x}", **services: Any) -> tuple[Result, NamedArtifacts]:
+    artifacts = NamedArtifacts()
+    parts = {
+        "reports": WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
+        "artifacts": artifacts,
+        **services,
+    }
+    params = {"content": content, "output_format": output_format}
+    outputs = {"a": {"x": "<think>hidden</think>shown"}}
+    return await run_component(message, params, outputs=outputs, services=fake_services(**parts)), artifacts
+
+
+@pytest.mark.parametrize(
+    ("output_format", "format_", "start"),
+    [
+        ("pdf", "pdf", b"%PDF"),
+        ("DOCX", "docx", b"PK"),
+        ("html", "html", b"<!DOCTYPE"),
+        ("xlsx", "xlsx", b"PK"),
+        ("markdown", "markdown", b"# A\nshown"),
+        ("odt", "markdown", b"# A\nshown"),
+    ],
+)
+async def test_a_text_is_converted_to_a_file(output_format: str, format_: str, start: bytes) -> None:
+    result, artifacts = await converted(output_format)
+    attachment = {"doc_id": f"{1:032x}", "format": format_, "file_name": f"00000000.{format_}"}
+    assert result.outputs["attachment"] == attachment
+    assert getattr(result.events[-1], "end", None) == {"attachment": attachment}
+    (stored,) = artifacts.stored
+    assert stored.content.startswith(start)
+    assert b"hidden" not in stored.content
+
+
+async def test_a_rendered_text_is_converted_too() -> None:
+    _, artifacts = await converted("markdown", "{% if true %}yes{% endif %}")
+    assert artifacts.stored[0].content == b"yes"
+
+
+@pytest.mark.parametrize("services", [{"reports": NoReports()}, {"artifacts": NoArtifacts()}])
+async def test_a_failed_conversion_does_not_cost_the_text(
+    services: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    result, _ = await converted("pdf", **services)
+    assert (result.error, result.outputs["content"]) == (None, "# A\nhiddenshown")
+    assert "attachment" not in result.outputs
+    assert "The text of node" in caplog.text
+
+
+MEMORY = {"content": "Hello {a@x}", "memory_ids": ["m1", "", "gone"]}
+SPOKEN = {"sys.query": "I am Anna", "sys.user_id": "u1"}
+
+
+async def remember(params: dict[str, Any], memories: Any, **more: Any) -> Result:
+    outputs = {"a": {"x": "<think>hm</think>Anna"}}
+    services = fake_services(memories=memories)
+    return await run_component(message, params, outputs=outputs, globals=SPOKEN, services=services, **more)
+
+
+async def test_the_question_and_the_text_are_written_to_the_memories(caplog: pytest.LogCaptureFixture) -> None:
+    memories = FakeMemories({"m1": []})
+    await remember(MEMORY, memories)
+    ((written, exchange),) = memories.exchanges
+    assert written == ["m1", "gone"]
+    assert (exchange.user, exchange.question, exchange.answer) == ("u1", "I am Anna", "Hello Anna")
+    assert "unknown memories: gone" in caplog.text
+
+
+async def test_a_canvas_may_name_the_user_of_the_memory() -> None:
+    memories = FakeMemories({"m1": []})
+    await remember({**MEMORY, "user_id": "{a@name}"}, memories)
+    await remember({**MEMORY, "user_id": "ben"}, memories)
+    assert [exchange.user for _, exchange in memories.exchanges] == ["u1", "ben"]
+
+
+async def test_without_memories_nothing_is_written() -> None:
+    memories = FakeMemories({"m1": []})
+    await remember({"content": "Hello", "memory_ids": []}, memories)
+    assert memories.exchanges == []
+
+
+async def test_a_failing_memory_does_not_cost_the_text(caplog: pytest.LogCaptureFixture) -> None:
+    result = await remember(MEMORY, FakeMemories({"m1": []}, error="the store is gone"))
+    assert (result.outputs["content"], result.error) == ("Hello hmAnna", None)
+    assert "the store is gone" in caplog.text
+
+
+async def test_a_hanging_memory_does_not_hold_the_turn_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hanging(FakeMemories):
+        async def remember(self, memories: Any, exchange: Any) -> Any:
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(message_module, "MEMORY_TIMEOUT_S", 0.05)
+    result = await remember(MEMORY, Hanging())
+    assert result.error is None
+    assert "it took too long" in caplog.text
+
+
+def test_the_memories_must_be_declared() -> None:
+    requirements = list(message.requires(bind(message, MEMORY)))
+    assert [(r.kind, r.name) for r in requirements] == [("memory", "m1"), ("memory", "gone")]

@@ -10,8 +10,10 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
+from ragflow_lg.services.memories import MemorySearch
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.knowledge import FakeKnowledge, chunk
+from tests.fakes.memories import FakeMemories
 from tests.fakes.prompts import read_prompt
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
@@ -72,8 +74,8 @@ async def test_datasets_are_accepted_in_several_forms(params: dict[str, Any], va
         ({"dataset_ids": ["form@set"]}, {"a": 1}, 'Dataset({"a": 1}) does not exist.'),
         ({"dataset_ids": ["form@set"]}, [], "No dataset is selected."),
         ({"dataset_ids": ["gone"]}, "", "No dataset is selected."),
-        ({"memory_ids": ["m"]}, "", "Searching memories is not supported"),
-        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "Searching memories is not supported"),
+        ({"memory_ids": ["m"]}, "", "No memory is selected."),
+        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "No memory is selected."),
     ],
 )
 async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any, problem: str) -> None:
@@ -270,7 +272,8 @@ def test_params_without_effect_are_reported() -> None:
     assert lint(DS1) == []
     assert lint({"kb_ids": ["form@set"], "meta_data_filter": {}}) == []
     assert ["No dataset is set" in text for text in lint({})] == [True]
-    assert ["Searching memories" in text for text in lint({"memory_ids": ["m"]})] == [True]
+    assert lint({"memory_ids": ["m"]}) == []
+    assert ["No memory is set" in text for text in lint({"retrieval_from": "memory"})] == [True]
     assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
 
 
@@ -282,3 +285,56 @@ async def test_documents_are_filtered_before_the_search() -> None:
     params["meta_data_filter"]["manual"] *= 1001
     with pytest.raises(ValidationError, match="the limit is 1,000"):
         await search(params)
+
+
+async def search_memories(params: dict[str, Any], memories: FakeMemories, **more: Any) -> Result:
+    entries = {"sys.query": "rice", "sys.user_id": "u1", **more.pop("globals", {})}
+    services = fake_services(memories=memories, knowledge=FakeKnowledge())
+    return await run_component(retrieval, params, services=services, globals=entries, **more)
+
+
+async def test_a_memory_is_searched_for_the_user_of_the_session() -> None:
+    memories = FakeMemories({"m1": ["likes tea", "lives in Oslo"], "m2": ["has a cat"]})
+    params = {
+        "memory_ids": ["m1", "", "m2"],
+        "top_n": 2,
+        "similarity_threshold": 0.4,
+        "keywords_similarity_weight": 0.7,
+    }
+    result = await search_memories(params, memories)
+    assert result.outputs == {"formalized_content": "likes tea\nlives in Oslo"}
+    assert memories.searches == [MemorySearch("rice", ("m1", "m2"), "u1", 2, 0.4, 0.7)]
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"), [("{form@who}", "ben"), ("x-{form@who}", "x-ben"), ("carl", "carl"), ("{form@gone}", "u1")]
+)
+async def test_a_canvas_may_name_the_user_of_a_memory(user: str, expected: str) -> None:
+    memories = FakeMemories({"m1": ["likes tea"]})
+    params = {"memory_ids": ["m1"], "user_id": user}
+    await search_memories(params, memories, outputs={"form": {"who": "ben"}})
+    assert memories.searches[0].user == expected
+
+
+async def test_datasets_come_before_memories_unless_the_canvas_says_otherwise() -> None:
+    memories = FakeMemories({"m1": ["likes tea"]})
+    both = await search_memories({**DS1, "memory_ids": ["m1"]}, memories)
+    assert "Rice needs" in both.outputs["formalized_content"]
+    memory = await search_memories({**DS1, "memory_ids": ["m1"], "retrieval_from": "memory"}, memories)
+    assert memory.outputs["formalized_content"] == "likes tea"
+
+
+async def test_an_empty_memory_gives_the_empty_response() -> None:
+    memories = FakeMemories({"m1": []})
+    result = await search_memories({"memory_ids": ["m1"], "empty_response": "nothing"}, memories)
+    assert result.outputs == {"formalized_content": "nothing"}
+
+
+async def test_a_failing_memory_is_an_error_of_the_node() -> None:
+    result = await search_memories({"memory_ids": ["m1"]}, FakeMemories({"m1": []}, error="the store is gone"))
+    assert "the store is gone" in str(result.error)
+
+
+async def test_a_memory_must_be_declared() -> None:
+    requirements = list(retrieval.requires(bind(retrieval, {"memory_ids": ["m1", ""], "retrieval_from": "memory"})))
+    assert [(r.kind, r.name, r.path) for r in requirements] == [("memory", "m1", ("memory_ids", 0))]

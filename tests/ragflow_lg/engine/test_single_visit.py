@@ -5,7 +5,7 @@ import pytest
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.dsl_compiler import sketch_canvas
+from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.engine.single_visit import input_form, visit_alone
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -48,7 +48,7 @@ CANVAS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    plan, diagnostics = sketch_canvas(CANVAS, load_catalog())
+    plan, diagnostics = check_canvas(CANVAS, load_catalog())
     assert plan is not None, [d for d in diagnostics if d.severity == "error"]
     return plan
 

@@ -358,9 +358,12 @@ async def test_a_node_that_runs_once_asks_before_it_runs_again(reopen: OpenStore
         assert run.status == "waiting"
         run = runner.resume("s", {"decision": decision})
         await play_run(run)
+        state = await runner.state("s")
     assert log.count("call 1") == calls
     assert run.status == ("succeeded" if calls == 2 else "failed")
     assert calls == 2 or "must not run twice" in (run.error or "")
+    assert state["history"][0] == ["user", "q"]
+    assert [role for role, _ in state["history"]].count("user") == state["globals"]["sys.conversation_turns"] == 1
 
 
 async def test_steps_run_without_a_store() -> None:

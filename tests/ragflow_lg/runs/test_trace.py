@@ -61,6 +61,15 @@ def test_only_calls_that_reached_a_tool_have_an_entry() -> None:
     assert log.blocks == []
 
 
+def test_files_are_listed_unless_the_result_names_them() -> None:
+    log = TraceLog(PLAN)
+    files = [{"name": "a.png"}]
+    log.add(record("tool_finished", result="clicked", files=files, **CALL))
+    log.add(record("tool_finished", result={"_ARTIFACTS": files}, files=files, **CALL))
+    (block,) = log.blocks
+    assert block["trace"] == [entry(result="clicked", files=files), entry(result={"_ARTIFACTS": files})]
+
+
 def test_the_oldest_entries_are_dropped() -> None:
     log = TraceLog(PLAN)
     for number in range(MAX_ENTRIES + 5):

@@ -20,6 +20,7 @@ from tests.fakes.recordings import record, replay
 from tests.fakes.regions import runner_of
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel
+from tests.fakes.strategy_scripts import replies_of
 from tests.fakes.tool_stubs.stub import Fault, ServiceStub
 from tests.ragflow_lg.tools.contracts import CONTRACTS, Contract, service_of
 
@@ -85,6 +86,28 @@ async def test_an_agent_uses_the_tool(contract: Contract) -> None:
     assert ("references" in state["turn"]) == (contract.spec.outputs is SearchOutputs)
     if contract.key:
         assert contract.key not in json.dumps(state, default=str)
+
+
+@every_contract
+@pytest.mark.parametrize("strategy", ["react", "plan_and_reflect"])
+async def test_the_other_strategies_use_the_tool_as_well(contract: Contract, strategy: str) -> None:
+    assert contract.spec.tool is not None
+    stub = contract.stub()
+    async with service_of(contract, stub) as (host, services):
+        call_ = {"name": f"{contract.spec.tool.function}_0", "arguments": contract.arguments(host)}
+        model = ScriptedModel(replies_of([{"think": "Look.", "calls": [call_]}, {"answer": "It is so."}], strategy))
+        components = agent_with(contract)
+        components["a"]["obj"]["params"]["strategy"] = strategy
+        services = replace_struct(services, models=OneModel(model))
+        run = runner_of(components, services=services, saver=InMemorySaver()).start("s", {"query": "Tell me."})
+        async for _ in run:
+            pass
+    assert (run.status, run.answer.endswith("It is so.")) == ("succeeded", True)
+    read = [
+        str(message["content"]).replace('\\"', '"') for _, request in model.requests for message in request.messages
+    ]
+    assert any(contract.says in text.replace("\\\\", "\\") for text in read)
+    assert stub.received
 
 
 @every_contract

@@ -23,15 +23,23 @@ async def test_a_page_as_markdown() -> None:
     )
 
 
-async def test_a_page_as_html_and_its_main_text() -> None:
+async def test_a_page_as_html() -> None:
     page = await read("/laos", extract_type="html")
     assert "<h1>Laos &amp; the Mekong</h1>" in page
     assert "<script" not in page
     assert "style" not in page
-    text = await read("/laos", extract_type="content")
-    assert text.startswith("# Laos & the Mekong\nThe capital is Vientiane.\n")
+
+
+async def test_the_main_text_of_a_page_without_further_requests() -> None:
+    stub = web_site.stub()
+    result = await run_tool("Crawler", stub, query="http://{host}/mekong", extract_type="content")
+    text = str(result.error or result.outputs["formalized_content"])
+    assert text.startswith("# The Mekong")
+    assert "- Length: 4,350 km" in text
+    assert "See its dams" in text.replace("\n", " ")
     assert "Menu" not in text
     assert "Imprint" not in text
+    assert [call.path for call in stub.received] == ["/robots.txt", "/mekong"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.agents.agent_versions import (
     build_version,
-    check_draft,
     delete_version,
     find_version,
     load_templates,
@@ -17,31 +16,7 @@ from ragflow_lg.server.agents.agent_versions import (
     reset_canvas,
 )
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.settings import Settings
-from ragflow_lg.services.workers import NoWorkers
 from tests.server.http.app_server import ECHO, FORM, start_app
-
-
-@pytest.mark.parametrize(
-    ("dsl", "problem"),
-    [
-        ("{", "not JSON"),
-        ([], "JSON object"),
-        ({"components": {"begin": {"obj": {"component_name": "Nothing", "params": {}}}}}, "Nothing"),
-        ({"components": {}, "more": 2**70}, "cannot be stored"),
-    ],
-)
-async def test_an_invalid_canvas_is_refused_as_draft(dsl: object, problem: str) -> None:
-    with pytest.raises(RequestError, match=problem) as caught:
-        await check_draft(Settings(), NoWorkers(), dsl)
-    assert (caught.value.number, caught.value.reason) == (101, "canvas-invalid")
-
-
-async def test_the_answer_to_a_draft_with_many_errors_is_bounded() -> None:
-    components: dict[str, Any] = {f"X:{n}": {"obj": {"component_name": "Nothing", "params": {}}} for n in range(200)}
-    with pytest.raises(RequestError, match=r"X:49\b") as caught:
-        await check_draft(Settings(), NoWorkers(), {"components": components})
-    assert str(caught.value).endswith("\nand 150 more")
 
 
 async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
@@ -73,11 +48,6 @@ async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
 def test_a_version_row_has_its_defaults() -> None:
     row = build_version("v", "a", "T", "{}", 7, is_released=True)
     assert (row.id, row.agent_id, row.is_released, row.create_ms, row.description) == ("v", "a", True, 7, "")
-
-
-async def test_of_a_template_only_its_canvas_is_stored() -> None:
-    template = {"title": "Echo", "description": "", "dsl": ECHO}
-    assert await check_draft(Settings(), NoWorkers(), template) == await check_draft(Settings(), NoWorkers(), ECHO)
 
 
 def test_a_reset_removes_the_data_of_turns_only() -> None:

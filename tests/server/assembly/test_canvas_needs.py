@@ -9,7 +9,14 @@ from ragflow_lg.server.assembly.library import check_file
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.canvas import canvas, node
 
-CODES = ("model-unavailable", "dataset-unknown", "reranker-unavailable", "key-missing", "account-missing")
+CODES = (
+    "model-unavailable",
+    "dataset-unknown",
+    "memory-unknown",
+    "reranker-unavailable",
+    "key-missing",
+    "account-missing",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +31,7 @@ def warnings_of(components: dict[str, Any], settings: str = "") -> list[Diagnost
     Path("s.toml").write_text(settings)
     plan, diagnostics, _ = check_file(Path("c.json"), lambda: load_settings(Path("s.toml")))
     assert plan is not None, diagnostics
+    diagnostics = tuple(d for d in diagnostics if d.code != "failure-unhandled")
     assert {d.severity for d in diagnostics} <= {"warning"}
     assert all(d.line and d.hint for d in diagnostics)
     return [d for d in diagnostics if d.code in CODES]
@@ -117,3 +125,35 @@ def test_databases_and_mail_servers_are_checked() -> None:
     assert (mail.code, mail.pointer) == ("account-missing", "/components/a/obj/params/tools/0/params/server")
     known = "[sql.connections.shop]\ndb_type = 'sqlite'\ndatabase = 'a.db'\n[email.servers.office]\nhost = 'h'\n"
     assert warnings_of(components, known) == []
+
+
+def test_models_that_speak_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken = {"a": node("Message", {"content": ["x"], "auto_play": True})}
+    (missing,) = warnings_of(spoken)
+    assert missing.message.startswith("The answer is not spoken")
+    assert "[speech.ID]" in missing.hint
+    settings = '[speech."tts-1"]\nbase_url = "http://x/v1"\napi_key_env = "NO_SUCH_KEY_OF_TEST"\n'
+    (keyless,) = warnings_of(spoken, settings)
+    assert "NO_SUCH_KEY_OF_TEST" in keyless.message
+    monkeypatch.setenv("NO_SUCH_KEY_OF_TEST", "k")
+    assert warnings_of(spoken, settings) == []
+    other = {"a": node("Message", {"content": ["x"], "auto_play": True, "tts_id": "gone@P"})}
+    (unknown,) = warnings_of(other, settings)
+    assert "'gone@P'" in unknown.message + unknown.hint
+
+
+def test_memories_that_the_settings_do_not_declare_are_reported() -> None:
+    components = {
+        "r": node("Retrieval", {"retrieval_from": "memory", "memory_ids": ["notes"], "query": "q"}, ["m"]),
+        "m": node("Message", {"content": ["hi"], "memory_ids": ["notes", "other"]}),
+    }
+    found = warnings_of(components)
+    assert [(d.code, d.pointer) for d in found] == [
+        ("memory-unknown", "/components/r/obj/params/memory_ids/0"),
+        ("memory-unknown", "/components/m/obj/params/memory_ids/0"),
+        ("memory-unknown", "/components/m/obj/params/memory_ids/1"),
+    ]
+    assert found[0].message == "There is no memory 'notes'."
+    assert found[0].hint == 'Add [memories."notes"] to the settings.'
+    (found,) = warnings_of(components, "[memories.notes]")
+    assert found.pointer.endswith("/1")

@@ -23,11 +23,13 @@ from ragflow_lg.server.assembly.library import (
     open_services,
     tool_policies,
 )
-from ragflow_lg.server.settings import AgentsSection, HttpSection, Settings, ToolSection
+from ragflow_lg.server.assembly.recordings import open_recording
+from ragflow_lg.server.settings import AgentsSection, CodeSection, HttpSection, Settings, ToolSection
 from tests.fakes.canvas import canvas, node
 from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.policies import Guard
 from tests.fakes.services import FixedClock, OneModel, Reply, ScriptedModel, fake_services
+from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
 
 SUPPORT = Path(__file__).parents[2] / "fixtures" / "drawings" / "support.json"
 
@@ -96,6 +98,29 @@ async def test_tools_use_the_services_of_the_settings() -> None:
             assert [frame async for frame in run]
     assert (run.status, "Graphs." in run.answer) == ("succeeded", True)
     assert server.received[0].header("Authorization") == "Bearer t0ken"
+
+
+async def test_a_replay_runs_programs_and_makes_files_again(tmp_path: Path) -> None:
+    program: dict[str, Any] = {"script": "def main(q): return q.upper()", "arguments": {"q": "sys.query"}}
+    program["outputs"] = {"r": {"type": "String"}}
+    document = {"content": "# {c@r}", "output_format": "html", "filename": "d"}
+    nodes = {
+        "c": node("CodeExec", program, ["d"]),
+        "d": node("DocGenerator", document, ["m"]),
+        "m": node("Message", {"content": ["{c@r} {d@filename}"]}),
+    }
+    settings = Settings(code=CodeSection(bubblewrap=require_bubblewrap()))
+    shown: list[str] = []
+    file = tmp_path / "r.jsonl"
+    for opened in (open_recording(file), open_recording(replay=file)):
+        with opened as recording:
+            async with open_services(settings, recording=recording) as services:
+                run = Runner(load_canvas(canvas(nodes)), services).start("s", {"query": "hello"})
+                async for _ in run:
+                    pass
+        assert run.error is None
+        shown.append(run.answer)
+    assert shown == ["HELLO d.html"] * 2
 
 
 async def test_a_graph_opens_its_services_or_uses_given_ones() -> None:

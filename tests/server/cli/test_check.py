@@ -146,8 +146,11 @@ def test_what_the_settings_lack_is_a_warning(tmp_path: Path, monkeypatch: pytest
     )
     assert "warning model-unavailable" in invoke("check", canvas).stdout
     assert call("check", canvas).stdout == invoke("check", canvas).stdout
+    ready = invoke("check", canvas, "--ready")
+    assert ready.exit_code == 1
+    assert "error model-unavailable" in ready.stdout
     (tmp_path / "s.toml").write_text('[providers.Tongyi-Qianwen]\napi_key = "k"\n')
-    assert "(0 errors, 0 warnings)" in invoke("check", canvas, "--settings", "s.toml").stdout
+    assert "(0 errors, 0 warnings)" in invoke("check", canvas, "--ready", "--settings", "s.toml").stdout
 
 
 def test_a_canvas_is_checked_with_what_a_tenant_may_use(tmp_path: Path) -> None:
@@ -190,3 +193,48 @@ def test_a_canvas_is_checked_with_what_a_tenant_may_use(tmp_path: Path) -> None:
     path.write_text(json.dumps({"components": {**nodes, "Message:0": {"obj": message, "downstream": []}}}))
     assert codes() == []
     assert "document-too-large" in codes("--tenant", "shop")
+
+
+FIXABLE = """{
+\t"globals": {"tone": 1, "sys.query": ""},
+\t"components": {
+\t\t"begin": {"obj": {"component_name": "Begin", "params": {"prolgue": 1, "prologue": "Ho"}},
+\t\t\t"downstream": ["m", "gone"]},
+\t\t"m": {"obj": {"component_name": "Message", "params": {"content": ["Hello"]}}, "downstream": []}
+\t}
+}
+"""
+
+
+def test_fixes_leave_the_rest_of_the_file_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "canvas.json"
+    path.write_bytes(b"\xef\xbb\xbf" + FIXABLE.replace("\n", "\r\n").encode())
+    result = invoke("check", path, "--fix")
+    assert result.exit_code == 0
+    expected = FIXABLE.replace('"tone": 1, ', "").replace('"prolgue": 1, ', "").replace(', "gone"', "")
+    assert path.read_bytes() == b"\xef\xbb\xbf" + expected.replace("\n", "\r\n").encode()
+    assert "Remove 'prolgue' (params-unknown)." in result.stderr
+    assert "Remove the edge to 'gone' (target-unknown)." in result.stderr
+    assert "can run (0 errors, 0 warnings)" in result.stdout
+    before = path.read_bytes()
+    assert "Remove" not in invoke("check", path, "--fix").stderr
+    assert path.read_bytes() == before
+
+
+def test_the_json_report_names_the_fix(tmp_path: Path) -> None:
+    path = tmp_path / "canvas.json"
+    path.write_text(FIXABLE)
+    (report,) = json.loads(invoke("check", path, "-o", "json").stdout)
+    assert {d["fix"] for d in report["diagnostics"]} == {
+        "Remove 'prolgue'",
+        "Remove 'tone'",
+        "Remove the edge to 'gone'",
+    }
+
+
+def test_a_file_that_cannot_be_fixed_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "canvas.json"
+    path.write_bytes(FIXABLE.encode("utf-16"))
+    before = path.read_bytes()
+    assert "is not UTF-8; nothing is fixed" in invoke("check", path, "--fix").stderr
+    assert path.read_bytes() == before

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.reports import typst_compiler
+from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_packages, probe_tools
+from ragflow_lg.server.cli.doctor import probe_fonts, probe_packages, probe_tools
 from ragflow_lg.server.settings import Settings
 from tests.fakes.mcp_servers import REAL, TINY
 from tests.server.cli.command import Cli, invoke
@@ -75,3 +77,16 @@ def test_a_terminal_shows_the_marks_in_colour(monkeypatch: pytest.MonkeyPatch, t
     assert "\x1b[32mok\x1b[0m    " in invoke("doctor", "--checkpoint", "memory://", environment=colours).stdout
     plain = invoke("doctor", "--checkpoint", "memory://", environment={**colours, "NO_COLOR": "1"})
     assert "\x1b" not in plain.stdout
+
+
+def test_languages_without_a_font_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    typst_compiler.open_fonts.cache_clear()
+    monkeypatch.setattr(typst_compiler, "find_cjk_font", lambda: None)
+    (finding,) = probe_fonts(Settings.model_validate({"reports": {"system_fonts": False}}))
+    assert finding.is_well
+    assert finding.what.startswith("PDF files show boxes instead of Japanese, Korean, Chinese")
+    assert "Noto Sans CJK JP for Japanese" in finding.advice
+    assert "[reports]" in finding.advice
+    monkeypatch.setitem(extras.EXTRAS, "reports", ("no_such_module",))
+    assert probe_fonts(Settings()) == []
+    typst_compiler.open_fonts.cache_clear()

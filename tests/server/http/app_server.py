@@ -22,6 +22,7 @@ from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.settings import ServerSection, Settings
 from ragflow_lg.server.settings.sections import HttpSection
+from ragflow_lg.services.memories import NoMemories
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 
@@ -71,6 +72,7 @@ async def start_app(
     knowledge: Any = None,
     http: HttpSection | None = None,
     servers: Mapping[str, Any] = {},
+    memories: Any = None,
     sections: Mapping[str, Any] = {},
     shares_nothing: bool = False,
     **section: Any,
@@ -89,7 +91,12 @@ async def start_app(
     url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))
     services = fake_services(
-        models=OneModel(model), clock=SystemClock(), ids=RandomIds(), knowledge=knowledge, servers=servers
+        models=OneModel(model),
+        clock=SystemClock(),
+        ids=RandomIds(),
+        knowledge=knowledge,
+        servers=servers,
+        memories=memories or NoMemories(),
     )
     async with (
         open_database(url) as database,

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.request_parsing import NO_ACCESS, NO_ACCESS_BEFORE
+from ragflow_lg.server.http.shared.row_loading import (
+    NO_ACCESS,
+    NO_ACCESS_BEFORE,
+)
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 

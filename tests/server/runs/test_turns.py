@@ -11,8 +11,8 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
-from ragflow_lg.server.runs import turns
-from ragflow_lg.server.runs.turns import hash_request, question_text
+from ragflow_lg.server.runs import agent_canvases
+from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.wire.wire_events import Envelope
 from tests.fakes.services import Reply
@@ -44,11 +44,21 @@ async def test_the_code_of_turns_is_loaded_in_a_thread_before_the_first_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
-    monkeypatch.setattr(turns, "load_turn_code", lambda: threads.append(threading.current_thread()))
+    monkeypatch.setattr(agent_canvases, "load_turn_code", lambda: threads.append(threading.current_thread()))
     async with start_app(tmp_path, [Reply("Hello")]) as server:
         await server.ask(await server.agent({**MODEL, "not_compiled_before": True}))
     assert threads
     assert threading.main_thread() not in threads
+
+
+async def test_what_the_settings_lack_is_logged_before_the_first_turn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with start_app(tmp_path, [Reply("Hello")]) as server:
+        await server.ask(await server.agent({**MODEL, "not_compiled_before": 2}))
+    (record,) = [r for r in caplog.records if "lack something" in r.message]
+    assert record.message.startswith("agent ")
+    assert "provider" in record.message
 
 
 ANSWER: TurnRequest = {"query": "", "inputs": {"size": {"value": 3}}}

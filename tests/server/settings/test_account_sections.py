@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.account_sections import ConnectionSection
 from ragflow_lg.services.databases import DatabaseAccount
 from ragflow_lg.services.mail import MailAccount
 
@@ -57,3 +58,14 @@ def test_a_mail_server_uses_its_sender_as_the_user() -> None:
     assert (server.sender, server.security) == ("office@example.com", "auto")
     assert "secret-password-2" in read.secrets
     assert "secret-password-2" not in repr(read) + repr(server)
+
+
+@pytest.mark.parametrize(("db_type", "port"), [("sqlserver", 1433), ("DB2", 50000), (" PostgreSQL ", 5432)])
+def test_other_names_of_a_database_have_its_port(db_type: str, port: int) -> None:
+    section = ConnectionSection(db_type=db_type, host="h", database="d")
+    assert section.settings(allow_writes=False).account.port == port
+
+
+def test_a_database_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValidationError, match="There is no database type 'oracle'"):
+        ConnectionSection(db_type="oracle", host="h", database="d")

@@ -5,7 +5,9 @@ import pytest
 from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings import Settings, load_settings
+from ragflow_lg.server.settings.sections import EmbeddingSection, RerankerSection
 from ragflow_lg.services.tool_policies import CrawlerRules, ToolSettings
 from tests.server.settings.files import FULL, write
 
@@ -125,3 +127,37 @@ def test_all_keys_are_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         }
     )
     assert settings.secrets == ("key-of-a-provider", "key-of-the-environment", "key-of-a-tool")
+
+
+def test_the_key_of_a_known_provider_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "geheim-6")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "needs-a-client")
+    settings = load_settings()
+    chat = settings.chat_settings()
+    assert chat.default_model == "demo"
+    known = ProviderSettings(api_key="geheim-6", key_variable="DASHSCOPE_API_KEY")
+    assert chat.known_providers["Tongyi-Qianwen"] == known
+    assert "Anthropic" not in chat.known_providers
+    assert "geheim-6" in settings.secrets
+    embedding = settings.known_embedding("text-embedding-v4@Tongyi-Qianwen")
+    assert embedding is not None
+    assert (embedding.base_url, embedding.model, embedding.api_key) == (
+        "https://dashscope.aliyuncs.com/compatible-mode/v1",
+        "text-embedding-v4",
+        "geheim-6",
+    )
+    assert settings.known_embedding("bge-m3@SILICONFLOW") is None
+    monkeypatch.setenv("DASHSCOPE_BASE_URL", "https://mirror.example/v1")
+    assert load_settings().chat_settings().known_providers["Tongyi-Qianwen"].base_url == "https://mirror.example/v1"
+
+
+def test_models_of_known_providers_need_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SILICONFLOW_API_KEY", "geheim-7")
+    monkeypatch.setenv("COHERE_API_KEY", "geheim-8")
+    embedding = EmbeddingSection(dims=3).endpoint("bge-m3@SILICONFLOW")
+    assert (embedding["base_url"], embedding["api_key"]) == ("https://api.siliconflow.cn/v1", "geheim-7")
+    assert RerankerSection().endpoint("rerank-v3.5@Cohere")["base_url"] == "https://api.cohere.com/v2"
+    other = EmbeddingSection(base_url="https://other.example").endpoint("bge-m3@SILICONFLOW")
+    assert other["api_key"] == ""  # the key is only sent to its provider
+    with pytest.raises(SettingsError, match="'bge-m3@Nowhere' has no base_url"):
+        EmbeddingSection().endpoint("bge-m3@Nowhere")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import RunError, SettingsError, StreamError
+from ragflow_lg.base.errors import RunCancelled, RunError, SettingsError, StreamError
 from ragflow_lg.server.streaming.event_codec import RunEnd, decode_entry
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
@@ -121,12 +121,36 @@ async def test_a_task_that_swallows_cancellations_ends() -> None:
     assert task.cancelled()
 
 
-async def test_a_run_waits_until_a_shared_journal_has_its_events() -> None:
-    class SharedJournal(SlowJournal):
-        @property
-        def is_shared(self) -> bool:
-            return True
+class SharedJournal(SlowJournal):
+    @property
+    def is_shared(self) -> bool:
+        return True
 
+
+async def test_a_run_learns_that_a_journal_has_failed_to_store_its_events() -> None:
+    class PublishingRun(ScriptedRun):
+        error: BaseException | None = None
+
+        async def with_records(self, publish: Any = None) -> AsyncIterator[Any]:
+            yield words(1)[0]
+            waiting = asyncio.create_task(publish())
+            try:
+                yield words(1)[0]
+                await asyncio.sleep(60)
+            finally:
+                (self.error,) = await asyncio.gather(waiting, return_exceptions=True)
+
+    journal, run = SharedJournal(), PublishingRun([])
+    journal.is_broken = True
+    task = play(run, journal)
+    await task.start_result
+    journal.gate.set()
+    async with asyncio.timeout(2):
+        await task.task
+    assert isinstance(run.error, RunCancelled)
+
+
+async def test_a_run_waits_until_a_shared_journal_has_its_events() -> None:
     class PublishingRun(ScriptedRun):
         is_published = False
 

@@ -28,12 +28,11 @@ async def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
 
 async def test_a_canvas_that_cannot_run_has_a_graph(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    code = '{"obj": {"component_name": "Browser", "params": {}}, "downstream": []}'
-    begin = '{"obj": {"component_name": "Begin", "params": {}}, "downstream": ["c"]}'
-    file.write_text(f'{{"components": {{"begin": {begin}, "c": {code}}}}}')
+    servers: list[Any] = [{"mcp_id": "unknown", "tools": {"find": {}}}]
+    file.write_text(json.dumps(canvas({"c": node("Agent", {"llm_id": "m@T", "mcp": servers})})))
     graph: Any = await canvas_factory(file)()
     assert "c" in graph.get_graph().nodes
-    with pytest.raises(InputRefusedError, match="component-not-yet"):
+    with pytest.raises(InputRefusedError, match="mcp-server-unknown"):
         await graph.ainvoke({"query": "q"})
 
 

@@ -134,8 +134,13 @@ def test_a_model_without_settings_has_defaults() -> None:
         (
             {},
             "qwen-max@Tongyi-Qianwen",
-            r"no provider 'Tongyi-Q.*'. Set \[providers.Tongyi-Qianwen\] api_key_env \(the",
+            r"Set DASHSCOPE_API_KEY in the environment, or \[providers.Tongyi-Qianwen\] api_key_env \(the",
         ),
+        ({}, "m@ollama", r"Set \[providers.ollama\] base_url, which is usually http://localhost:11434/v1, in the"),
+        ({}, "m@GPUStack", r"Set \[providers.GPUStack\] base_url and api_key_env"),
+        ({}, "m@Anthropic", r"Set \[providers.Anthropic\] client \(an installed LangChain chat model\)"),
+        ({"Anthropic": ProviderSettings(api_key="k")}, "m@Anthropic", r"the API of Anthropic is not compatible"),
+        ({}, "m@Replicate", r"cannot be used. Its API is not compatible .* Choose another model"),
         ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key_env \(the"),
         ({"X": ProviderSettings()}, "m@X", r"'X' has no address. Set \[providers.X\] base_url"),
         (

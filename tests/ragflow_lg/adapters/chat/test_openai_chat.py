@@ -330,6 +330,13 @@ async def test_calls_without_an_index_are_not_merged() -> None:
     assert [call.id for call in last.calls] == ["call_1", "call_2"]
 
 
+async def test_too_many_calls_are_an_error() -> None:
+    calls = [{"index": n, "id": f"c{n}", "function": {"name": "look", "arguments": "{}"}} for n in range(600)]
+    async with mock_endpoint(raw_stream({"delta": {"tool_calls": calls}})) as (_, chat):
+        with pytest.raises(ServiceError, match="sent more than 512 tool calls in one answer"):
+            await collect(chat)
+
+
 async def test_usage_has_token_counts_and_cost() -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 500}
     async with mock_endpoint(reply("a", usage=usage)) as (server, chat):

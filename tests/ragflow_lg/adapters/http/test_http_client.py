@@ -57,6 +57,14 @@ async def test_a_response_is_returned_whatever_its_status(status: int) -> None:
     assert len(server.received) == 1
 
 
+async def test_a_response_can_be_bytes() -> None:
+    async with HttpServer([Route("/", body=b"\x89PNG\xff")]).running() as server:
+        answer = await client_of(server).send(get(is_binary=True))
+        text = await client_of(server).send(get())
+    assert (answer.content, answer.text) == (b"\x89PNG\xff", "")
+    assert (text.content, text.text[:4]) == (b"", "\ufffdPNG")
+
+
 async def test_requests_have_the_current_traceparent() -> None:
     async with HttpServer([Route("/a")]).running() as server:
         client = client_of(server)

@@ -8,6 +8,7 @@ import pytest
 
 from ragflow_lg.adapters.knowledge import office_files
 from ragflow_lg.adapters.knowledge.file_text import read_blocks
+from ragflow_lg.base import zip_size
 from ragflow_lg.base.errors import ServiceError
 
 PARTS = (
@@ -87,7 +88,7 @@ def test_a_decompression_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> 
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"0" * 2000)
     for limit in ("MAX_TREE_BYTES", "MAX_UNPACKED_BYTES"):
-        monkeypatch.setattr(office_files, limit, 1000)
+        monkeypatch.setattr(zip_size, limit, 1000)
         with pytest.raises(ServiceError, match="decompressed size"):
             read_blocks("a.docx", target.getvalue())
 

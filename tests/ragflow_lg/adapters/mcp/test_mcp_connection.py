@@ -11,7 +11,16 @@ import pytest
 from ragflow_lg.adapters.mcp.mcp_servers import McpServers
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.tool_policies import ServerAnswer
-from tests.fakes.mcp_servers import free_port, http_server, over_http, real_stdio, servers_of, text_of, tiny
+from tests.fakes.mcp_servers import (
+    free_port,
+    http_server,
+    over_http,
+    real_stdio,
+    servers_of,
+    text_of,
+    tiny,
+    wait_until_closed,
+)
 
 OpenServer: TypeAlias = Callable[..., AbstractAsyncContextManager[McpServers]]
 
@@ -117,6 +126,7 @@ async def test_a_server_is_reached_again_after_a_restart(path: str) -> None:
             with pytest.raises(ServiceError):
                 await waiting
             assert time.monotonic() - start < 2
+            await asyncio.to_thread(wait_until_closed, number)
             with pytest.raises(ServiceError, match="Cannot connect"):
                 await text_of(servers, "add", a=1, b=1)
         with http_server(number):

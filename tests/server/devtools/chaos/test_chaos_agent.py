@@ -21,7 +21,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
-@pytest.mark.parametrize("strategy", ["function_calling", "react", "plan_and_reflect"])
+@pytest.mark.parametrize("strategy", ["function_calling", "react", "plan_and_reflect", "deep_research"])
 async def test_the_model_uses_every_tool_in_any_strategy(strategy: StrategyName, is_shown: bool) -> None:
     recorder = Recorder()
     model: Any = ToolUser(recorder)

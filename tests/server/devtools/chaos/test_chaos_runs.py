@@ -4,7 +4,10 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CompileError
-from ragflow_lg.server.devtools.chaos.chaos_runs import Point, disturb, disturb_all
+from ragflow_lg.server.assembly.canvas_files import CanvasFiles
+from ragflow_lg.server.devtools.chaos.chaos_runs import Result, disturb, disturb_all, find_repeated_effects
+from ragflow_lg.server.devtools.chaos.watched_canvas import Point
+from ragflow_lg.server.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +48,34 @@ def test_every_shape_of_canvas_recovers_from_every_kind_of_kill(name: str) -> No
     kills, problems = disturb_all((CRASH / f"{name}.json").read_bytes(), choose=choose)
     assert problems == []
     assert kills == (7 if name.startswith("agent") else 4)
+
+
+@pytest.mark.parametrize("name", ["effects_in_agents", "effects_in_canvases"])
+def test_effects_that_must_not_happen_twice_are_asked_about_at_any_depth(name: str, tmp_path: Path) -> None:
+    path = CRASH / f"{name}.json"
+    deployment = CanvasFiles(Settings, path, asks_servers=False)
+    count = iter(range(1000))
+
+    def fresh() -> tuple[str, str]:
+        return f"sqlite:///{tmp_path}/{next(count)}.db", "s"
+
+    def after_a_late_effect(points: list[Point]) -> list[Point]:
+        return [point for point in points if point.kind == "called"][-2:-1]
+
+    number, result = disturb(path.read_bytes(), fresh, tmp_path, choose=after_a_late_effect, deployment=deployment)
+    assert number == 1
+    assert isinstance(result, Result)
+    assert result.problems == ()
+    for log in ("log-0", "refused-0"):
+        assert (tmp_path / log).read_text().count("asked") == 1
+
+
+def test_an_effect_that_is_repeated_without_a_question_is_detected() -> None:
+    calm, again = [("effect", "a")], [("effect", "a"), ("killed", ""), ("effect", "a")]
+    assert list(find_repeated_effects(calm, again, is_allowed=True)) == ["2 effects instead of 1, after 0 questions"]
+    asked = [*again[:2], ("asked", "a"), again[2]]
+    assert list(find_repeated_effects(calm, asked, is_allowed=True)) == []
+    assert list(find_repeated_effects(calm, asked, is_allowed=False)) == ["2 effects instead of 1, after 1 questions"]
 
 
 def test_runs_recover_on_redis(redis_url: str) -> None:

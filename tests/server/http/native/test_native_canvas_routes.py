@@ -44,8 +44,12 @@ async def test_a_canvas_is_drawn_in_every_format(tmp_path: Path) -> None:
             assert drawn.content.startswith(begins)
             assert drawn.content
         assert problem(await client.post("/draw?format=gif", json=ECHO)) == (422, "invalid")
-        refused = await client.post("/draw", content=WRONG, headers=JSON)
-        assert refused.json()["error"]["details"]["diagnostics"][0]["code"] == "target-unknown"
+        down = await client.post("/draw?direction=down&theme=dark", content=orjson.dumps(ECHO))
+        assert down.content != (await client.post("/draw", content=orjson.dumps(ECHO))).content
+        wrong = await client.post("/draw", content=WRONG, headers=JSON)
+        assert (wrong.status_code, b"(error)" in wrong.content) == (200, True)
+        refused = await client.post("/draw", content=b'{"components": {}}', headers=JSON)
+        assert refused.json()["error"]["details"]["diagnostics"][0]["code"] == "document-empty"
 
 
 async def test_a_key_is_required_and_bodies_are_limited(tmp_path: Path) -> None:

@@ -62,3 +62,17 @@ async def test_the_document_names_both_kinds_of_keys_for_files(tmp_path: Path) -
     assert paths["/native/v1/files"]["get"]["security"] == both
     assert paths["/native/v1/files/{file_id}"]["delete"]["security"] == both
     assert paths["/native/v1/keys"]["get"]["security"] == both[:1]
+
+
+async def test_every_route_with_a_body_documents_that_it_can_be_malformed(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        paths = (await server.client.get(f"{server.url}/openapi.json")).json()["paths"]
+    wrong = [
+        path
+        for path, operations in paths.items()
+        for operation in operations.values()
+        if "application/json" in operation.get("requestBody", {}).get("content", {})
+        and "400" not in operation["responses"]
+        and path.startswith("/native/")
+    ]
+    assert wrong == ["/native/v1/check", "/native/v1/draw"]  # they describe what is wrong with a canvas

@@ -1,7 +1,9 @@
 from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.request_parsing import NO_ACCESS
+from ragflow_lg.server.http.shared.row_loading import (
+    NO_ACCESS,
+)
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import Reply
 from tests.server.http.app_server import CITING, ECHO, FORM, canvas, start_app

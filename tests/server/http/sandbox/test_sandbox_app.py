@@ -117,6 +117,7 @@ def body_of(code: str = "def main(): return 1", **fields: Any) -> dict[str, Any]
         (body_of(code_b64="not base64!"), 422),
         (body_of(code_b64=base64.b64encode(b"\xff").decode()), 422),
         ({"language": "python"}, 422),
+        (body_of(code_b64=7), 422),
         ([], 422),
         ("[" * 100, 422),
         (body_of("x" * 300_000), 413),
@@ -128,6 +129,13 @@ async def test_the_status_of_requests(body: Any, status: int) -> None:
         assert (await client.post("/run", content=text)).status_code == status
         for path in ("/", "/healthz"):
             assert (await client.get(path)).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("body", [{"language": "python"}, body_of(code_b64=None), body_of(code_b64=7)])
+async def test_a_missing_program_is_named(body: Any) -> None:
+    async with serving(ScriptedSandbox()) as url, httpx.AsyncClient(base_url=url) as client:
+        reply = await client.post("/run", json=body)
+    assert reply.json()["detail"] == "code_b64 is missing: a program in UTF-8 as base64."
 
 
 async def test_replies_have_ragflows_fields() -> None:

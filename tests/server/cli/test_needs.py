@@ -1,0 +1,91 @@
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import CompileError
+from tests.fakes.canvas import canvas, node
+from tests.server.cli.command import SUPPORT, invoke
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A canvas that needs a model, a dataset, a key, a database and a server, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+    document = canvas(
+        {
+            "a": node("LLM", {"llm_id": "deep@DeepSeek", "prompts": [{"role": "user", "content": "x"}]}, ["b"]),
+            "b": node("LLM", {"llm_id": "deep@DeepSeek", "prompts": [{"role": "user", "content": "x"}]}, ["c"]),
+            "c": node("Retrieval", {"query": "sys.query", "dataset_ids": ["plants"]}, ["d"]),
+            "d": node("TavilySearch", {"query": "sys.query"}, ["e"]),
+            "e": node("ExeSQL", {"connection": "shop", "sql": "SELECT 1"}, ["f"]),
+            "f": node("Invoke", {"url": "https://api.example.com/v1/{sys.query}", "method": "get"}),
+        }
+    )
+    path = tmp_path / "canvas.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_each_need_is_listed_once_with_its_nodes_and_its_state(file: Path) -> None:
+    result = invoke("needs", file, "--output", "json")
+    assert result.exit_code == 1
+    found = {(need["kind"], need["name"]): need for need in json.loads(result.stdout)}
+    assert found["model", "deep@DeepSeek"]["users"] == ["a", "b"]
+    assert found["model", "deep@DeepSeek"]["state"] == "missing"
+    assert found["address", "https://api.example.com"]["state"] == "not checked"
+    assert {("dataset", "plants"), ("key", "tavily"), ("database", "shop")} <= set(found)
+
+
+def test_the_text_says_what_to_do_and_counts(file: Path) -> None:
+    text = invoke("needs", file).stdout
+    assert "missing      API key of tavily  (d)" in text
+    assert "kb create" in text
+    assert "4 of 6 needs are missing." in text
+
+
+def test_the_settings_that_it_writes_supply_what_is_missing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert invoke("needs", file, "--init").exit_code == 0
+    written = Path("ragflow-lg.toml").read_text("utf-8").replace("https://…", "https://models.example.com")
+    assert set(tomllib.loads(written)) == {"providers", "sql", "tools"}
+    Path("ragflow-lg.toml").write_text(written, "utf-8")
+    variables = Path(".env.example").read_text("utf-8").split()
+    assert variables == ["DEEPSEEK_API_KEY=", "TAVILY_API_KEY=", "SHOP_PASSWORD="]
+    for line in variables:
+        monkeypatch.setenv(line.removesuffix("="), "x")
+    result = invoke("needs", file, "--settings", "ragflow-lg.toml", "--output", "json")
+    missing = [need["kind"] for need in json.loads(result.stdout) if need["state"] == "missing"]
+    assert missing == ["dataset"]
+
+
+def test_files_are_not_overwritten(file: Path) -> None:
+    Path("ragflow-lg.toml").write_text("")
+    result = invoke("needs", file, "--init", "--settings", "ragflow-lg.toml")
+    assert result.exit_code == 2
+    assert "exists already" in result.stderr
+
+
+def test_a_canvas_that_needs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(canvas({"m": node("Message", {"content": ["x"]})})))
+    result = invoke("needs", path)
+    assert (result.exit_code, result.stdout) == (0, "The canvas needs nothing from outside.\n")
+
+
+def test_an_example_is_listed() -> None:
+    assert invoke("needs", SUPPORT).exit_code in (0, 1)
+
+
+def test_a_canvas_with_errors_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    assert isinstance(invoke("needs", tmp_path / "a.json").exception, CompileError)
+
+
+def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> None:
+    result = invoke("run", file, "x", "--events", "pretty")
+    lines = result.stderr.splitlines()
+    assert lines[0] == "The settings lack something that the canvas needs:"
+    assert [line.split(":")[0] for line in lines[1:5]] == ["  a, b", "  c", "  d", "  e"]
+    assert "a, b" not in invoke("run", file, "x", "--model", "demo", "--events", "pretty").stderr
