@@ -15,6 +15,9 @@ RUN python -m venv /opt/ragflow-lg \
     && /opt/ragflow-lg/bin/python -m compileall -q /opt/ragflow-lg/lib
 
 FROM python:3.13-slim-bookworm
+# CodeExec's sandbox. Its version is that of the distribution, which updates it.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends bubblewrap && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 10001 ragflow && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin ragflow \
     && install --directory --owner=10001 --group=10001 --mode=0700 /data
 COPY --from=build /opt/ragflow-lg /opt/ragflow-lg

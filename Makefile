@@ -10,6 +10,7 @@ PYTEST := $(PYTHON) -m pytest
 # Two processes for each core: many tests wait for a server or a lease.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 EXAMPLES ?= 50
+CHROMIUM := chromium chromium-browser google-chrome-stable google-chrome
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas
 
@@ -21,8 +22,8 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test coverage clients databases sandboxes test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus
-.PHONY: hashes pin-images audit sbom crash failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
+.PHONY: run test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus corpus-table templates tools
+.PHONY: hashes pin-images audit sbom crash eject failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -30,6 +31,7 @@ run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 
 test: $(VENV)/.ok clients sandboxes
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@command -v $(CHROMIUM) >/dev/null || echo "Chromium is missing: the tests of Browser are skipped. Try make setup-browser." >&2
 	$(PYTEST) -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
 
 # Tracing every line more than doubles the time of Python code, so only those who ask pay for it.
@@ -61,10 +63,20 @@ ragflow-ui: .cache/playwright
 databases: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.database_servers
 
-# Bubblewrap for the tests of CodeExec, unpacked without rights into .cache if it is not installed. Tests are skipped,
-# each by name, if that is not possible.
+# Bubblewrap for the tests of CodeExec, unpacked without rights into .cache if it is not installed, and Pyodide for Deno.
+# Tests are skipped, each by name, if that is not possible.
 sandboxes: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.bubblewrap_package
+	@$(BIN)/python -m tests.harness.pyodide_package
+
+# Chromium for Browser, the one package that it needs beside the extra `browser`. This is Debian's; needs root.
+setup-browser:
+	@command -v $(CHROMIUM) >/dev/null \
+		|| { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium; }
+
+# Hostile programs in Bubblewrap and Deno, as a table of what was seen.
+attacks: sandboxes
+	@$(BIN)/python -m tests.harness.attacks $(OPTIONS)
 
 # The server's database and ExeSQL on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
 test-databases: databases
@@ -113,6 +125,8 @@ bench: $(VENV)/.ok sandboxes
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.large_values
 	$(BIN)/python -m benchmarks.starts
+	$(BIN)/python -m benchmarks.checking
+	$(BIN)/python -m benchmarks.editor
 	$(BIN)/python -m benchmarks.knowledge
 	$(BIN)/python -m benchmarks.code_runs
 	$(BIN)/python -m benchmarks.server
@@ -163,9 +177,10 @@ failover: databases
 
 ATTACK_S ?= 30
 REPLICAS ?= 1
+LOSS ?= killed
 noisy: databases
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
-	@$(BIN)/python -m tests.harness.noisy --seconds $(ATTACK_S) --replicas $(REPLICAS) $(ATTACKS)
+	@$(BIN)/python -m tests.harness.noisy --seconds $(ATTACK_S) --replicas $(REPLICAS) --loss $(LOSS) $(ATTACKS)
 
 # Tests with a number: `make test` runs few repetitions of these.
 MUTATIONS ?= 5000
@@ -174,6 +189,9 @@ STOPS ?= 50
 poisoned-rows: $(VENV)/.ok
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	MUTATIONS=$(MUTATIONS) SEED=$(SEED) $(PYTEST) --timeout 0 tests/checkpoints/test_poisoned_rows.py
+
+eject: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.ejected examples $(DIR)/agent --random $(CANVASES) --packages .cache/ejected
 
 regions: $(VENV)/.ok
 	REGIONS=$(REGIONS) $(PYTEST) -n $(WORKERS) --timeout 0 tests/test_regions.py
@@ -187,11 +205,24 @@ properties: $(VENV)/.ok
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)
 
+# What each stage makes of real canvases: upgrade, check, run, DSL v2, needs; the findings by code.
+corpus-table: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.corpus_table $(DIR)
+
+# The sources, tests and recorded runs of the tools with a service.
+tools: $(VENV)/.ok sandboxes
+	@$(BIN)/python -m tests.harness.tool_table
+
+templates: $(VENV)/.ok sandboxes
+	@$(BIN)/python -m tests.harness.templates $(DIR)
+
+STUDIO_DIRS ?= examples tests/fixtures/canvas/agent
 studio: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.studio $(DIR)
+	@$(BIN)/python -m tests.harness.studio $(STUDIO_DIRS)
 
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json
+	$(BIN)/ragflow-lg schema --dsl v2 -o docs/canvas_v2.schema.json
 
 $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what running a canvas needs; this takes half a minute, once."
