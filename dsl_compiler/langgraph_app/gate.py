@@ -85,7 +85,9 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         """Add the tokens from one superstep. Return whether the gate changed."""
         if not values:
             return False
-        seen: dict[str, Sequence[str] | None] = {} if RESET in values else dict(self.seen)
+        # the entry node resets a gate and reports to it in one update
+        is_reset = any(value.get("") == RESET[""] for value in values)
+        seen: dict[str, Sequence[str] | None] = {} if is_reset else dict(self.seen)
         for value in values:
             seen.update({node: chosen for node, chosen in value.items() if node})
         self.seen = seen

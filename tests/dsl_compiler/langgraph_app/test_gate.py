@@ -38,6 +38,14 @@ def test_the_entry_may_reset_and_report_in_one_update() -> None:
     assert gate.is_available()
 
 
+def test_a_reset_with_a_token_clears_the_tokens_of_a_failed_turn() -> None:
+    gate = JoinGate(REGION)
+    gate.update([{"b": None}])
+    gate.update([{**RESET, "a": None}])
+    assert set(gate.seen) == {"a"}
+    assert not gate.is_available()
+
+
 def test_settling_opens_a_gate_with_one_live_edge_and_no_other() -> None:
     gate = JoinGate(REGION)
     gate.update([SETTLE])
