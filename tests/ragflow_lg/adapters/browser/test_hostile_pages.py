@@ -138,7 +138,8 @@ async def test_scripts_that_never_end_and_memory_without_end_close_the_browser()
         ) as server,
         open_browsers(server.port, settings=settings).open() as browser,
     ):
-        with pytest.raises(ServiceError, match=r"did not load within 2\.4 s"):
+        # on a busy machine the step ends before the page's own limit is reached
+        with pytest.raises(ServiceError, match=r"did not load within 2\.4 s|did not react within 4 s"):
             await _open(browser, server, "/busy")
         with pytest.raises(ServiceError, match="more than 734,003,200 bytes of memory"):
             await _read_until_it_fails(browser, server)
