@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 
@@ -49,6 +50,8 @@ class Table(Struct, frozen=True):
     """The combinations in which a router makes a choice, by router and number of the choice."""
     active: dict[NodeId, int]
     """The combinations in which a node runs."""
+    routers: int = 0
+    """The routers whose choices are combined, as bits of their positions."""
 
     @property
     def all(self) -> int:
@@ -89,10 +92,6 @@ class Activity:
         """Return whether a node is another one or has a path to it."""
         return above == node or self.flow.is_ancestor(above, node)
 
-    def is_same_choice(self, router: NodeId, other: NodeId) -> bool:
-        """Return whether two routers test the same conditions, so that both take the same route."""
-        return self._variable(router) == self._variable(other)
-
     def has_value(self, table: Table, node: NodeId) -> int:
         """Return the combinations in which a node runs without failing, so that its outputs have values."""
         mask = table.active.get(node, 0)
@@ -114,9 +113,41 @@ class Activity:
             steps.append(f"{self._title(node)} ({label})" if label else self._title(node))
         return steps[::-1]
 
-    def routers_before(self, node: NodeId) -> list[NodeId]:
-        """Return the routers that may run before a node."""
-        return [router for router in self.choices if self.precedes(router, node)]
+    def may_be_impossible(self, table: Table, node: NodeId) -> bool:
+        """Return whether routers before a node read the same value, so that a path of the table may not exist.
+
+        At least one of them is in the table. Routers with equal conditions count as one there.
+        """
+        before = self.flow.ancestor_bits[node] | 1 << self.flow.position[node]
+        for readers in self._shared_values:
+            known = readers & before & table.routers
+            if known and readers & before & ~(table.routers & self._same_choice(known)):
+                return True
+        return False
+
+    def _same_choice(self, routers: int) -> int:
+        """Return the routers that test the same conditions as the first of some routers."""
+        return self._sharing[self._variable(next(self._nodes(routers)))]
+
+    @cached_property
+    def _sharing(self) -> dict[str, int]:
+        """The routers by what their choice depends on."""
+        sharing: dict[str, int] = {}
+        for router in self.choices:
+            variable = self._variable(router)
+            sharing[variable] = sharing.get(variable, 0) | 1 << self.flow.position[router]
+        return sharing
+
+    @cached_property
+    def _shared_values(self) -> list[int]:
+        """For each value that several routers read, these routers."""
+        readers: dict[Reference, int] = {}
+        for router in self.choices:
+            node = self.draft.nodes[router]
+            if node.spec.kind == "route":
+                bit = 1 << self.flow.position[router]
+                readers.update({r: readers.get(r, 0) | bit for r, _ in node.references})
+        return list(dict.fromkeys(bits for bits in readers.values() if bits.bit_count() > 1))
 
     def _before(self, table: Table, combination: int, node: NodeId) -> Iterator[tuple[NodeId, str]]:
         """Yield the nodes that lead to a node in a combination, with the choice that they make."""
@@ -167,7 +198,8 @@ class Activity:
                 mask = (((1 << stride) - 1) << number * stride) * repeat
                 masks.update({(id_, number): mask for id_ in sharing})
             stride *= count
-        return Table(size, masks, self._propagate(top, bits, masks, (1 << size) - 1))
+        active = self._propagate(top, bits, masks, (1 << size) - 1)
+        return Table(size, masks, active, bits & self._router_bits)
 
     def _propagate(
         self, top: NodeId, bits: int, masks: dict[tuple[NodeId, int], int], everything: int

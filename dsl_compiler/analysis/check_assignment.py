@@ -96,7 +96,7 @@ def _find_path(
     if not unset or _is_excluded(table, activity, node, [reads[n] for n in conditional]):
         return None
     combination = (unset & -unset).bit_length() - 1
-    if _may_depend_on_each_other(canvas, activity, table, node.id):
+    if activity.may_be_impossible(table, node.id):
         return None
     return first, activity.path(table, combination, node.id), len(conditional) > 1
 
@@ -119,21 +119,3 @@ def _outer_reads(
 def _is_excluded(table: Table, activity: Activity, node: PlanNode, reads: Iterable[NodeId | None]) -> bool:
     """Return whether no value can ever be set when the node runs; `check_references` reports that."""
     return not any(table.active[node.id] & activity.has_value(table, read) for read in reads if read is not None)
-
-
-def _may_depend_on_each_other(canvas: AnalysedCanvas, activity: Activity, table: Table, node: NodeId) -> bool:
-    """Return whether two routers before a node read the same value, so that a path may be impossible.
-
-    At least one of them is in the table. Routers with equal conditions count as one there.
-    """
-    seen: dict[Reference, list[NodeId]] = {}
-    for router in activity.routers_before(node):
-        if canvas.draft.nodes[router].spec.kind == "route":
-            for reference, _ in canvas.draft.nodes[router].references:
-                seen.setdefault(reference, []).append(router)
-    for routers in seen.values():
-        inside = [router for router in routers if (router, 0) in table.masks]
-        others = [router for router in routers if router not in inside[:1]]
-        if inside and any(o not in inside or not activity.is_same_choice(o, inside[0]) for o in others):
-            return True
-    return False

@@ -146,12 +146,16 @@ def parse_template(text: str, scope: ReferenceScope | None = None) -> Template:
     >>> [str(s) for s in parse_template("Hi {{ sys.query }}!").segments]
     ['Hi ', 'sys.query', '!']
     """
-    return _parse_short(text, scope) if len(text) <= CACHED_CHARS else _parse(text, scope)
+    template = _parse_short(text) if len(text) <= CACHED_CHARS else _parse(text, None)
+    if scope is None or all(scope.admits(reference) for reference in template.references):
+        return template
+    return _parse(text, scope)
 
 
 @lru_cache(maxsize=4096)
-def _parse_short(text: str, scope: ReferenceScope | None) -> Template:
-    return _parse(text, scope)
+def _parse_short(text: str) -> Template:
+    """Parse without a scope: as a part of the key, the ids of a whole canvas would be compared for each text."""
+    return _parse(text, None)
 
 
 def _parse(text: str, scope: ReferenceScope | None) -> Template:

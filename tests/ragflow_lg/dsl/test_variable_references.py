@@ -113,3 +113,19 @@ def test_long_texts_are_not_kept_in_memory() -> None:
     assert parse_template(short) is parse_template(short)
     assert parse_template(long) is not parse_template(long)
     assert parse_template(long) == parse_template(long)
+
+
+def test_a_repeated_check_does_not_compare_the_ids_of_the_canvas() -> None:
+    class Counted(frozenset[str]):
+        comparisons = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.comparisons += 1
+            return super().__eq__(other)
+
+        def __hash__(self) -> int:
+            return super().__hash__()
+
+    for _ in range(3):
+        parse_template("Ask {a@b}", ReferenceScope(Counted({"a", "c"})))
+    assert Counted.comparisons == 0
