@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
 
@@ -21,9 +22,30 @@ RESERVED = frozenset(
         *("query", "inputs", "files", "user_id", "payload", "chat_template_kwargs", "message_id", "earlier"),
         *("variables", "history", "messages", "turn", "state", "runtime", "config", "update", "graph", "finish"),
         *("canvas", "nodes", "tests", "build_graph", "before", "after", "answer", "os", "error", "opened"),
+        *("builder", "chosen", "collected", "entered", "entry", "fields", "final", "index", "interrupt", "item"),
+        *("items", "key", "maps", "outputs", "problems", "question", "result", "results", "schema", "target", "tips"),
+        *("as_list", "combine_maps", "compare", "drop_duplicates", "first_value", "form_problems", "holds"),
+        *("join_items", "join_text", "join_updates", "maps_of", "merge", "merge_results", "output"),
+        *(
+            "open_services",
+            "parse_answers",
+            "read_answer",
+            "response_schema",
+            "show",
+            "sort_items",
+            "split_text",
+            "tip_text",
+            "to_text",
+            "variable",
+        ),
     }
 )
 """Names that mean something else in generated code, or in its state."""
+
+PACKAGES = frozenset(
+    {*sys.stdlib_module_names, *("langchain_core", "langgraph", "pyright", "pytest", "ragflow_lg", "ruff")}
+)
+"""Packages that the generated code or its tools import."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _OTHER = re.compile(r"[^a-z0-9]+")
@@ -49,15 +71,15 @@ def name_nodes(nodes: Iterable[PlanNode]) -> Mapping[NodeId, str]:
     for node in nodes:
         base = python_name(node.title) or python_name(node.id) or python_name(node.spec.name) or "node"
         name, number = base, 1
-        while any(form in taken for form in (name, *_derived(name))):
+        while any(form in taken for form in (name, *derived_names(name))):
             number += 1
             name = f"{base}_{number}"
         names[node.id] = name
-        taken |= {name, *_derived(name)}
+        taken |= {name, *derived_names(name)}
     return names
 
 
-def _derived(name: str) -> tuple[str, ...]:
+def derived_names(name: str) -> tuple[str, ...]:
     """Return the names that generated code derives from a node's name."""
     return (
         f"route_{name}",
@@ -65,15 +87,17 @@ def _derived(name: str) -> tuple[str, ...]:
         f"{name}_round",
         f"{name}_items",
         f"{name}_results",
+        f"{name}_round_start",
         f"next_round_of_{name}",
+        f"build_body_of_{name}",
     )
 
 
 def package_name(text: str) -> str:
     """Return the name of the package for a canvas.
 
-    >>> package_name("Customer service"), package_name("客服"), package_name("class")
-    ('customer_service', 'canvas_graph', 'class_graph')
+    >>> package_name("Customer service"), package_name("客服"), package_name("class"), package_name("Typing")
+    ('customer_service', 'canvas_graph', 'class_graph', 'typing_graph')
     """
     name = python_name(text) or "canvas_graph"
-    return f"{name}_graph" if name in RESERVED else name
+    return f"{name}_graph" if name in RESERVED or name in PACKAGES else name

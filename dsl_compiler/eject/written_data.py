@@ -10,7 +10,7 @@ from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal
 _PICKS: Mapping[str, Callable[[int], str]] = {
     "nth": lambda n: f"items[{n - 1}:{n}]" if n > 0 else f"items[{n}:][:1] if len(items) >= {-n} else []",
     "head": lambda n: f"items[:{max(n, 0)}]",
-    "tail": lambda n: f"items[-{n}:]" if n > 0 else "[]",
+    "tail": lambda n: f"items[-{n}:]" if n > 0 else "items[:0]",
 }
 
 

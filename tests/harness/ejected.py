@@ -172,8 +172,9 @@ class Graph:
         payload = event["payload"]
         if event["type"] != "task_result" or payload.get("interrupts") or payload.get("error"):
             return
-        if (node := self.ids(payload["name"])) is not None:
-            around = tuple(self.ids(part.partition(":")[0]) for part in namespace)
+        around = tuple(self.ids(part.partition(":")[0]) for part in namespace)
+        node = self.ids(payload["name"])
+        if node is not None and node not in around[-1:]:  # without an item node, a region begins its own rounds
             steps.setdefault((around, "|".join(namespace), event["step"]), set()).add(node)
 
     def read(self, values: Mapping[str, Any], played: Played, plan: Plan) -> None:
@@ -322,12 +323,12 @@ def judge(name: str, document: Any, queries: Sequence[str], open_services: OpenS
     return Verdict(name, "different" if problems else "equal", lines, "; ".join(problems[:3]), package)
 
 
-def judge_file(path: Path) -> Verdict:
+def judge_file(path: Path, queries: Sequence[str] = ("Where is my parcel?", "And then?")) -> Verdict:
     """Eject and compare the canvas in a file, with the demo model."""
     document = complete_params(json.loads(path.read_bytes()))
     with tempfile.TemporaryDirectory() as folder, new_database("sqlite", Path(folder)) as account:
         databases = open_databases(account)
-        return judge(path.name, document, ("Where is my parcel?", "And then?"), demo_services(databases))
+        return judge(path.name, document, queries, demo_services(databases))
 
 
 def judge_random(seed: int) -> Verdict:
