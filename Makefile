@@ -205,7 +205,7 @@ properties: $(VENV)/.ok
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)
 
-# What each stage makes of real canvases: upgrade, check, run, DSL v2, needs; the findings by code.
+# What each stage makes of real canvases: upgrade, check, run, DSL v2, needs, eject; the findings by code.
 corpus-table: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus_table $(DIR)
 

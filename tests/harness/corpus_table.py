@@ -2,8 +2,8 @@
 
 ``DIR`` is a corpus as `tests.harness.corpus` reads it. A line for each canvas: the upgrade (components before → after,
 and whether upgrading again changes nothing), errors, warnings and infos of ``check``, the verdict of a run, whether it
-comes back from DSL v2, and how many of its needs empty settings lack. The same by folder and the findings by code
-follow.
+comes back from DSL v2, how many of its needs empty settings lack, and whether the package that ``eject`` writes does
+the same in three turns, with its lines of Python. The same by folder and the findings by code follow.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ragflow_lg.dsl_compiler.upgrade import count_components
 from ragflow_lg.server.assembly.canvas_needs import list_needs
 from ragflow_lg.server.assembly.library import check_file
 from ragflow_lg.server.settings import Settings, load_settings
+from tests.harness import ejected
 from tests.harness.corpus import find_canvases, judge
 from tests.harness.v2_closure import find_closure_problem
 
@@ -40,12 +41,16 @@ class Row:
     run: str
     has_passed: bool
     closure: str
+    eject: str = "-"
+    """``equal``, ``different``, ``unsupported``, or ``-`` if the canvas cannot run."""
+    lines: int = 0
+    """Lines of Python that ``eject`` writes."""
     needs: Counter[str] = field(default_factory=Counter[str])
 
     @property
     def is_as_expected(self) -> bool:
         """Whether every stage has the result that it should have."""
-        return self.has_passed and self.is_upgrade_stable and not self.closure
+        return self.has_passed and self.is_upgrade_stable and not self.closure and self.eject in ("-", "equal")
 
     def count(self, severity: str) -> int:
         """Return the number of diagnostics of a severity."""
@@ -63,12 +68,14 @@ class Row:
             self.run[:28],
             self.closure or "closed",
             needs,
+            f"{self.eject} {self.lines or ''}",
         )
         return "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, WIDTHS, strict=True)).rstrip()
 
 
-HEADS = ("", "canvas", "upgrade", "check", "run", "DSL v2", "needs missing")
-WIDTHS = (4, 52, 14, 12, 28, 8, 13)
+HEADS = ("", "canvas", "upgrade", "check", "run", "DSL v2", "needs missing", "eject")
+QUERIES = ("Question 0?", "Question 1?", "Question 2?")
+WIDTHS = (4, 52, 14, 12, 28, 8, 13, 17)
 
 
 def examine(path: Path, settings: Settings) -> Row:
@@ -85,6 +92,7 @@ def examine(path: Path, settings: Settings) -> Row:
     verdict = judge(path)
     needs = Counter(need.state for need in list_needs(plan, settings)) if plan is not None else Counter[str]()
     closure = find_closure_problem(path)
+    ejection = ejected.judge_file(path, QUERIES)
     return Row(
         era,
         path.stem,
@@ -95,20 +103,22 @@ def examine(path: Path, settings: Settings) -> Row:
         verdict.text,
         verdict.has_passed,
         closure,
+        "-" if ejection.state == "refused" else ejection.state,
+        ejection.lines,
         needs,
     )
 
 
 def write_summary(rows: list[Row]) -> list[str]:
     """Return the figures by folder, and the findings by severity and code."""
-    lines = ["", f"{'folder':<12} canvases  upgraded  can run  as expected  v2 closed  needs missing/all"]
+    lines = ["", f"{'folder':<12} canvases  upgraded  can run  as expected  v2 closed  eject equal  needs missing/all"]
     for era in dict.fromkeys(row.era for row in rows):
         own = [row for row in rows if row.era == era]
         upgraded = sum(bool(row.upgrade) and row.is_upgrade_stable for row in own)
         missing, needs = sum(row.needs["missing"] for row in own), sum(row.needs.total() for row in own)
         counts = (len(own), upgraded, sum(r.can_run for r in own), sum(r.has_passed for r in own))
-        counts += (sum(not row.closure for row in own),)
-        cells = (f"{count:>{width}}" for count, width in zip(counts, (8, 8, 7, 11, 9), strict=True))
+        counts += (sum(not row.closure for row in own), sum(row.eject == "equal" for row in own))
+        cells = (f"{count:>{width}}" for count, width in zip(counts, (8, 8, 7, 11, 9, 11), strict=True))
         lines.append(f"{era:<12} {'  '.join(cells)}  {missing:>8}/{needs}")
     for severity in ("error", "warning", "info"):
         lines += ["", f"{severity:<26} findings  canvases  by folder"]
