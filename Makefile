@@ -22,7 +22,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-prose format bench soak conformance shown corpus corpus-table templates tools
+.PHONY: run test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-prose site format bench soak conformance shown corpus corpus-table templates tools
 .PHONY: hashes pin-images audit sbom crash eject failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
@@ -104,6 +104,12 @@ $(VALE):
 		echo "Building the prose linter Vale; this takes a minute, once."; \
 		CGO_CFLAGS=-w GOBIN=$(CURDIR)/$(@D) go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0; \
 	else echo "make lint needs Vale: install it (https://vale.sh), or Go to build it." >&2; exit 1; fi
+
+# The documentation as a site that also opens from disk; a broken link is an error.
+site: $(VENV)/.ok
+	@rm -rf .cache/documentation && mkdir -p .cache/documentation && cp -r docs zensical.toml .cache/documentation
+	@cd .cache/documentation && $(CURDIR)/$(BIN)/python -m zensical build --strict # it fills a folder .cache of its own
+	@echo "Open .cache/documentation/site/index.html"
 
 lint: lint-code lint-prose
 

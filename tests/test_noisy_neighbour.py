@@ -71,7 +71,8 @@ async def test_an_attack_that_takes_a_replica_down_leaves_the_other_one_unharmed
         assert await _get_health(stage.replicas[1].url) == 200
     assert (result.lives, result.errors) == (True, []), result.log
     assert result.turns > 0
-    assert result.answers
+    # an attacker that waits for a stopped server may not come back in time to report
+    assert result.answers or loss == "stopped"
 
 
 async def _get_health(url: str) -> int:
