@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,26 @@ def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
             f"The {what} {describe_entry_point(entry_point)} cannot be loaded: {reason}. "
             "Repair or uninstall the package."
         ) from error
+
+
+def load_named(name: str, setting: str) -> Any:
+    """Import what ``setting`` names as ``package.module:name``.
+
+    Raises:
+        SettingsError: if it cannot be imported.
+    """
+    module, _, attributes = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for attribute in attributes.split("."):
+            found = getattr(found, attribute)
+    except (Exception, SystemExit) as error:  # importing foreign code may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
+        raise SettingsError(
+            f"{setting} is {name!r}, which cannot be imported: {reason}. Install its package, or add its folder to "
+            "PYTHONPATH."
+        ) from error
+    return found
 
 
 def describe_entry_point(entry_point: EntryPoint) -> str:

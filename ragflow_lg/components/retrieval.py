@@ -348,7 +348,7 @@ async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str
     datasets = tuple({dataset.id: dataset for name in required if (dataset := known.get(name))}.values())
     if not datasets:
         raise ComponentError("No dataset is selected.", node=ctx.node.id)
-    if len({dataset.embedding_model for dataset in datasets}) > 1:
+    if len({dataset.embedding_model for dataset in datasets if dataset.embedding_model}) > 1:
         raise ComponentError("Knowledge bases use different embedding models.", node=ctx.node.id)
     return datasets
 

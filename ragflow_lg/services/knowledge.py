@@ -17,7 +17,10 @@ Metadata: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
 
 
 class Dataset(NamedTuple):
-    """A dataset. ``embedding_model`` is RAGFlow's ``embd_id``, for example ``bge-m3@SILICONFLOW``."""
+    """A dataset. ``embedding_model`` is RAGFlow's ``embd_id``, for example ``bge-m3@SILICONFLOW``.
+
+    It is ``""`` for a dataset with a retriever of its own, which can be searched together with any other.
+    """
 
     id: str
     name: str

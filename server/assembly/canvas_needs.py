@@ -182,6 +182,9 @@ class _Checks:
     def _check_dataset(self, name: str) -> str:
         """Check a dataset of the embedded knowledge base. Servers are not asked."""
         shared = self._shared_datasets()
+        if own := _find_retriever(self._settings, name):
+            is_shared = shared is None or any(is_named(each, shared) for each in own)
+            return "" if is_shared else self._unshared_dataset(name)
         try:
             if self._settings.knowledge.url.startswith(("ragflow+", "elasticsearch+")):
                 return "" if shared is None or shared else self._unshared_dataset(name)
@@ -266,6 +269,12 @@ class _Checks:
             f"There is no API key for {service}. Set [tools.{service}] api_key_env in the settings to the name of the "
             "variable that contains the key, or api_key in the canvas."
         )
+
+
+def _find_retriever(settings: Settings, name: str) -> tuple[str, str] | None:
+    """Return the id and the name of a dataset in ``[knowledge.datasets]``, or None."""
+    datasets = ((section.id or key, key) for key, section in settings.knowledge.datasets.items())
+    return next((dataset for dataset in datasets if name in dataset), None)
 
 
 def _find_dataset(settings: Settings, name: str) -> tuple[str, str] | None:

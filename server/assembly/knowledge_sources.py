@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ragflow_lg.adapters.knowledge.joined_knowledge import JoinedKnowledge
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
@@ -16,6 +17,7 @@ from ragflow_lg.server.assembly.knowledge_servers import (
     reranker_settings,
     server_settings,
 )
+from ragflow_lg.server.assembly.retriever_datasets import index_hosts, retriever_datasets
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -54,11 +56,11 @@ class SettingsKnowledge:
     async def list_datasets(self) -> Sequence[DatasetEntry]:
         """Return all datasets; none if the file of the embedded knowledge base does not exist yet."""
         url = self._settings.knowledge.url
-        if read_server_url(url) is None and not embedded_path(url).exists():
+        is_empty = read_server_url(url) is None and not embedded_path(url).exists()
+        if is_empty and not self._settings.knowledge.datasets:
             return ()
         knowledge = self._get_knowledge()
-        directory = self._embedded or knowledge
-        return await directory.list_datasets() if isinstance(directory, DatasetDirectory) else ()
+        return await knowledge.list_datasets() if isinstance(knowledge, DatasetDirectory) else ()
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets."""
@@ -117,7 +119,7 @@ class SettingsKnowledge:
             urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
             http = settings.http_settings
             endpoints = [endpoint_host(section.address(id_)) for id_, section in models]
-            hosts = (*endpoints, *(url.host for url in urls if url is not None))
+            hosts = (*endpoints, *(url.host for url in urls if url is not None), *index_hosts(settings))
             self._http = GuardedHttpClient(
                 HttpSettings(
                     (*http.allow, *hosts), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency
@@ -127,7 +129,9 @@ class SettingsKnowledge:
 
     def _get_knowledge(self) -> Knowledge:
         if self._knowledge_base is None:
-            self._knowledge_base = self._open(self._settings.knowledge.url)
+            others = self._open(self._settings.knowledge.url)
+            own = retriever_datasets(self._settings, self._client, self.embedders, self.rerankers)
+            self._knowledge_base = JoinedKnowledge(own, others) if own else others
         return self._knowledge_base
 
     def _open(self, url: str) -> Knowledge:

@@ -20,6 +20,9 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     [knowledge]
     url = "sqlite:///knowledge.db"
 
+    [knowledge.datasets.wiki]
+    retriever = "my_package.search:open_wiki"
+
     [embeddings."bge-m3@SILICONFLOW"]
     base_url = "https://api.siliconflow.cn/v1"
     model = "BAAI/bge-m3"
@@ -95,15 +98,14 @@ if TYPE_CHECKING:
     )
     from ragflow_lg.server.settings.code_section import CodeSection
     from ragflow_lg.server.settings.compat_section import CompatSection
+    from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection, RetrieverSection
     from ragflow_lg.server.settings.limits_section import LimitsSection
     from ragflow_lg.server.settings.quotas_section import PageQuotasSection, QuotasSection, TenantQuotasSection
     from ragflow_lg.server.settings.sections import (
         AgentsSection,
         CrawlerSection,
-        DatasetSection,
         EmbeddingSection,
         HttpSection,
-        KnowledgeSection,
         McpSection,
         ModelSection,
         ProviderSection,
@@ -135,6 +137,7 @@ __all__ = [
     "ProviderSection",
     "QuotasSection",
     "RerankerSection",
+    "RetrieverSection",
     "RunSection",
     "ServerSection",
     "Settings",
@@ -152,11 +155,11 @@ _MODULES = {
     "CompatSection": "compat_section",
     "ConnectionSection": "account_sections",
     "CrawlerSection": "sections",
-    "DatasetSection": "sections",
+    "DatasetSection": "knowledge_sections",
     "EmailSection": "account_sections",
     "EmbeddingSection": "sections",
     "HttpSection": "sections",
-    "KnowledgeSection": "sections",
+    "KnowledgeSection": "knowledge_sections",
     "LimitsSection": "limits_section",
     "MailServerSection": "account_sections",
     "McpSection": "sections",
@@ -166,6 +169,7 @@ _MODULES = {
     "ProviderSection": "sections",
     "QuotasSection": "quotas_section",
     "RerankerSection": "sections",
+    "RetrieverSection": "knowledge_sections",
     "RunSection": "server_section",
     "ServerSection": "server_section",
     "Settings": "settings",

@@ -20,6 +20,7 @@ from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
 from ragflow_lg.server.settings.browser_section import BrowserSection
 from ragflow_lg.server.settings.code_section import CodeSection
 from ragflow_lg.server.settings.compat_section import CompatSection
+from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.memory_section import MemorySection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
@@ -28,10 +29,8 @@ from ragflow_lg.server.settings.reports_section import ReportsSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     CrawlerSection,
-    DatasetSection,
     EmbeddingSection,
     HttpSection,
-    KnowledgeSection,
     McpSection,
     ModelSection,
     ProviderSection,
@@ -151,6 +150,8 @@ class Settings(BaseSettings):
         secrets = [section.key_text() for section in (*models, *self.tools.values(), self.knowledge, self.code)]
         secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
+        for dataset in self.knowledge.datasets.values():
+            secrets += [dataset.key_text(), dataset.password()]
         secrets += [*self.sql.secrets(), *(server.secret() for server in self.email.servers.values())]
         secrets += [user.secret() for user in self.server.users.values()]
         for server in self.mcp_settings().values():

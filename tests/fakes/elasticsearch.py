@@ -44,7 +44,7 @@ class FakeElasticsearch(HttpServer):
 
     def _route(self, request: Received) -> Route:
         try:
-            answer: dict[str, Any] | Route = self._carry_out(request)
+            answer = self._carry_out(request)
             if self.spoil is not None and "/_search" in request.path:
                 answer = self.spoil(answer)  # pyright: ignore[reportArgumentType] - a test spoils it into another type
         except RefusedError as error:
@@ -53,17 +53,19 @@ class FakeElasticsearch(HttpServer):
             return Route("", status=error.status, headers=HEADERS, body=json.dumps(body))
         return answer if isinstance(answer, Route) else Route("", headers=HEADERS, body=json.dumps(answer))
 
-    def _carry_out(self, request: Received) -> dict[str, Any]:
+    def _carry_out(self, request: Received) -> dict[str, Any] | Route:
         path, _, parameters = request.path.partition("?")
         first, _, rest = path.strip("/").partition("/")
+        if request.method == "HEAD" and not rest:
+            return Route("", status=200 if first in self.indices else 404, headers=HEADERS)
+        if first == "_bulk":
+            return self._load(request.body)
         if request.method == "PUT" and not rest:
             self.indices[first], self.mappings[first] = {}, json.loads(request.body)
             return {"acknowledged": True}
         if request.method == "DELETE" and not rest:
             self.indices.pop(first, None)
             return {"acknowledged": True}
-        if first == "_bulk":
-            return self._load(request.body)
         if request.method == "POST" and rest == "_search":
             body = json.loads(request.body)
             self.searches.append((path, body))
@@ -74,7 +76,8 @@ class FakeElasticsearch(HttpServer):
         lines = [json.loads(line) for line in body.splitlines() if line]
         for action, document in zip(lines[::2], lines[1::2], strict=True):
             self.indices[action["index"]["_index"]][action["index"]["_id"]] = document
-        return {"errors": False, "items": []}
+        created = [{"index": {"_id": action["index"]["_id"], "status": 201}} for action in lines[::2]]
+        return {"errors": False, "items": created}
 
     def _search(self, names: Sequence[str], body: dict[str, Any], *, may_lack: bool) -> dict[str, Any]:
         _known(body, _BODY, "the body")
@@ -120,8 +123,10 @@ class FakeElasticsearch(HttpServer):
             )
             raise RefusedError(400, "illegal_argument_exception", reason)
         scores: dict[str, float] = {}
+        given: Any = knn["filter"]
+        filters = cast("list[Any]", given) if isinstance(given, list) else [given]
         for id_, document in documents.items():
-            if field in document and _matches(knn["filter"], id_, document):
+            if field in document and all(_matches(each, id_, document) for each in filters):
                 cosine = _cosine(vector, document[field])
                 if cosine >= knn.get("similarity", -1.0):
                     scores[id_] = (1 + cosine) / 2

@@ -16,6 +16,8 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import (
     Dataset,
+    DatasetDirectory,
+    DatasetEntry,
     DatasetSearch,
     DocumentCount,
     Knowledge,
@@ -23,6 +25,7 @@ from ragflow_lg.services.knowledge import (
     Rerankers,
     SearchResult,
 )
+from ragflow_lg.services.services import SupportsClose
 
 RerankStyle: TypeAlias = Literal["cohere", "jina", "tei"]
 
@@ -166,9 +169,18 @@ class RerankedKnowledge:
         """Return the datasets of the inner knowledge base."""
         return await self._inner.datasets(names_or_ids)
 
+    async def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return the datasets that the inner knowledge base can list."""
+        return await self._inner.list_datasets() if isinstance(self._inner, DatasetDirectory) else ()
+
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Return the metadata of all documents."""
         return await self._inner.metadata(datasets)
+
+    async def aclose(self) -> None:
+        """Close the inner knowledge base if it can be closed."""
+        if isinstance(self._inner, SupportsClose):
+            await self._inner.aclose()
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets, and rerank the result if there is a ``rerank_id``.
