@@ -14,6 +14,7 @@
     │   ├── RunCancelled           the run was cancelled
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
     ├── ServiceError               a model, an HTTP server or a file store failed
+    │   ├── RefusalError           RAGFlow's API understood a request and refused it
     │   ├── CassetteError          a recording cannot be read or written, or lacks the requested exchange
     │   ├── WorkLimitError         a worker process exceeded a limit
     │   └── CodeLimitError         code that CodeExec runs exceeded a limit; names the limit
@@ -195,6 +196,18 @@ def pause_before_retry(error: BaseException, delay_s: float) -> float:
     """
     asked_s = error.retry_after_s if isinstance(error, ServiceError) else 0.0
     return max(delay_s, min(asked_s, MAX_RETRY_PAUSE_S))
+
+
+class RefusalError(ServiceError):
+    """A RAGFlow server understood a request and refused it. ``api_code`` is RAGFlow's code, or the HTTP status."""
+
+    code = "refusal"
+
+    def __init__(self, message: str, api_code: int = 0, *, is_unknown_route: bool = False) -> None:
+        super().__init__(message)
+        self.api_code = api_code
+        self.is_unknown_route = is_unknown_route
+        """Whether the server has no such route, because it is older or newer."""
 
 
 class CassetteError(ServiceError):

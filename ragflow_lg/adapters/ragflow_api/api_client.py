@@ -1,0 +1,178 @@
+"""Requests to RAGFlow's HTTP API: few at a time, repeated when the server asks for it, page by page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, as_rows, read_text
+from ragflow_lg.base.errors import RefusalError, ServiceError
+from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
+
+Method = Literal["GET", "POST", "PUT"]
+
+MAX_SIDE_BY_SIDE = 4
+"""Maximum number of requests at the same time."""
+
+MAX_TRIES = 5
+MAX_WAIT_S = 60.0
+"""Longest pause before a request is repeated, even if the server asks for a longer one."""
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+"""Maximum size of one answer."""
+
+PAGE_SIZE = 30
+_MAX_DETAIL_CHARS = 300
+_BUSY = frozenset([429, 502, 503, 504])
+
+
+class ApiAddress(Struct, frozen=True):
+    """The address of a RAGFlow without ``/api/v1``, and an API key."""
+
+    url: str
+    key: str
+
+    def __repr__(self) -> str:
+        """Return the address without the key."""
+        return f"ApiAddress({self.url!r})"
+
+
+class RagflowApi:
+    """A running RAGFlow server. ``sleep`` waits for a number of seconds before a request is repeated."""
+
+    def __init__(
+        self, address: ApiAddress, http: HttpClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._address = address
+        self._http = http
+        self._sleep = sleep
+        self._permits = asyncio.Semaphore(MAX_SIDE_BY_SIDE)
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        """Return the ``data`` of an answer.
+
+        Raises:
+            RefusalError: if the server refuses the request, or has no such route.
+            ServiceError: if it cannot be reached, or does not answer as RAGFlow does.
+        """
+        return await self.send("GET", path, query=query)
+
+    async def send(
+        self, method: Method, path: str, *, query: Mapping[str, str] | None = None, body: JsonValue = None
+    ) -> Any:
+        """Send a request and return the ``data`` of the answer; see `get` for the errors.
+
+        Requests that change something are repeated only if the server has said that it did not process them.
+        """
+        request = HttpRequest(
+            method,
+            self._address.url.rstrip("/") + path,
+            headers={"Authorization": f"Bearer {self._address.key}"},
+            query=query or {},
+            json=body,
+            max_response_bytes=MAX_BODY_BYTES,
+        )
+        for attempt in range(1, MAX_TRIES + 1):
+            wait_s = min(0.5 * 2**attempt, MAX_WAIT_S)
+            try:
+                async with self._permits:
+                    response = await self._http.send(request)
+            except ServiceError as error:
+                if attempt == MAX_TRIES or not error.is_retryable or method != "GET":
+                    raise ServiceError(f"RAGFlow cannot be reached: {error}") from error
+            else:
+                is_busy = response.status == 429 or (response.status in _BUSY and method == "GET")
+                if attempt == MAX_TRIES or not is_busy:
+                    return self._read(path, response)
+                wait_s = _asked_wait(response.headers, wait_s)
+            await self._sleep(wait_s)
+        raise AssertionError  # the last attempt returns or raises
+
+    async def rows(
+        self,
+        path: str,
+        key: str = "",
+        query: Mapping[str, str] | None = None,
+        *,
+        limit: int,
+        page_size: int = PAGE_SIZE,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield the rows with different ids on all pages of a list. The list is the data itself or its ``key`` entry.
+
+        Raises:
+            ServiceError: if the list has more than ``limit`` rows, or is no list.
+        """
+        seen: set[str] = set()
+        for page in range(1, limit // page_size + 2):
+            data = await self.get(path, {**(query or {}), "page": str(page), "page_size": str(page_size)})
+            listed: Any = cast("Any", data) if isinstance(data, list) else as_map(data).get(key)
+            if not isinstance(listed, list):
+                raise ServiceError(f"RAGFlow answered {path} without a list. Is it a RAGFlow server?")
+            fresh = [row for row in as_rows(listed) if (id_ := read_text(row, "id", max_chars=200)) and id_ not in seen]
+            for row in fresh:
+                seen.add(read_text(row, "id", max_chars=200))
+                if len(seen) > limit:
+                    break
+                yield row
+            # A server that ignores the page sends the same rows again.
+            if not fresh or len(as_list(listed)) < page_size:
+                return
+            if len(seen) > limit:
+                break
+        raise ServiceError(f"RAGFlow's list {path} has more than {limit:,} entries; that many are not supported.")
+
+    def _read(self, path: str, response: HttpResponse) -> Any:
+        try:
+            answer = as_map(json.loads(response.text))
+        except (ValueError, RecursionError):
+            answer = {}
+        is_other_method = response.status == 405 or "MethodNotAllowed" in str(answer.get("message"))
+        if response.status == 404 or answer.get("code") == 404 or is_other_method:
+            raise RefusalError(f"RAGFlow has no {path}.", 404, is_unknown_route=True)
+        if "code" not in answer:
+            raise RefusalError(
+                f"The server answered {path} with status {response.status} and not as RAGFlow's API does. Check the "
+                "address: it has no path, as in https://ragflow.example.com.",
+                response.status,
+            )
+        if answer["code"] != 0 or response.status >= 400:
+            raise self._refusal(path, response.status, answer)
+        return answer.get("data")
+
+    def _refusal(self, path: str, status: int, answer: Mapping[str, Any]) -> RefusalError:
+        reason = foreign_line(str(answer.get("message", "")), [self._address.key], _MAX_DETAIL_CHARS)
+        code = answer["code"] if isinstance(answer["code"], int) else status
+        is_key = status in (401, 403) or code in (401, 109) or "api key" in reason.lower()
+        advice = " Check the API key." if is_key else ""
+        what = f"RAGFlow refused {path} ({code}): {reason.rstrip('.') or 'no reason given'}.{advice}"
+        return RefusalError(what, code)
+
+
+def _asked_wait(headers: Mapping[str, str], default_s: float) -> float:
+    """Return how long a server asks to wait, in seconds, at most `MAX_WAIT_S`."""
+    text = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
+    if text.isascii() and text.isdecimal() and len(text) < 10:
+        return min(float(text), MAX_WAIT_S)
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, IndexError, TypeError):
+        return default_s
+    date = next((value for name, value in headers.items() if name.lower() == "date"), "")
+    try:
+        now = parsedate_to_datetime(date)
+    except (ValueError, IndexError, TypeError):
+        return default_s
+    aware_until, aware_now = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in (until, now))
+    return min(max(_seconds_between(aware_now, aware_until), 0.0), MAX_WAIT_S)
+
+
+def _seconds_between(start: datetime, end: datetime) -> float:
+    return (end - start).total_seconds()

@@ -1,0 +1,45 @@
+"""A server with the answers of a generation of RAGFlow's API, as its source and its SDK have them."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from tests.fakes.http_server import HttpServer, Received, Route
+
+RECORDED = Path(__file__).parents[1] / "fixtures" / "ragflow_api"
+GENERATIONS = sorted(file.stem for file in RECORDED.glob("*.json"))
+
+
+class RecordedRagflow(HttpServer):
+    """Answers by method and path; unknown paths get RAGFlow's 404. ``faults`` are sent first, one for each request."""
+
+    def __init__(self, generation: str) -> None:
+        super().__init__()
+        recorded = json.loads((RECORDED / f"{generation}.json").read_text("utf-8"))
+        self.answers: dict[str, Any] = recorded["answers"]
+        self.faults: list[Route] = []
+        self.broken_from = 10**9
+        """The number of the request from which all fail."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def set(self, path: str, data: Any) -> None:
+        self.answers[f"GET {path}"] = {"body": {"code": 0, "data": data}}
+
+    def _route(self, request: Received) -> Route:
+        if self.faults:
+            return self.faults.pop(0)
+        if len(self.received) > self.broken_from:
+            return Route("", status=500, body="<html>")
+        path = unquote(request.path.partition("?")[0])
+        missing = {"status": 404, "body": {"code": 404, "message": f"Not Found: {path}", "data": None}}
+        answer = self.answers.get(f"{request.method} {path}", missing)
+        return Route(
+            "",
+            status=answer.get("status", 200),
+            headers={"Content-Type": "application/json"},
+            body=json.dumps(answer["body"]),
+        )
