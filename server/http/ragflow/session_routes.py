@@ -24,6 +24,7 @@ from ragflow_lg.server.http.ragflow.session_models import (
     SessionNamed,
     SessionShown,
 )
+from ragflow_lg.server.http.ragflow.session_state import show_state
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import (
@@ -125,12 +126,13 @@ async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) ->
 @router.get("/agents/{agent_id}/sessions/{session_id}")
 @describe(answer=SessionShown)
 async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Any:
-    """Return a session with its messages."""
+    """Return a session with its messages. Its canvas contains the state: history, variables, outputs and path."""
     agent = await _load_agent(request, caller, agent_id)
     session = await load_session(request, agent, session_id)
     sessions = SessionRepository(get_app_state(request).database, caller.tenant)
     canvases = await _load_canvases(request, agent, [session.version_id])
     canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
+    canvas = await show_state(get_turns(request), agent, session, canvas)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     title = (await agents.version_titles([session.version_id])).get(session.version_id, "")
     return build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas)
