@@ -57,7 +57,7 @@ def diff(
     elif output is DiffFormat.HTML:
         sys.stdout.write(_as_page(old, new, found))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _as_lines(found)))
+        sys.stdout.write("".join(f"{line}\n" for line in as_lines(found)))
     raise typer.Exit(1 if found else 0)
 
 
@@ -75,7 +75,7 @@ def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
             raise CompileError(diagnostics, file=str(file))
         return drawn
 
-    return build_page((old.name, new.name), (sketch(old), sketch(new)), found, _as_lines(found))
+    return build_page((old.name, new.name), (sketch(old), sketch(new)), found, as_lines(found))
 
 
 def _as_dict(difference: Difference) -> dict[str, Any]:
@@ -85,7 +85,8 @@ def _as_dict(difference: Difference) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value is not MISSING}
 
 
-def _as_lines(found: Sequence[Difference]) -> Iterator[str]:
+def as_lines(found: Sequence[Difference]) -> Iterator[str]:
+    """Yield differences as lines for a terminal."""
     last = None
     for difference in found:
         if (difference.kind, difference.node) != last:

@@ -67,6 +67,21 @@ Checkpoint: TypeAlias = Annotated[
     ),
 ]
 SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]
+ServerAddress: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--from", help="RAGFlow's address, such as https://ragflow.example.com. Default: the folder's.", metavar="URL"
+    ),
+]
+KeyVariable: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--key-env", help="Environment variable with RAGFlow's API key. Default: the folder's.", metavar="NAME"
+    ),
+]
+AllowPrivate: TypeAlias = Annotated[
+    bool, typer.Option("--allow-private", help="The server may be on this machine or in a private network.")
+]
 Model: TypeAlias = Annotated[
     str,
     typer.Option("--model", "-m", help="Use this model in place of every model of the canvas; demo needs no API key."),

@@ -1,5 +1,7 @@
 """Which folders the user trusts: their settings are used, and files that LangGraph's server left in them are loaded.
 
+For a folder pulled from a RAGFlow, the list contains which server may receive which key.
+
 Settings can start programs and decide which server receives a key, and the folder may have come with somebody else's
 canvases. The list is a file of the user's; nothing in a folder can add it to the list.
 """
@@ -16,7 +18,7 @@ from typing import Any, Literal, cast
 
 from ragflow_lg.base.errors import SettingsError
 
-Kind = Literal["settings", "studio"]
+Kind = Literal["settings", "studio", "ragflow"]
 
 _ask: ContextVar[Callable[[Path], bool] | None] = ContextVar("ask", default=None)
 

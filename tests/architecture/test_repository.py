@@ -76,7 +76,7 @@ TO_WRITE = {
 }
 """Files of an example, which a reader writes."""
 
-OWN_FILES = {"my_canvas.json"}
+OWN_FILES = {"my_canvas.json", "agents/customer_service.json"}
 """What a reader has."""
 
 

@@ -1,0 +1,129 @@
+"""The file of a pulled agent: its canvas in the canonical form, without keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from ragflow_lg.base.errors import CompileError, ServiceError
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
+from ragflow_lg.dsl_compiler.canonical import format_canvas
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteAgent
+
+MAX_DEPTH = 60
+MAX_DSL_CHARS = 8_000_000
+"""Maximum size of a canvas as JSON text."""
+
+ABOUT = ("id", "title", "description", "avatar", "canvas_type", "canvas_category")
+"""The fields beside the canvas, as in RAGFlow's templates."""
+
+_NOT_SECRET = ("key", "auth", "pass", "sig", "token")
+"""Names that are more often those of fields and columns than of secrets."""
+
+
+class AgentFile(NamedTuple):
+    """An agent as a file."""
+
+    text: str
+    hash: str
+    blanked: tuple[str, ...]
+    """Where a key was left out, as ``component: parameter``."""
+
+
+def build_agent_file(agent: RemoteAgent, *, dsl: Mapping[str, Any] | None = None) -> AgentFile:
+    """Return the file of an agent, or of another version of its canvas.
+
+    Raises:
+        ServiceError: if the canvas is too large or nested too deeply.
+    """
+    canvas = agent.dsl if dsl is None else dsl
+    blanked: dict[str, None] = {}
+    fields = {name: value for name in ABOUT if (value := getattr(agent, name))}
+    try:
+        if len(json.dumps(canvas, ensure_ascii=False)) > MAX_DSL_CHARS:
+            raise ServiceError(f"The canvas has more than {MAX_DSL_CHARS:,} characters.")
+        document = {**fields, "dsl": without_secrets(canvas, blanked)}
+        text = format_canvas(json.dumps(document).encode())
+    except (RecursionError, CompileError) as error:
+        raise ServiceError(f"The canvas cannot be written: {error or 'it is nested too deeply'}") from None
+    return AgentFile(text, hash_text(text), tuple(blanked))
+
+
+def hash_text(text: str) -> str:
+    """Return the hash of a canonical text."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def without_secrets(canvas: Mapping[str, Any], blanked: dict[str, None]) -> dict[str, Any]:
+    """Return a canvas with keys and passwords left out, and add the places to ``blanked``."""
+
+    def walk(value: Any, name: str, place: str, *, is_inside: bool, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise ServiceError("The canvas is nested too deeply.")
+        if isinstance(value, Mapping):
+            inside = is_inside or hides_all(name)
+            return {
+                key: walk(entry, key, _place(place, name, key), is_inside=inside, depth=depth + 1)
+                for key, entry in cast("Mapping[str, Any]", value).items()
+            }
+        if isinstance(value, list):
+            entries = cast("list[Any]", value)
+            return [walk(entry, name, place, is_inside=is_inside, depth=depth + 1) for entry in entries]
+        clean = _clean(value, name, is_inside=is_inside)
+        if clean != value:
+            blanked[f"{place}: {name}"] = None
+        return clean
+
+    return walk(canvas, "", "", is_inside=False, depth=0)
+
+
+def _place(place: str, name: str, key: str) -> str:
+    """Return the id of the component that contains a value."""
+    return key if name == "components" and not place else place
+
+
+def _clean(value: Any, name: str, *, is_inside: bool) -> Any:
+    if not isinstance(value, str) or not value:
+        return value
+    is_secret = is_inside or (is_secret_name(name) and name.lower() not in _NOT_SECRET)
+    if is_secret:
+        return value if "{" in value and "}" in value else ""
+    return _REDACTOR.text(value)
+
+
+_REDACTOR = Redactor()
+
+
+def restore_secrets(own: Any, theirs: Any, name: str = "", *, is_inside: bool = False) -> Any:
+    """Return a canvas with the keys that another one has at the same places and that were left out here."""
+    if isinstance(own, Mapping):
+        other: Mapping[str, Any] = cast("Mapping[str, Any]", theirs) if isinstance(theirs, Mapping) else {}
+        inside = is_inside or hides_all(name)
+        return {
+            key: restore_secrets(entry, other.get(key), key, is_inside=inside)
+            for key, entry in cast("Mapping[str, Any]", own).items()
+        }
+    if isinstance(own, list):
+        others = cast("list[Any]", theirs) if isinstance(theirs, list) else []
+        entries = cast("list[Any]", own)
+        return [
+            restore_secrets(entry, others[at] if at < len(others) else None, name, is_inside=is_inside)
+            for at, entry in enumerate(entries)
+        ]
+    return theirs if isinstance(theirs, str) and own == _clean(theirs, name, is_inside=is_inside) else own
+
+
+def find_lost_secrets(canvas: Any, place: str = "", name: str = "") -> Iterator[str]:
+    """Yield the places where a canvas has the mark of a key that was left out."""
+    if isinstance(canvas, Mapping):
+        for key, entry in cast("Mapping[str, Any]", canvas).items():
+            yield from find_lost_secrets(entry, _place(place, name, key), key)
+    elif isinstance(canvas, list):
+        for entry in cast("list[Any]", canvas):
+            yield from find_lost_secrets(entry, place, name)
+    elif isinstance(canvas, str) and REDACTED in canvas:
+        yield f"{place}: {name}"

@@ -1,0 +1,149 @@
+"""Sessions of RAGFlow as threads: the next turn continues, and a form that waited waits here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from ragflow_lg.base.ids import NodeId, session_of_thread, thread_of_session
+from ragflow_lg.dsl_compiler.langgraph_app.imported_turn import wait_at
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.stored_turn import thread_config
+from ragflow_lg.server.migration.session_files import (
+    build_globals,
+    build_history,
+    thread_messages,
+    transcript_of,
+    transcript_of_thread,
+)
+from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
+from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteSession
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+    from ragflow_lg.services.services import Services
+
+
+class ThreadResult(Struct, frozen=True):
+    """What became of a session."""
+
+    status: Literal["here", "moved", "waiting"]
+    """``here``: it was here already, and was not changed. ``waiting``: its form waits for an answer."""
+    problem: str = ""
+    """What could not be continued."""
+
+
+async def import_session(
+    session: RemoteSession, canvas: CompiledCanvas, store: Store, services: Services, canvas_id: str
+) -> ThreadResult:
+    """Create the thread of a session. ``canvas_id`` is the file of the canvas, for the commands that continue it.
+
+    A session that is here already is left alone, because it may have gone on.
+
+    Raises:
+        CheckpointError: if the store fails.
+        ConflictError: if the session is being imported by another process.
+    """
+    if await newest_run(store, session.id) is not None:
+        return ThreadResult("here")
+    if await has_session(store, session.id):  # an import was killed before it was complete
+        await store.delete_session(session.id)
+    forms, problem = _find_forms(session, canvas)
+    canvas = canvas.with_saver(store.saver)
+    await _write_thread(session, canvas, store, services, forms)
+    status: Literal["moved", "waiting"] = "moved"
+    if forms:
+        # Nothing runs but the forms, which interrupt before they start.
+        runner = Runner(canvas, services, store=store, canvas_id=canvas_id)
+        async for _ in runner.continue_(session.id):
+            pass
+        status = "waiting" if await runner.pauses(session.id) else "moved"
+    else:
+        await store.runs.put(_build_record(session, canvas, services, canvas_id))
+    return ThreadResult(status, problem)
+
+
+def _find_forms(session: RemoteSession, canvas: CompiledCanvas) -> tuple[list[NodeId], str]:
+    """Return the forms at which a session waits, and why they cannot wait here."""
+    path, nodes = session.state.path, canvas.plan.nodes
+    forms = [NodeId(id_) for id_ in path if "userfillup" in id_.lower() or _is_form(canvas, id_)]
+    if not forms or forms[0] != path[0]:  # the path of a finished turn begins with Begin
+        return [], ""
+    if missing := [id_ for id_ in path if id_ not in nodes]:
+        return [], f"it waits at {missing[0][:80]!r}, which is not in the canvas any more"
+    if any(nodes[id_].parent is not None for id_ in forms):
+        return [], f"it waits at {forms[0]!r} inside a Loop or Iteration"
+    if len(forms) < len(path):
+        return [], f"other components wait beside the form {forms[0]!r}"
+    if not all(_is_form(canvas, id_) for id_ in forms):
+        return [], f"{forms[0]!r} is no form"
+    return forms, ""
+
+
+def _is_form(canvas: CompiledCanvas, id_: str) -> bool:
+    node = canvas.plan.nodes.get(NodeId(id_))
+    return node is not None and node.spec.kind == "interrupt"
+
+
+async def _write_thread(
+    session: RemoteSession, canvas: CompiledCanvas, store: Store, services: Services, forms: list[NodeId]
+) -> None:
+    plan, graph = canvas.plan, canvas.graph
+    history = build_history(session)
+    globals_ = build_globals(session, plan.globals, history)
+    seed = services.ids.seed()
+    turn: dict[str, Any] = {
+        "number": globals_["sys.conversation_turns"],
+        "seed": seed,
+        "inputs": {},
+        "status": "running" if forms else "succeeded",
+        "canvas_hash": plan.canvas_hash,
+    }
+    if plan.region_shapes:
+        turn["regions"] = {**plan.region_shapes}
+    values = {
+        "globals": globals_,
+        "history": history,
+        "messages": thread_messages(transcript_of(session.messages), seed),
+        "turn": turn,
+    }
+    entry = canvas.names[plan.entry]
+    async with hold_lease(store.leases, session_of_thread(thread_of_session(session.id))) as lease:
+        config = with_lease_token(thread_config(canvas, session.id), lease)
+        await graph.aupdate_state(config, values, as_node=entry)
+        if forms:
+            command = wait_at(plan, canvas.names, forms, session.state.outputs)
+            edit: Any = command  # LangGraph's signature has only maps
+            await graph.aupdate_state(config, edit, as_node=entry)
+
+
+def _build_record(session: RemoteSession, canvas: CompiledCanvas, services: Services, canvas_id: str) -> RunRecord:
+    now = int(services.clock.now() * 1000)
+    return RunRecord(
+        services.ids.run_id(),
+        session_of_thread(thread_of_session(session.id)),
+        session.id,
+        canvas_id,
+        canvas.plan.canvas_hash,
+        status="succeeded",
+        started_ms=session.update_ms or now,
+        updated_ms=now,
+        ended_ms=session.update_ms or now,
+    )
+
+
+async def check_transcript(session: RemoteSession, canvas: CompiledCanvas, store: Store) -> str:
+    """Compare a session with its thread. Return what differs, or ``""``. The thread may have gone on."""
+    graph = canvas.with_saver(store.saver).graph
+    snapshot = await graph.aget_state(thread_config(canvas, session.id))
+    stored = transcript_of_thread(list(snapshot.values.get("messages", [])))
+    expected = transcript_of(session.messages)
+    for number, (here, there) in enumerate(zip(stored, expected, strict=False)):
+        if here != there:
+            return f"message {number + 1} differs"
+    if len(stored) < len(expected):
+        return f"{len(stored)} of {len(expected)} messages are here"
+    return ""

@@ -1,0 +1,189 @@
+"""From a running server to a conversation that goes on here, by the commands."""
+
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.server.assembly.app_state import open_app_state
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.app import make_app
+from ragflow_lg.server.http.edge.listening_socket import open_socket
+from ragflow_lg.server.http.edge.uvicorn_server import start_server
+from ragflow_lg.server.settings import load_settings
+from tests.fakes.services import Reply
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
+from tests.server.migration.commands import command, pull
+
+MOVED = Path("moved")
+
+
+async def fill(server: AppServer) -> dict[str, list[str]]:
+    """Create five agents with four sessions each. Return the sessions by title."""
+    sessions: dict[str, list[str]] = {}
+    canvases = {"Echo": ECHO, "Second echo": ECHO, "Third echo": ECHO, "Model": MODEL, "Form": FORM}
+    for title, canvas in canvases.items():
+        agent = await server.agent(canvas, title)
+        for number in range(4):
+            session = await server.session(agent, user_id="anna")
+            await server.ask(agent, f"question {number}", session_id=session)
+            sessions.setdefault(title, []).append(session)
+    return sessions
+
+
+async def open_here(stack: AsyncExitStack) -> httpx.AsyncClient:
+    """Start the server of the folder, as ``ragflow-lg serve`` does there."""
+    state = await stack.enter_async_context(open_app_state(load_settings(Path("ragflow-lg.toml")), model="demo"))
+    app = make_app(state)
+    key = await KeyRepository(state.database).create("default", int(SystemClock().now()))
+    running = start_server(app, open_socket("127.0.0.1", 0), app.state.turns.drain, 5)
+    url = await stack.enter_async_context(running)
+    headers = {"Authorization": f"Bearer {key}"}
+    return await stack.enter_async_context(httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=20))
+
+
+async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path, [Reply(chunks=["Hello."], repeat=True)]) as server:
+        sessions = await fill(server)
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        done = await pull(server.url, "--sessions")
+        assert done.returncode == 0, done.stderr
+        assert "5 agents written" in done.stdout
+        assert "20 of them have the same messages; 4 wait for an answer" in done.stdout
+        agents = {row["title"]: row["id"] for row in (await server.client.get("/agents")).json()["data"]["canvas"]}
+        before = (await server.client.get(f"/agents/{agents['Echo']}/sessions/{sessions['Echo'][0]}")).json()["data"]
+    monkeypatch.chdir(MOVED)
+    async with AsyncExitStack() as stack:
+        client = await open_here(stack)
+        after = (await client.get(f"/agents/{agents['Echo']}/sessions/{sessions['Echo'][0]}")).json()["data"]
+        assert [(m["role"], m["content"]) for m in after["message"]] == [
+            (m["role"], m["content"]) for m in before["message"]
+        ]
+        assert after["dsl"]["globals"]["sys.conversation_turns"] == 1
+        body: dict[str, Any] = {"agent_id": agents["Echo"], "query": "and now?", "session_id": sessions["Echo"][0]}
+        answer = (await client.post("/agents/chat/completions", json=body)).json()
+        assert answer["data"]["data"]["content"] == "You said and now?"
+        shown = (await client.get(f"/agents/{agents['Echo']}/sessions/{sessions['Echo'][0]}")).json()["data"]
+        assert len(shown["message"]) == len(before["message"]) + 2
+        assert shown["dsl"]["globals"]["sys.conversation_turns"] == 2
+        body = {"agent_id": agents["Form"], "inputs": {"size": {"value": 42}}, "session_id": sessions["Form"][1]}
+        answer = (await client.post("/agents/chat/completions", json=body)).json()
+        assert answer["data"]["data"]["content"] == "Size 42"
+    run = await command("run", "agents/echo.json", "third", "--session", sessions["Echo"][0])
+    assert "You said third" in "".join(
+        frame["data"].get("content", "")
+        for frame in map(json.loads, run.stdout.splitlines())
+        if frame["event"] == "message"
+    )
+    assert json.loads(run.stdout.splitlines()[-1])["session_id"] == sessions["Echo"][0]
+    resumed = await command("resume", sessions["Form"][2], "--input", "size=7")
+    assert '"content": "Size 7"' in resumed.stdout
+
+
+async def test_a_session_that_went_on_here_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path) as server:
+        agent = await server.agent(ECHO, "Echo")
+        session = await server.session(agent)
+        await server.ask(agent, "one", session_id=session)
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url, "--sessions")
+        store = ("--settings", "moved/ragflow-lg.toml", "--checkpoint", "sqlite:///moved/ragflow-lg.db")
+        await command("run", "moved/agents/echo.json", "two", "--session", session, *store)
+        again = await command("pull", "moved", "--sessions")
+        assert "1 of them have the same messages" in again.stdout, again.stderr
+        await server.ask(agent, "three, over there", session_id=session)
+        apart = await command("pull", "moved", "--sessions")
+        assert apart.returncode == 1
+        assert "message 4 differs" in apart.stderr
+
+
+async def test_push_updates_what_was_changed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path) as server:
+        agent = await server.agent(ECHO, "Echo")
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url)
+        assert (await command("status", "moved")).stdout == "No difference.\n"
+        file = MOVED / "agents" / "echo.json"
+        file.write_text(file.read_text().replace("You said", "You wrote"))
+        status = await command("status", "moved")
+        assert status.returncode == 1
+        assert "changed here" in status.stdout
+        assert 'content: ["You said {sys.query}"] → ["You wrote {sys.query}"]' in status.stdout
+        tried = await command("push", "moved", "--dry-run")
+        assert "would update: Echo" in tried.stdout
+        done = await command("push", "moved", "agents/echo.json", "--publish", "Plain words")
+        assert (done.returncode, done.stdout) == (0, "updated: Echo (agents/echo.json)\n"), done.stderr
+        shown = (await server.client.get(f"/agents/{agent}")).json()["data"]
+        assert shown["dsl"]["components"]["Message:0"]["obj"]["params"]["content"] == ["You wrote {sys.query}"]
+        (published,) = [
+            row for row in (await server.client.get(f"/agents/{agent}/versions")).json()["data"] if row["release"]
+        ]
+        version = (await server.client.get(f"/agents/{agent}/versions/{published['id']}")).json()["data"]
+        assert version["description"] == "Plain words"
+        assert (await command("status", "moved")).returncode == 0
+        assert (await command("push", "moved")).stdout == ""
+
+
+async def test_push_does_not_overwrite_what_was_changed_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path) as server:
+        agent = await server.agent(ECHO, "Echo")
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url)
+        file = MOVED / "agents" / "echo.json"
+        file.write_text(file.read_text().replace("You said", "You wrote"))
+        theirs = json.loads(json.dumps(ECHO).replace("You said", "They said"))
+        await server.client.put(f"/agents/{agent}", json={"dsl": theirs})
+        refused = await command("push", "moved")
+        assert refused.returncode == 1
+        assert "changed both: compare, then" in refused.stderr
+        shown = (await server.client.get(f"/agents/{agent}")).json()["data"]["dsl"]
+        assert "They said" in json.dumps(shown)
+        forced = await command("push", "moved", "--force")
+        assert "updated: Echo" in forced.stdout
+        assert "You wrote" in json.dumps((await server.client.get(f"/agents/{agent}")).json()["data"]["dsl"])
+
+
+async def test_push_creates_agents_and_keeps_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = json.loads(json.dumps(MODEL))
+    search["components"]["LLM:0"]["obj"]["params"]["api_key"] = "sk-0123456789abcdefghij"
+    async with start_app(tmp_path) as server:
+        agent = await server.agent(search, "Search")
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url)
+        file = MOVED / "agents" / "search.json"
+        assert "sk-0123" not in file.read_text()
+        document = json.loads(file.read_text())
+        document["title"] = "Searching"
+        file.write_text(json.dumps(document))
+        copy = {name: value for name, value in document.items() if name != "id"} | {"title": "A copy"}
+        (MOVED / "agents" / "copy.json").write_text(json.dumps(copy))
+        done = await command("push", "moved")
+        assert "created: A copy (agents/copy.json)" in done.stdout, done.stderr
+        assert "updated: Searching" in done.stdout
+        shown = (await server.client.get(f"/agents/{agent}")).json()["data"]
+        assert shown["title"] == "Searching"
+        assert shown["dsl"]["components"]["LLM:0"]["obj"]["params"]["api_key"] == "sk-0123456789abcdefghij"
+        assert (await command("status", "moved")).returncode == 0
+        assert json.loads((MOVED / "agents" / "copy.json").read_text())["id"]
+
+
+async def test_status_names_what_is_missing_on_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path) as server:
+        agents = [await server.agent(ECHO, title) for title in ("Gone there", "Gone here", "Kept")]
+        session = await server.session(agents[2])
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url, "--sessions")
+        await server.client.delete(f"/agents/{agents[0]}")
+        (MOVED / "agents" / "gone_here.json").unlink()
+        (MOVED / "agents" / "broken.json").write_text("{")
+        await server.agent(ECHO, "New there")
+        await server.ask(agents[2], "more", session_id=session)
+        status = await command("status", "moved")
+        lines = {line[:13].strip() for line in status.stdout.splitlines() if not line.startswith(" ")}
+        assert lines == {"deleted there", "deleted here", "new there"}
+        assert "1 session changed there" in status.stdout
+        assert "broken.json is not a canvas" in status.stderr
