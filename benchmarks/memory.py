@@ -46,7 +46,7 @@ async def _measure(name: str, url: str, count: int) -> None:
             ]
             await store.abatch(puts)
         stored_s = time.perf_counter() - began
-        shelf = MemoryShelf(MemorySettings("m"), store, store.aput_if_kept, compares_words=True)
+        shelf = MemoryShelf(MemorySettings("m"), store, store, compares_words=True)
         times: list[float] = []
         for _ in range(SEARCHES):
             question = _sentence(source)

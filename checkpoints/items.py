@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import orjson
 from langgraph.store.base import (
@@ -40,6 +40,12 @@ Place: TypeAlias = tuple[Namespace, str]
 MAX_FOUND = 20_000
 """Maximum number of items that a search looks at."""
 
+MAX_OUTDATED = 1_000
+"""Maximum number of items that are deleted together because they are outdated."""
+
+SAME_TIME_S = 1e-5
+"""Times that differ less are the same: a `datetime` has no more digits."""
+
 WHOLE = ("$",)
 """The path of a value that is embedded as a whole."""
 
@@ -63,6 +69,19 @@ class FoundItem(Struct, frozen=True):
     score: float | None = None
 
 
+class RequiredItem(NamedTuple):
+    """An item that must exist when others are written."""
+
+    namespace: Namespace
+    key: str
+    updated_at: float | None = None
+    """When it was written last; None if that does not matter."""
+
+    def is_met_by(self, updated_at: float) -> bool:
+        """Return whether an item that was written at a time is the required one."""
+        return self.updated_at is None or abs(self.updated_at - updated_at) < SAME_TIME_S
+
+
 class ItemTable(Protocol):
     """Where items are kept."""
 
@@ -71,11 +90,18 @@ class ItemTable(Protocol):
         ...
 
     async def put(
-        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: Place | None = None
+        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: RequiredItem | None = None
     ) -> bool:
         """Store and delete items in one transaction. An item that exists keeps its ``created_at``.
 
-        If the ``required`` item does not exist, nothing is written. Return whether it was.
+        If the ``required`` item does not exist or has changed, nothing is written. Return whether it was.
+        """
+        ...
+
+    async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
+        """Return up to ``count`` items whose namespace begins with a prefix.
+
+        They were written last before a time, or are not among the ``kept`` items that were written last.
         """
         ...
 
@@ -156,11 +182,29 @@ class ItemStore(BaseStore):
             await self._write(list(writes.values()))
         return results
 
-    async def aput_if_kept(self, operations: Sequence[PutOp], namespace: Namespace, key: str) -> bool:
-        """Store and delete items in one transaction, unless another item was deleted. Return whether it was done."""
-        return await self._write(operations, (namespace, key))
+    async def aput_if_kept(
+        self, operations: Sequence[PutOp], namespace: Namespace, key: str, updated_at: datetime | None = None
+    ) -> bool:
+        """Store and delete items in one transaction, unless another item was deleted. Return whether it was done.
 
-    async def _write(self, operations: Sequence[PutOp], required: Place | None = None) -> bool:
+        With ``updated_at``, that item must not have been written again either.
+        """
+        since = None if updated_at is None else updated_at.timestamp()
+        return await self._write(operations, RequiredItem(namespace, key, since))
+
+    async def adelete_outdated(self, prefix: Namespace, before: float, kept: int) -> int:
+        """Delete items inside a namespace that were written last before a time, and all but the ``kept`` last ones.
+
+        ``before`` is in epoch seconds. Return the number of deleted items.
+        """
+        deleted, earlier = 0, None
+        # Redis finds an item that another program has stored under another key again and again.
+        while (places := await self._table.outdated(prefix, before, kept, MAX_OUTDATED)) and places != earlier:
+            await self._table.put((), places)
+            deleted, earlier = deleted + len(places), places
+        return deleted
+
+    async def _write(self, operations: Sequence[PutOp], required: RequiredItem | None = None) -> bool:
         now = self._clock.now()
         kept = [operation for operation in operations if operation.value is not None]
         values = [_encode(operation) for operation in kept]

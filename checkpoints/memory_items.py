@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ragflow_lg.checkpoints.item_vectors import join_vectors
-from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, StoredItem
+from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, RequiredItem, StoredItem
 
 
 class MemoryItems:
@@ -22,11 +22,13 @@ class MemoryItems:
         return self._items.get((namespace, key))
 
     async def put(
-        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: Place | None = None
+        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: RequiredItem | None = None
     ) -> bool:
         """Store and delete items, unless the required one does not exist."""
-        if required is not None and required not in self._items:
-            return False
+        if required is not None:
+            known = self._items.get((required.namespace, required.key))
+            if known is None or not required.is_met_by(known.updated_at):
+                return False
         for item in items:
             place = item.namespace, item.key
             earlier = self._items.get(place)
@@ -45,6 +47,17 @@ class MemoryItems:
         table = join_vectors(range(len(inside)), [item.vector for item in inside], len(vector))
         return [FoundItem(inside[index], score) for index, score in table.most_similar(vector, count)]
 
+    async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
+        """Return items that were written before a time, or that are too many."""
+        inside = sorted((item for item in self._items.values() if item.namespace[: len(prefix)] == prefix), key=_age)
+        excess = len(inside) - kept
+        found = [item for index, item in enumerate(inside) if index < excess or item.updated_at < before]
+        return [(item.namespace, item.key) for item in found[:count]]
+
     async def namespaces(self) -> Sequence[Namespace]:
         """Return the namespaces of all items."""
         return sorted({namespace for namespace, _ in self._items})
+
+
+def _age(item: StoredItem) -> float:
+    return item.updated_at

@@ -13,25 +13,33 @@ from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.item_vectors import NUMBER_BYTES
-from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, StoredItem
+from ragflow_lg.checkpoints.items import SAME_TIME_S, FoundItem, Namespace, Place, RequiredItem, StoredItem
 
 _FIELDS = ("namespace", "key", "value", "created_at", "updated_at")
 _PAGE = 1000
 _NO_INDEX = ("no such index", "unknown index name")
 """Parts of the errors of versions of Redis's search module for an index that does not exist."""
 
-_PUT = """
-if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+_IF_KEPT = f"""
+if KEYS[2] then
+    local updated = redis.call('HGET', KEYS[2], 'updated_at')
+    if not updated then return 0 end
+    if ARGV[1] ~= '' and math.abs(updated - ARGV[1]) >= {SAME_TIME_S} then return 0 end
+end
+"""
+
+_PUT = f"""
+{_IF_KEPT}
 local created = redis.call('HGET', KEYS[1], 'created_at')
 redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], unpack(ARGV))
+redis.call('HSET', KEYS[1], unpack(ARGV, 2))
 if created then redis.call('HSET', KEYS[1], 'created_at', created) end
 return 1
 """
 """Replaces an item, whose vector may have another number of numbers than before, if a second key exists."""
 
-_DELETE = """
-if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
+_DELETE = f"""
+{_IF_KEPT}
 redis.call('DEL', KEYS[1])
 return 1
 """
@@ -60,20 +68,21 @@ class RedisItems:
         return None if values[0] is None else _item(dict(zip(_FIELDS, values, strict=True)))
 
     async def put(
-        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: Place | None = None
+        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: RequiredItem | None = None
     ) -> bool:
         """Store and delete items in one transaction, unless the required one does not exist."""
-        condition = () if required is None else (self._key(*required),)
+        condition = () if required is None else (self._key(required.namespace, required.key),)
+        since = "" if required is None or required.updated_at is None else repr(required.updated_at)
         with translate_errors(RedisError, OSError, ValueError):
             for size in {len(item.vector) for item in items} - self._sizes - {0}:
                 await self._with_index(lambda size=size: self._add_vectors(size))
             async with self._client.pipeline(transaction=True) as pipeline:
                 for item in items:
                     keys = self._key(item.namespace, item.key), *condition
-                    pipeline.eval(_PUT, len(keys), *keys, *_fields_of(item))
+                    pipeline.eval(_PUT, len(keys), *keys, since, *_fields_of(item))
                 for place in deleted:
                     keys = self._key(*place), *condition
-                    pipeline.eval(_DELETE, len(keys), *keys)
+                    pipeline.eval(_DELETE, len(keys), *keys, since)
                 return all(await pipeline.execute())
 
     async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
@@ -92,6 +101,14 @@ class RedisItems:
                     raise
                 return []
 
+    async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
+        """Return items that were written before a time, or that are too many."""
+        with translate_errors(RedisError, OSError, ValueError):
+            inside = f"(@within:{{{_token(prefix)}}})"
+            excess = await self._count(inside) - kept
+            oldest = [found.item for found in await self._query(inside, count, "updated_at", "ASC")]
+        return [(i.namespace, i.key) for n, i in enumerate(oldest) if n < excess or i.updated_at < before]
+
     async def namespaces(self) -> Sequence[Namespace]:
         """Return the namespaces of all items."""
         found: set[Namespace] = set()
@@ -100,6 +117,12 @@ class RedisItems:
                 if text := await self._client.hget(key, "namespace"):
                     found.add(tuple(orjson.loads(text)))
         return sorted(found)
+
+    async def _count(self, query: str) -> int:
+        command = "FT.SEARCH", self._index, query, "LIMIT", 0, 0
+        answer: Any = await self._with_index(lambda: self._client.execute_command(*command))
+        total: Any = answer[b"total_results" if isinstance(answer, dict) else 0]
+        return int(total)
 
     async def _query(self, query: str, count: int, order: str, direction: str, *params: Any) -> list[FoundItem]:
         fields = (*_FIELDS, "distance")

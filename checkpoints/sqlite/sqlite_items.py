@@ -10,7 +10,7 @@ import orjson
 
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.item_vectors import VectorCache, VectorTable, join_vectors
-from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, StoredItem
+from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, RequiredItem, StoredItem
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
 TABLE = """
@@ -36,7 +36,7 @@ _SET_VERSION = "INSERT OR REPLACE INTO item_versions SELECT ?, version FROM item
 _DROP_VERSION = (
     "DELETE FROM item_versions WHERE namespace = ?1 AND NOT EXISTS (SELECT 1 FROM items WHERE namespace = ?1)"
 )
-_EXISTS = "SELECT 1 FROM items WHERE namespace = ? AND key = ?"
+_UPDATED_AT = "SELECT updated_at FROM items WHERE namespace = ? AND key = ?"
 _INSIDE = "namespace >= ? AND namespace < ?"
 _AFTER_ALL = "\U0010ffff"
 
@@ -61,19 +61,18 @@ class SqliteItems:
         return _item(rows[0]) if rows else None
 
     async def put(
-        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: Place | None = None
+        self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: RequiredItem | None = None
     ) -> bool:
         """Store and delete items in one transaction, unless the required one does not exist."""
         rows = [(_text_of(i.namespace), i.key, i.value, i.created_at, i.updated_at, i.vector) for i in items]
         keys = [(_text_of(namespace), key) for namespace, key in deleted]
-        condition = None if required is None else (_text_of(required[0]), required[1])
         changed = [(namespace,) for namespace in {row[0] for row in (*rows, *keys)}]
 
         def write() -> bool:
             connection = self._file.connection
             connection.execute("BEGIN IMMEDIATE")
             try:
-                if condition is not None and connection.execute(_EXISTS, condition).fetchone() is None:
+                if required is not None and not _is_kept(connection, required):
                     connection.execute("ROLLBACK")
                     return False
                 connection.executemany(_PUT, rows)
@@ -99,6 +98,19 @@ class SqliteItems:
             query = f"SELECT {_COLUMNS} FROM items WHERE {_INSIDE} ORDER BY updated_at DESC, key LIMIT ?"
             return [FoundItem(_item(row)) for row in await self._file.rows(query, (*place, count))]
 
+    async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
+        """Return items that were written before a time, or that are too many."""
+        place = _text_of(prefix), _text_of(prefix) + _AFTER_ALL
+        with translate_errors(sqlite3.Error, ValueError):
+            ((total,),) = await self._file.rows(f"SELECT count(*) FROM items WHERE {_INSIDE}", place)
+            if total > kept:
+                query = f"SELECT namespace, key FROM items WHERE {_INSIDE} ORDER BY updated_at LIMIT ?"
+                rows = await self._file.rows(query, (*place, min(total - kept, count)))
+            else:
+                query = f"SELECT namespace, key FROM items WHERE {_INSIDE} AND updated_at < ? LIMIT ?"
+                rows = await self._file.rows(query, (*place, before, count))
+        return [(_labels_of(namespace), key) for namespace, key in rows]
+
     async def namespaces(self) -> Sequence[Namespace]:
         """Return the namespaces of all items."""
         with translate_errors(sqlite3.Error, ValueError):
@@ -120,6 +132,11 @@ class SqliteItems:
         query = f"SELECT rowid, vector FROM items WHERE {_INSIDE} AND length(vector) = ?"
         rows = self._file.connection.execute(query, (*place, size)).fetchall()
         return join_vectors([row[0] for row in rows], [row[1] for row in rows], size)
+
+
+def _is_kept(connection: sqlite3.Connection, required: RequiredItem) -> bool:
+    row = connection.execute(_UPDATED_AT, (_text_of(required.namespace), required.key)).fetchone()
+    return row is not None and required.is_met_by(row[0])
 
 
 def _text_of(namespace: Namespace) -> str:

@@ -32,6 +32,7 @@ from ragflow_lg.component.spec import (
 )
 from ragflow_lg.dsl.downloads import drop_duplicates, show_value
 from ragflow_lg.dsl.variable_references import Reference, Template
+from ragflow_lg.services.memories import MAX_TEXT_CHARS as MAX_REMEMBERED_CHARS
 from ragflow_lg.services.memories import Exchange
 from ragflow_lg.services.reports import ReportFormat, ReportRequest
 from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
@@ -182,8 +183,8 @@ async def _remember(ctx: RunContext, params: Params) -> None:
     exchange = Exchange(
         key=sha256(ctx.task.encode()).hexdigest()[:32] if ctx.task else ctx.services.ids.run_id(),
         user=memory_user(ctx, params.user_id),
-        question=to_text(ctx.global_value("sys.query")),
-        answer=strip_thinking(ctx.message_text),
+        question=ctx.redacted_view.text(to_text(ctx.global_value("sys.query")), MAX_REMEMBERED_CHARS),
+        answer=ctx.redacted_view.text(strip_thinking(ctx.message_text), MAX_REMEMBERED_CHARS),
     )
     try:
         async with asyncio.timeout(MEMORY_TIMEOUT_S):

@@ -15,6 +15,9 @@ MemoryType: TypeAlias = Literal["raw", "semantic", "episodic", "procedural"]
 
 MEMORY_TYPES: tuple[MemoryType, ...] = get_args(MemoryType)
 
+MAX_TEXT_CHARS = 20_000
+"""Longer questions and answers are cut."""
+
 
 class Exchange(Struct, frozen=True):
     """A question of a user and the answer that a Message gave."""

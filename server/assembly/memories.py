@@ -62,13 +62,15 @@ async def open_shelves(
         memory = settings.memories[id_].settings(id_)
 
         async def embed(texts: list[str]) -> Sequence[Sequence[float]]:
-            return await embedders.embedder(memory.embedding).embed_chunks(texts)
+            return await embedders.embedder(memory.embedding).embed_chunks(
+                [text[:MAX_QUESTION_CHARS] for text in texts]
+            )
 
         model = memory.embedding or embedders.default
         store = items.indexed(embed, [FIELD])
-        return MemoryShelf(memory, store, store.aput_if_kept, compares_words=model == HASHING_MODEL)
+        return MemoryShelf(memory, store, store, compares_words=model == HASHING_MODEL)
 
-    from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL
+    from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, MAX_QUESTION_CHARS
 
     async with open_items(settings.checkpoints, clock, prefix=settings.checkpoint_prefix) as items:
         yield {id_: shelf(id_) for id_ in settings.memories}

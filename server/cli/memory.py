@@ -60,7 +60,7 @@ def list_(
         shelf = _get(shelves, memory_id)
         if user is None:
             for name in await shelf.users(tenant):
-                entries = await shelf.entries(shelf.namespace(tenant, name))
+                entries = shelf.remembered(await shelf.entries(shelf.namespace(tenant, name)))
                 print_line(f"{name or repr(name)}  {count_of(len(entries), 'entry', 'entries')}")
             return
         _print_entries(shelf.remembered(await shelf.entries(shelf.namespace(tenant, user))), as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import RunUnknownError, StreamError
+from ragflow_lg.base.errors import RequestError, RunUnknownError, StreamError
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
@@ -92,6 +92,7 @@ class Turns:
 
         Raises:
             QuotaError: If the tenant has too many sessions.
+            RequestError: If the id of the user is too long.
         """
         await self.quotas.require(agent.tenant, "sessions")
         now = self._app_state.now_ms()
@@ -100,8 +101,8 @@ class Turns:
             id=self._app_state.new_id(),
             agent_id=agent.id,
             version_id=version.id,
-            user_id=fields["user_id"][:TITLE_CHARS],
-            exp_user_id=fields.get("exp_user_id", "")[:TITLE_CHARS],
+            user_id=_check_user("user_id", fields["user_id"]),
+            exp_user_id=_check_user("exp_user_id", fields.get("exp_user_id", "")),
             name=fields["name"][:NAME_CHARS],
             source=fields["source"],
             conversation=fields.get("conversation", ""),
@@ -334,3 +335,10 @@ class Turns:
         run_manager, section = self._app_state.run_manager, self._app_state.settings.server
         handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
         await run_manager.drain(handover_s=handover_s)
+
+
+def _check_user(field: str, user: str) -> str:
+    """Return the id of a user. Cut ids would give users the same sessions and memories."""
+    if len(user) > TITLE_CHARS:
+        raise RequestError(f"`{field}` has {len(user):,} characters; {TITLE_CHARS} are possible.", 101)
+    return user

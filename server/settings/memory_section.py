@@ -27,6 +27,8 @@ class MemorySection(Section):
     ``procedural`` ways of doing something. With ``["raw"]``, no model is asked."""
     max_entries: Annotated[int, Field(gt=0, le=MAX_ENTRIES)] = 1_000
     """Maximum number of entries for each user. The oldest are forgotten."""
+    max_total_entries: Annotated[int, Field(gt=0)] = 1_000_000
+    """Maximum number of entries for all users of a tenant together. Those that changed least recently are forgotten."""
     max_age_days: Annotated[float, Field(ge=0, le=36_500)] = 0.0
     """When entries are forgotten; 0 for never."""
 

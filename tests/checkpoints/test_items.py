@@ -12,8 +12,10 @@ from redis.asyncio import Redis
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints import items
 from ragflow_lg.checkpoints.item_backends import open_items
 from ragflow_lg.checkpoints.items import ItemStore
+from tests.fakes.services import MovingClock
 from tests.stores import fresh_prefix
 
 OpenItems = Callable[[], AbstractAsyncContextManager[ItemStore]]
@@ -303,3 +305,40 @@ async def test_no_name_of_a_user_is_left_when_its_items_are_deleted(tmp_path: Pa
         async with open_sqlite(path) as file:
             rows = await file.rows("SELECT namespace FROM item_versions")
     assert [row[0] for row in rows] == [""]
+
+
+async def test_items_are_only_written_if_another_one_has_not_changed(store: ItemStore) -> None:
+    await store.aput(("n",), "k", {"text": "red"})
+    read = await store.aget(("n",), "k")
+    assert read is not None
+    claim = [PutOp(("n",), "k", {"text": "blue"})]
+    claims = [store.aput_if_kept(claim, ("n",), "k", read.updated_at) for _ in range(5)]
+    assert sorted(await asyncio.gather(*claims)) == [False, False, False, False, True]
+
+
+async def test_old_items_and_too_many_are_deleted(url: str) -> None:
+    clock = MovingClock()
+    async with open_items(url, clock, embed, prefix=fresh_prefix()) as store:
+        for number in range(6):
+            await store.aput(("n", f"user {number}"), "k", {"text": "red"})
+            clock.move(1)
+        await store.aput(("other",), "k", {"text": "red"})
+        await store.aput(("n", "user 0"), "k", {"text": "blue"})  # the newest one now
+        start = clock.now() - 6
+        assert await store.adelete_outdated(("n",), 0.0, 6) == 0
+        assert await store.adelete_outdated(("n",), start + 2.5, 6) == 2
+        assert await store.adelete_outdated(("n",), 0.0, 3) == 1
+        left = [item.namespace[1] for item in await store.asearch(("n",))]
+        assert left == ["user 0", "user 5", "user 4"]
+        assert keys(await store.asearch(("other",))) == ["k"]
+
+
+async def test_more_items_are_deleted_than_fit_into_one_write(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "MAX_OUTDATED", 3)
+    clock = MovingClock()
+    async with open_items(url, clock, embed, prefix=fresh_prefix()) as store:
+        for number in range(10):
+            await store.aput(("n",), str(number), {"text": "red"})
+            clock.move(1)
+        assert await store.adelete_outdated(("n",), 0.0, 2) == 8
+        assert keys(await store.asearch(("n",))) == ["9", "8"]

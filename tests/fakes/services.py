@@ -19,6 +19,7 @@ class FixedClock:
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self._now = now
+        self.local = "2026-01-02 03:04:05"
 
     def now(self) -> float:
         return self._now
@@ -27,7 +28,14 @@ class FixedClock:
         return self._now
 
     def local_time(self) -> str:
-        return "2026-01-02 03:04:05"
+        return self.local
+
+
+class MovingClock(FixedClock):
+    """A clock that a test moves."""
+
+    def move(self, seconds: float) -> None:
+        self._now += seconds
 
 
 class CountedIds:

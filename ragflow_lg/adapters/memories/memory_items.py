@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from langgraph.store.base import Item, SearchItem
 from msgspec import Struct
 
-from ragflow_lg.services.memories import MEMORY_TYPES, Exchange, Remembered
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.services.memories import MAX_TEXT_CHARS, MEMORY_TYPES, Exchange, Remembered
 
 ROOT = "memories"
 """The first label of all namespaces of memories."""
@@ -17,12 +19,11 @@ ROOT = "memories"
 FIELD = "content"
 """The field of an item that is embedded."""
 
-MAX_TEXT_CHARS = 20_000
-"""Longer questions and answers are cut."""
+MAX_USER_CHARS = 1_000
+"""Maximum length of the name of a user."""
 
 _MAX_LABEL_CHARS = 200
-
-ExtractionState: TypeAlias = Literal["pending", "done", "failed"]
+_ESCAPED = re.compile(r"[%.\0\ud800-\udfff]")
 
 
 class PendingExchange(Struct, frozen=True):
@@ -32,12 +33,14 @@ class PendingExchange(Struct, frozen=True):
     since: float
     """When it was stored or last tried, in epoch seconds."""
     attempts: int
+    value: Mapping[str, Any]
+    """What is stored."""
 
 
 def memory_namespace(memory: str, tenant: str, user: str) -> tuple[str, str, str, str]:
     """Return the namespace of what a memory contains about a user.
 
-    LangGraph refuses labels that are empty or contain a dot.
+    LangGraph refuses labels that are empty or contain a dot or NUL.
 
     >>> memory_namespace("preferences", "default", "anna@example.com")
     ('memories', 'preferences', 'default', 'anna@example%2Ecom')
@@ -52,10 +55,34 @@ def users_prefix(memory: str, tenant: str) -> tuple[str, str, str]:
 
 def _label(text: str) -> str:
     """Return a label that no other text has."""
-    label = text.replace("%", "%25").replace(".", "%2E")
+    label = _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
     if len(label) > _MAX_LABEL_CHARS:
         return f"%sha256-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
-    return label.encode("utf-8", "replace").decode() or "%"
+    return label or "%"
+
+
+def check_user(user: str) -> None:
+    """Check the name of a user, which each entry contains.
+
+    Raises:
+        ServiceError: if it is too long or no valid text.
+    """
+    if len(user) > MAX_USER_CHARS:
+        raise ServiceError(
+            f"The id of the user whose memory it is has {len(user):,} characters; {MAX_USER_CHARS:,} are possible. "
+            "See user_id of the component and of the request."
+        )
+    if not user.isascii() and user != user.encode("utf-8", "replace").decode():
+        raise ServiceError("The id of the user whose memory it is has unpaired surrogates. Use another user_id.")
+
+
+def done_value(raw: Mapping[str, Any], *, is_kept: bool) -> dict[str, Any]:
+    """Return what is kept of an exchange after its last extraction.
+
+    Without its text, it is no entry any more and only says that the exchange has been seen.
+    """
+    left_out = ("question", "answer") if is_kept else ("question", "answer", "type", "valid_at", FIELD)
+    return {name: value for name, value in raw.items() if name not in left_out}
 
 
 def exchange_value(exchange: Exchange, time: str) -> dict[str, Any]:
@@ -82,7 +109,8 @@ def pending_exchange(item: Item) -> PendingExchange | None:
     attempts = value.get("attempts")
     question, answer = _text(value, "question"), _text(value, "answer")
     exchange = Exchange(item.key, _text(value, "user"), question, answer, _text(value, "agent"))
-    return PendingExchange(exchange, item.updated_at.timestamp(), attempts if isinstance(attempts, int) else 0)
+    tried = attempts if isinstance(attempts, int) else 0
+    return PendingExchange(exchange, item.updated_at.timestamp(), tried, value)
 
 
 def read_remembered(memory: str, item: Item) -> Remembered | None:

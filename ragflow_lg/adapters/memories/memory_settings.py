@@ -23,6 +23,8 @@ class MemorySettings(Struct, frozen=True):
     """What is kept. With ``raw`` alone, no model is asked."""
     max_entries: int = 1_000
     """Maximum number of entries for each user; the oldest are forgotten."""
+    max_total_entries: int = 1_000_000
+    """Maximum number of entries for all users of a tenant; those that changed least recently are forgotten."""
     max_age_days: float = 0.0
     """When entries are forgotten; 0 for never."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias, cast
 
 from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from msgspec.structs import replace
@@ -11,28 +12,46 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.knowledge.words import extract_question_words, split_words
 from ragflow_lg.adapters.memories.memory_items import FIELD, memory_namespace, read_remembered, users_prefix
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
+from ragflow_lg.base.values import to_json
 from ragflow_lg.services.memories import Remembered
 
 Namespace: TypeAlias = tuple[str, ...]
 
-PutIfKept: TypeAlias = Callable[[Sequence[PutOp], Namespace, str], Awaitable[bool]]
-"""Executes operations in one transaction, unless the entry with the namespace and key was deleted meanwhile."""
+
+class MemoryStore(Protocol):
+    """What a memory needs beside LangGraph's store."""
+
+    async def aput_if_kept(
+        self, operations: Sequence[PutOp], namespace: Namespace, key: str, updated_at: datetime | None = None
+    ) -> bool:
+        """Execute operations in one transaction, unless the entry with the namespace and key was deleted meanwhile.
+
+        With ``updated_at``, it must not have been written meanwhile either. Return whether it was done.
+        """
+        ...
+
+    async def adelete_outdated(self, prefix: Namespace, before: float, kept: int) -> int:
+        """Delete entries that were written before a time, and all but the ``kept`` last ones. Return their number."""
+        ...
+
 
 _DAY_S = 86_400.0
 _MIN_CANDIDATES = 64
 _PAGE = 500
+_MOST = 2 * MAX_ENTRIES
+"""More than there are of one user: entries that are too many are not deleted at once."""
 
 
 class MemoryShelf:
     """What a memory contains. Its store embeds the field `FIELD` of the items."""
 
     def __init__(
-        self, settings: MemorySettings, store: BaseStore, put_if_kept: PutIfKept, *, compares_words: bool = False
+        self, settings: MemorySettings, store: BaseStore, operations: MemoryStore, *, compares_words: bool = False
     ) -> None:
         """Initialize. ``compares_words`` says that the vectors reflect only words."""
         self.settings = settings
         self.store = store
-        self.put_if_kept = put_if_kept
+        self.operations = operations
         self._compares_words = compares_words
 
     def namespace(self, tenant: str, user: str) -> Namespace:
@@ -57,7 +76,7 @@ class MemoryShelf:
 
     async def entries(self, namespace: Namespace) -> list[SearchItem]:
         """Return everything that is kept about a user, newest first."""
-        return await self.store.asearch(namespace, limit=MAX_ENTRIES)
+        return await self.store.asearch(namespace, limit=_MOST)
 
     async def forget(self, namespace: Namespace, entries: Sequence[SearchItem], now: float) -> int:
         """Delete entries that are too old or too many. Return their number."""
@@ -66,6 +85,13 @@ class MemoryShelf:
         forgotten = [entry.key for entry in entries if entry.key not in keys]
         await self.delete(namespace, forgotten)
         return len(forgotten)
+
+    async def forget_of_all(self, tenant: str, now: float) -> int:
+        """Delete what is too old or too much, of all users of a tenant. Return the number of entries."""
+        days = self.settings.max_age_days
+        before = now - days * _DAY_S if days else 0.0
+        place = users_prefix(self.settings.id, tenant)
+        return await self.operations.adelete_outdated(place, before, self.settings.max_total_entries)
 
     async def delete_with_extracted(self, namespace: Namespace, keys: Iterable[str]) -> int:
         """Delete entries, and what was extracted from them. Return the number of entries."""
@@ -80,10 +106,10 @@ class MemoryShelf:
 
     async def delete_user(self, namespace: Namespace) -> int:
         """Delete everything that is kept about a user. Return the number of entries."""
-        deleted = 0
-        while entries := await self.entries(namespace):
+        deleted, earlier = 0, None
+        while (entries := await self.entries(namespace)) and entries != earlier:
             await self.delete(namespace, [entry.key for entry in entries])
-            deleted += len(entries)
+            deleted, earlier = deleted + len(self.remembered(entries)), entries
         return deleted
 
     async def delete(self, namespace: Namespace, keys: Iterable[str]) -> None:
@@ -115,5 +141,5 @@ class MemoryShelf:
 
 
 def put_value(namespace: Namespace, key: str, value: dict[str, Any], *, is_indexed: bool) -> PutOp:
-    """Return the operation that stores an entry."""
-    return PutOp(namespace, key, value, [FIELD] if is_indexed else False)
+    """Return the operation that stores an entry. Unpaired surrogates, which cannot be stored, become U+FFFD."""
+    return PutOp(namespace, key, cast("dict[str, Any]", to_json(value)), [FIELD] if is_indexed else False)

@@ -6,14 +6,17 @@ import logging
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from langgraph.store.base import Item
 from msgspec.structs import asdict, replace
 
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
-from ragflow_lg.adapters.memories.extraction import Extracted, extraction_request, read_extraction
+from ragflow_lg.adapters.memories.extraction import extraction_request, read_extraction
 from ragflow_lg.adapters.memories.memory_items import (
-    ExtractionState,
     PendingExchange,
+    check_user,
+    done_value,
     exchange_value,
     pending_exchange,
 )
@@ -35,6 +38,12 @@ ABANDONED_S = 600.0
 
 UPKEEP_EACH = 32
 """Number of uses of a namespace between two looks at all of its entries."""
+
+SWEEP_S = 3_600.0
+"""How often a process looks at what all users of a tenant have together."""
+
+MAX_COUNTED = 10_000
+"""Maximum number of namespaces whose uses are counted."""
 
 MAX_QUESTION_CHARS = 6_000
 
@@ -64,6 +73,7 @@ class StoredMemories:
         self._agent = ""
         self._realm = ""
         self._uses: Counter[Namespace] = Counter()
+        self._sweeps: dict[str, float] = {}
 
     def restrict(self, tenant: str, ids: Sequence[str], models: ChatModels, workers: Workers) -> StoredMemories:
         """Return the memories of a tenant: those with these ids, which it does not share with others."""
@@ -74,6 +84,7 @@ class StoredMemories:
         """Return the memories for the runs of an agent. Anyone can name a user of a page, so its users are apart."""
         other = self.restrict(self.tenant, list(self.shelves), self._models, self._workers)
         other._agent, other._realm, other._uses = agent, f"page {agent}/" if is_page else "", self._uses
+        other._sweeps = self._sweeps
         return other
 
     async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
@@ -88,16 +99,19 @@ class StoredMemories:
 
     async def _remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
         exchange = replace(exchange, user=self._realm + exchange.user, agent=self._agent)
+        check_user(exchange.user)
         for shelf in self._find(memories):
             namespace = shelf.namespace(self.tenant, exchange.user)
             if await shelf.store.aget(namespace, exchange.key) is None:
                 value = exchange_value(exchange, self._clock.local_time())
-                await shelf.store.abatch([put_value(namespace, exchange.key, value, is_indexed=False)])
-                self._start(shelf, namespace, PendingExchange(exchange, self._clock.now(), 0))
+                put = put_value(namespace, exchange.key, value, is_indexed=False)
+                await shelf.store.abatch([put])
+                self._start(shelf, namespace, PendingExchange(exchange, self._clock.now(), 0, put.value or value))
             self._keep_up(shelf, namespace)
         return [id_ for id_ in memories if id_ not in self.shelves]
 
     async def _search(self, search: MemorySearch) -> MemoryResult:
+        check_user(search.user)
         question, now = search.question.strip()[:MAX_QUESTION_CHARS], self._clock.now()
         candidates: list[tuple[float, Remembered]] = []
         shelves = self._find(search.memories)
@@ -115,14 +129,23 @@ class StoredMemories:
     def _find(self, ids: Sequence[str]) -> list[MemoryShelf]:
         return [self.shelves[id_] for id_ in dict.fromkeys(ids) if id_ in self.shelves]
 
-    def _start(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
-        self._tasks.start((namespace, pending.exchange.key), lambda: self._finish(shelf, namespace, pending))
-
     def _keep_up(self, shelf: MemoryShelf, namespace: Namespace) -> None:
         """Look at all entries now and then: forget, and take up what another process has left."""
+        if self._sweeps.get(shelf.settings.id, 0.0) <= self._clock.now() - SWEEP_S:
+            self._sweeps[shelf.settings.id] = self._clock.now()
+            self._tasks.start((shelf.settings.id, self.tenant), lambda: self._sweep(shelf))
+        if len(self._uses) >= MAX_COUNTED:
+            self._uses.clear()
         self._uses[namespace] += 1
         if self._uses[namespace] % UPKEEP_EACH == 1:
             self._tasks.start((namespace,), lambda: self._look_after(shelf, namespace))
+
+    async def _sweep(self, shelf: MemoryShelf) -> None:
+        try:
+            if forgotten := await shelf.forget_of_all(self.tenant, self._clock.now()):
+                logger.info("The memory %r has forgotten %d entries.", shelf.settings.id, forgotten)
+        except RagflowLgError as error:
+            logger.warning("The memory %r cannot be looked after: %s", shelf.settings.id, error)
 
     async def _look_after(self, shelf: MemoryShelf, namespace: Namespace) -> None:
         now = self._clock.now()
@@ -136,47 +159,65 @@ class StoredMemories:
         for entry in entries:
             pending = pending_exchange(entry)
             if pending is not None and pending.since < now - ABANDONED_S:
-                self._start(shelf, namespace, pending)
+                self._take_up(shelf, namespace, entry, pending)
+
+    def _start(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
+        self._tasks.start((namespace, pending.exchange.key), lambda: self._finish(shelf, namespace, pending))
+
+    def _take_up(self, shelf: MemoryShelf, namespace: Namespace, entry: Item, pending: PendingExchange) -> None:
+        """Extract what was left, unless another process has done so or has begun."""
+
+        async def claim_and_finish() -> None:
+            put = put_value(namespace, entry.key, entry.value, is_indexed=False)
+            try:
+                is_ours = await shelf.operations.aput_if_kept([put], namespace, entry.key, entry.updated_at)
+            except RagflowLgError as error:
+                logger.warning("The memory %r cannot be written: %s", shelf.settings.id, error)
+                return
+            if is_ours:
+                await self._finish(shelf, namespace, pending)
+
+        self._tasks.start((namespace, entry.key), claim_and_finish)
 
     async def _finish(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
         """Extract and store, or note why not. What was deleted meanwhile does not come back."""
-        exchange, attempts = pending.exchange, pending.attempts + 1
-        raw = exchange_value(exchange, self._clock.local_time())
-        state: ExtractionState = "done"
+        attempts, key = pending.attempts + 1, pending.exchange.key
+        value = {**pending.value, "attempts": attempts}
         try:
-            extracted = await self._extract(shelf, exchange)
-            values = {
-                f"{exchange.key}-{number}": {
-                    **asdict(entry),
-                    "user": exchange.user,
-                    "agent": exchange.agent,
-                    "source": exchange.key,
-                }
-                for number, entry in enumerate(extracted, 1)
-            }
-            done = {name: value for name, value in raw.items() if name not in ("question", "answer")}
-            values[exchange.key] = {**done, "extraction": state, "attempts": attempts}
-            puts = [put_value(namespace, key, value, is_indexed=True) for key, value in values.items()]
-            await shelf.put_if_kept(puts, namespace, exchange.key)
+            entries = await self._extract(shelf, pending)
+            await self._store_result(shelf, namespace, key, {**value, "extraction": "done"}, entries)
         except (RagflowLgError, TimeoutError) as error:
             logger.warning("Nothing was extracted for the memory %r: %s", shelf.settings.id, error)
-            state = "failed" if attempts >= MAX_ATTEMPTS else "pending"
-            value = {**raw, "extraction": state, "attempts": attempts, "problem": str(error)[:300]}
+            value = {**value, "problem": str(error)[:300]}
             try:
-                await shelf.put_if_kept(
-                    [put_value(namespace, exchange.key, value, is_indexed=False)], namespace, exchange.key
-                )
+                if attempts >= MAX_ATTEMPTS:
+                    await self._store_result(shelf, namespace, key, {**value, "extraction": "failed"}, {})
+                else:
+                    put = put_value(namespace, key, value, is_indexed=False)
+                    await shelf.operations.aput_if_kept([put], namespace, key)
             except RagflowLgError as failure:
                 logger.warning("The memory %r cannot be written: %s", shelf.settings.id, failure)
 
-    async def _extract(self, shelf: MemoryShelf, exchange: Exchange) -> list[Extracted]:
+    async def _store_result(
+        self, shelf: MemoryShelf, namespace: Namespace, key: str, raw: dict[str, Any], entries: Mapping[str, Any]
+    ) -> None:
+        """Store an exchange after its last extraction, if its text is wanted, and what was extracted from it."""
+        is_kept = "raw" in shelf.settings.types
+        puts = [put_value(namespace, name, value, is_indexed=True) for name, value in entries.items()]
+        puts.append(put_value(namespace, key, done_value(raw, is_kept=is_kept), is_indexed=is_kept))
+        await shelf.operations.aput_if_kept(puts, namespace, key)
+
+    async def _extract(self, shelf: MemoryShelf, pending: PendingExchange) -> dict[str, dict[str, Any]]:
+        """Return the values of entries by their keys."""
         types = shelf.settings.extracted_types
         if not types:
-            return []
-        now = self._clock.local_time()
+            return {}
+        exchange, time = pending.exchange, str(pending.value.get("valid_at") or self._clock.local_time())
         model = self._models.model(shelf.settings.llm_id)
-        answer = await model.complete(extraction_request(self._prompt, exchange, types, now))
-        return read_extraction(await self._workers.run(read_answer, answer.text), types, now)
+        answer = await model.complete(extraction_request(self._prompt, exchange, types, time))
+        found = read_extraction(await self._workers.run(read_answer, answer.text), types, time)
+        origin = {"user": exchange.user, "agent": exchange.agent, "source": exchange.key}
+        return {f"{exchange.key}-{number}": {**asdict(entry), **origin} for number, entry in enumerate(found, 1)}
 
 
 @contextmanager

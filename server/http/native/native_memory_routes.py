@@ -159,9 +159,8 @@ async def list_entries(
         search = MemorySearch(question, (memory_id,), user_id, top_n=page * page_size)
         found = (await memories.search(search)).entries[(page - 1) * page_size :]
         return _respond(found, len(found))
-    entries = await shelf.entries(shelf.namespace(memories.tenant, user_id))
-    chosen = entries[(page - 1) * page_size : page * page_size]
-    return _respond(shelf.remembered(chosen), len(entries))
+    entries = shelf.remembered(await shelf.entries(shelf.namespace(memories.tenant, user_id)))
+    return _respond(entries[(page - 1) * page_size : page * page_size], len(entries))
 
 
 @router.delete(

@@ -160,6 +160,25 @@ async def test_a_canvas_may_name_the_user_of_the_memory() -> None:
     assert [exchange.user for _, exchange in memories.exchanges] == ["u1", "ben"]
 
 
+async def test_secrets_are_not_written_to_a_memory() -> None:
+    memories = FakeMemories({"m1": []})
+    services = fake_services(memories=memories, secrets=("correct-horse-7",))
+    spoken = {**SPOKEN, "sys.query": "My key is correct-horse-7, and https://anna:hunter2222@example.com"}
+    outputs = {"a": {"x": "correct-horse-7"}}
+    await run_component(message, MEMORY, outputs=outputs, globals=spoken, services=services)
+    ((_, exchange),) = memories.exchanges
+    assert exchange.question == "My key is ***, and https://anna:***@example.com"
+    assert exchange.answer == "Hello ***"
+
+
+@pytest.mark.parametrize("user", [["a", 1], {"a": "b"}, "a\0b", 3, True])
+async def test_a_user_of_any_type_has_a_memory(user: Any) -> None:
+    memories = FakeMemories({"m1": []})
+    result = await remember({**MEMORY, "user_id": user}, memories)
+    assert result.error is None
+    assert len(memories.exchanges[0][1].user) > 0
+
+
 async def test_without_memories_nothing_is_written() -> None:
     memories = FakeMemories({"m1": []})
     await remember({"content": "Hello", "memory_ids": []}, memories)

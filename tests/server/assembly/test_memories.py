@@ -1,3 +1,4 @@
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -5,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.knowledge.endpoint_embedder import MAX_QUESTION_CHARS
 from ragflow_lg.adapters.memories.memory_items import memory_namespace
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
@@ -14,6 +16,7 @@ from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.memory_section import MemorySection
 from ragflow_lg.services.memories import Exchange, MemorySearch, NoMemories
+from tests.fakes.http_server import HttpServer, Route
 
 TENANTS: dict[str, Any] = {"shop": {"memories": ["no*"]}, "bank": {}}
 
@@ -73,6 +76,17 @@ async def test_an_only_tenant_keeps_its_memories_when_others_arrive(tmp_path: Pa
     async with opened(tmp_path, tenants={"acme": {"memories": ["*"]}}) as resources:
         assert len((await search(resources, "acme")).entries) == 1
         assert (await search(resources, "default")).entries == ()
+
+
+async def test_an_embedding_model_gets_no_more_than_it_accepts(tmp_path: Path) -> None:
+    vectors = json.dumps({"data": [{"index": 0, "embedding": [1.0, 0.0]}]})
+    async with HttpServer([Route("/v1/embeddings", body=vectors)]).running() as server:
+        section: Any = {"m@P": {"base_url": f"http://127.0.0.1:{server.port}/v1", "api_key": "k"}}
+        async with opened(tmp_path, embeddings=section) as resources:
+            long = Exchange("k", "anna", "tea " * 5_000, "hat " * 5_000)
+            await resources.services("default").memories.remember(["notes"], long)
+        ((text,),) = [json.loads(request.body)["input"] for request in server.received]
+    assert 5_000 < len(text) <= MAX_QUESTION_CHARS
 
 
 async def test_a_store_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:

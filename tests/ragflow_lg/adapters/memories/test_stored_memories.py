@@ -9,17 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import HashingEmbedder
-from ragflow_lg.adapters.memories import background_tasks
+from ragflow_lg.adapters.memories import background_tasks, stored_memories
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
+from ragflow_lg.adapters.memories.extraction import MAX_PER_TYPE
 from ragflow_lg.adapters.memories.memory_items import FIELD
-from ragflow_lg.adapters.memories.memory_settings import MemorySettings
-from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
-from ragflow_lg.adapters.memories.stored_memories import ABANDONED_S, MAX_ATTEMPTS, StoredMemories
+from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
+from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf, put_value
+from ragflow_lg.adapters.memories.stored_memories import ABANDONED_S, MAX_ATTEMPTS, SWEEP_S, StoredMemories
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.checkpoints import open_items
 from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.services.memories import Exchange, MemorySearch, Remembered
-from tests.fakes.services import FixedClock, OneModel, Reply, ScriptedModel
+from tests.fakes.redis_process import AOF, redis_process
+from tests.fakes.services import MovingClock, OneModel, Reply, ScriptedModel
 from tests.stores import fresh_prefix
 
 FACTS = json.dumps(
@@ -29,13 +31,6 @@ FACTS = json.dumps(
         "unknown": [{"content": "left out"}],
     }
 )
-
-
-class MovingClock(FixedClock):
-    """A clock that a test moves."""
-
-    def move(self, seconds: float) -> None:
-        self._now += seconds
 
 
 class World:
@@ -61,7 +56,7 @@ class World:
             self.tasks = BackgroundTasks()
             store = items.indexed(embed, [FIELD])
             shelves = {
-                id_: MemoryShelf(replace(self.settings, id=id_), store, store.aput_if_kept, compares_words=True)
+                id_: MemoryShelf(replace(self.settings, id=id_), store, store, compares_words=True)
                 for id_ in ("m1", "m2")
             }
             prompt = PROMPTS["memory_extraction"].text
@@ -347,3 +342,196 @@ async def test_what_is_deleted_during_its_extraction_does_not_come_back(
         deleted.set()
         await world.tasks.settle()
         assert await shelf.entries(place) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["my tea \ud800", "\0", "\u202e\u2066\uffff", "tea" * 400_000, "{{ 1 }} '; DROP TABLE items"]
+)
+async def test_any_text_is_stored(text: str, url: str) -> None:
+    world = World(url, [Reply(json.dumps({"semantic": [text], "episodic": [{"content": text, "valid_at": text}]}))])
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange(question=text, answer=text))
+        await world.tasks.settle()
+        await find(memories, text)
+        shelf = memories.shelves["m1"]
+        found = shelf.remembered(await shelf.entries(shelf.namespace("default", "anna")))
+    assert sorted(entry.type for entry in found) == ["episodic", "raw", "semantic"]
+    assert all(len(entry.content) < 50_000 for entry in found)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[" * 100_000,
+        '{"semantic": "no list", "episodic": {"content": "no list"}, "procedural": null}',
+        '{"semantic": [null, 3, {"content": 3}, ["a"], {"text": "b"}, {"content": " "}]}',
+        '{"semantic": [' + ", ".join(['"' + "x" * 3_000 + '"'] * 1_000) + "]}",
+    ],
+)
+async def test_rubbish_from_the_model_is_bounded(answer: str, url: str) -> None:
+    world = World(url, [Reply(answer, repeat=True)])
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange())
+        await world.tasks.settle()
+        shelf = memories.shelves["m1"]
+        found = shelf.remembered(await shelf.entries(shelf.namespace("default", "anna")))
+    assert 1 <= len(found) <= 1 + MAX_PER_TYPE
+    assert sum(len(entry.content) for entry in found) < 20_000
+
+
+@pytest.mark.parametrize("user", ["a\0b", "a\nb", "\u202eanna", "x" * 1_000, "[1, 2]", "../anna", "*"])
+async def test_any_user_has_a_memory_of_its_own(user: str, url: str) -> None:
+    world = World(url, types=("raw",))
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange("k1", user, "my tea is green"))
+        await memories.remember(["m1"], exchange("k2", "anna", "my tea is black"))
+        await world.tasks.settle()
+        assert [entry.key for entry in await find(memories, "tea", user)] == ["k1"]
+        shelf = memories.shelves["m1"]
+        assert await shelf.users("default") == sorted([user, "anna"])
+        assert await shelf.delete_user(shelf.namespace("default", user)) == 1
+        assert await shelf.users("default") == ["anna"]
+
+
+@pytest.mark.parametrize(("user", "problem"), [("\ud800", "unpaired surrogates"), ("x" * 1_001, "1,001 characters")])
+async def test_a_user_that_no_export_could_name_has_no_memory(user: str, problem: str, tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/items.db", types=("raw",))
+    async with world.opened() as memories:
+        with pytest.raises(ServiceError, match=problem):
+            await memories.remember(["m1"], exchange(user=user))
+        with pytest.raises(ServiceError, match=problem):
+            await find(memories, "tea", user)
+
+
+async def test_what_cannot_be_extracted_is_found_as_it_was_said(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/items.db", [Reply("I would rather not.", repeat=True)])
+    for _ in range(MAX_ATTEMPTS):
+        async with world.opened() as memories:
+            await memories.remember(["m1"], exchange())
+            await world.tasks.settle()
+        world.clock.move(ABANDONED_S + 1)
+    async with world.opened() as memories:
+        assert [entry.type for entry in await find(memories, "Anna")] == ["raw"]
+
+
+async def test_without_the_raw_type_the_text_is_not_kept_after_its_extraction(url: str) -> None:
+    world = World(url, [Reply(FACTS)], types=("semantic",))
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange(question="my secret"))
+        await world.tasks.settle()
+        shelf = memories.shelves["m1"]
+        place = shelf.namespace("default", "anna")
+        stored = await shelf.entries(place)
+        assert "secret" not in str([entry.value for entry in stored])
+        assert [entry.type for entry in shelf.remembered(stored)] == ["semantic"]
+        await memories.remember(["m1"], exchange(question="my secret"))  # as a run that is continued does
+        await world.tasks.settle()
+        assert await shelf.delete_with_extracted(place, ["k1"]) == len(stored)
+    assert len(world.model.requests) == 1
+
+
+async def test_one_of_two_processes_takes_up_an_extraction(url: str) -> None:
+    world = World(url, [Reply(hangs=True), Reply(FACTS, repeat=True)])
+    background_tasks.CLOSE_S = 0.05
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange())
+        await asyncio.sleep(0.05)
+        world.clock.move(ABANDONED_S + 1)
+        others = [memories.restrict("default", ["m1"], OneModel(world.model), world_workers()) for _ in range(5)]
+        for other in others:
+            other._tasks = BackgroundTasks()  # pyright: ignore[reportPrivateUsage] - as in another process
+        await asyncio.gather(*(find(other, "Anna") for other in others))
+        await asyncio.gather(*(other._tasks.settle() for other in others))  # pyright: ignore[reportPrivateUsage]
+        assert len(world.model.requests) == 2
+
+
+async def test_an_extraction_that_is_taken_up_knows_when_it_was_said(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/items.db", [Reply(hangs=True)])
+    background_tasks.CLOSE_S = 0.05
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange())
+        await asyncio.sleep(0.05)
+    world.clock.move(ABANDONED_S + 1)
+    world.clock.local = "2026-02-03 04:05:06"
+    world.model = ScriptedModel([Reply('{"semantic": ["The user flies tomorrow."]}')])
+    async with world.opened() as memories:
+        await find(memories, "Anna")
+        await world.tasks.settle()
+        found = await find(memories, "Anna flies", similarity_threshold=0.0)
+    ((_, request),) = world.model.requests
+    assert "2026-01-02 03:04:05" in request.system
+    assert {entry.valid_at for entry in found} == {"2026-01-02 03:04:05"}
+
+
+async def test_what_is_too_old_is_forgotten_of_users_who_do_not_return(url: str) -> None:
+    world = World(url, types=("raw",), max_age_days=2)
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange(user="anna"))
+        await world.tasks.settle()
+        world.clock.move(3 * 86_400)
+        await memories.remember(["m1"], exchange(user="ben"))
+        await world.tasks.settle()
+        assert await memories.shelves["m1"].users("default") == ["ben"]
+
+
+async def test_all_users_together_have_a_limit(url: str) -> None:
+    world = World(url, types=("raw",), max_total_entries=3)
+    async with world.opened() as memories:
+        others = memories.restrict("other", ["m1"], OneModel(world.model), world_workers())
+        await others.remember(["m1"], exchange())
+        for number in range(6):
+            world.clock.move(SWEEP_S)
+            await memories.remember(["m1"], exchange(user=f"user {number}"))
+            await world.tasks.settle()
+        assert len(await memories.shelves["m1"].users("default")) <= 4
+        assert await memories.shelves["m1"].users("other") == ["anna"]
+
+
+async def test_users_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_memories, "MAX_COUNTED", 10)
+    world = World("memory://", types=("raw",))
+    async with world.opened() as memories:
+        for number in range(50):
+            await find(memories, "tea", f"user {number}")
+            await world.tasks.settle()
+        assert len(memories._uses) <= 10  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_concurrent_turns_write_one_memory(url: str) -> None:
+    world = World(url, [Reply(FACTS, repeat=True)])
+    async with world.opened() as memories:
+        writes = (memories.remember(["m1"], exchange(f"k{number}", question=f"tea {number}")) for number in range(40))
+        await asyncio.gather(*writes)
+        await world.tasks.settle()
+        shelf = memories.shelves["m1"]
+        found = shelf.remembered(await shelf.entries(shelf.namespace("default", "anna")))
+    assert len(found) == 40 * 3
+    assert len(world.model.requests) == 40
+
+
+async def test_an_export_and_a_deletion_leave_nothing_out(url: str) -> None:
+    world = World(url, types=("raw",))
+    async with world.opened() as memories:
+        shelf = memories.shelves["m1"]
+        place = shelf.namespace("default", "anna")
+        value = {"type": "semantic", "content": "a fact", "user": "anna"}
+        puts = [put_value(place, str(number), value, is_indexed=False) for number in range(MAX_ENTRIES + 100)]
+        await shelf.store.abatch(puts)
+        assert len(await shelf.entries(place)) == MAX_ENTRIES + 100
+        assert await shelf.delete_user(place) == MAX_ENTRIES + 100
+        assert await shelf.entries(place) == []
+
+
+async def test_memories_outlive_a_restart_of_redis(tmp_path: Path) -> None:
+    with redis_process(tmp_path / "redis", *AOF) as server:
+        world = World(server.url, types=("raw",))
+        async with world.opened() as memories:
+            await memories.remember(["m1"], exchange("k1"))
+            await world.tasks.settle()
+            server.kill()
+            with pytest.raises(ServiceError, match="session store"):
+                await memories.remember(["m1"], exchange("k2"))
+            server.start()
+            await memories.remember(["m1"], exchange("k3"))
+            await world.tasks.settle()
+            assert {entry.key for entry in await find(memories, "Anna")} == {"k1", "k3"}

@@ -183,3 +183,13 @@ async def test_the_list_of_a_user_has_no_pages(tmp_path: Path) -> None:
             await server.session(agent_id, exp_user_id="eve", name=name)
         answer = (await server.client.get(f"/agents/{agent_id}/sessions?exp_user_id=eve&page=2&page_size=10")).json()
         assert ({row["name"] for row in answer["data"]}, answer["total"]) == (set(names), 31)
+
+
+async def test_the_id_of_a_user_is_not_cut(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        assert (await server.ask(agent_id, "ping", user_id="u" * 255))["code"] == 0
+        answer = await server.ask(agent_id, "ping", user_id="u" * 256)
+        assert (answer["code"], answer["message"]) == (101, "`user_id` has 256 characters; 255 are possible.")
+        answer = await server.client.post(f"/agents/{agent_id}/sessions", json={"exp_user_id": "u" * 300})
+        assert (answer.json()["code"], "`exp_user_id` has 300" in answer.text) == (101, True)
