@@ -17,6 +17,7 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
 from ragflow_lg.dsl_compiler.dsl_v2 import V2Pointers, is_v2, to_v1
 from ragflow_lg.dsl_compiler.passes import PASSES
+from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document
 from ragflow_lg.dsl_compiler.shapes import as_map, as_text
 from ragflow_lg.dsl_compiler.source import MAX_BYTES, locate, read_source
@@ -87,12 +88,13 @@ def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
     if draft is None:
         raise CompileError(add_positions(reporter.diagnostics, text))
     wrapper = dict(as_map(value))
-    if not is_old_canvas(draft.document, catalog):
+    old = with_components(draft.document, draft.base)
+    if not is_old_canvas(old, catalog):
         return Upgrade(wrapper, ())
-    if count_components(draft.document) > MAX_COMPONENTS:
+    if count_components(old) > MAX_COMPONENTS:
         upgrade_document(draft, reporter)
         raise CompileError(add_positions(reporter.diagnostics, text))
-    upgrade = upgrade_canvas(draft.document, catalog)
+    upgrade = upgrade_canvas(old, catalog)
     document = {key: entry for key, entry in upgrade.document.items() if entry is not None}
     return Upgrade({**wrapper, "dsl": document} if draft.base else document, upgrade.changes)
 

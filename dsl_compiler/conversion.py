@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import CompileError
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2, to_v1, to_v2
-from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
+from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 from ragflow_lg.dsl_compiler.shapes import as_map
 from ragflow_lg.dsl_compiler.source import read_source
 
@@ -48,18 +48,6 @@ def _convert(
     if version == "v1":
         return to_v1(document, base, reporter) if is_v2(document) else dict(document)
     if not is_v2(document):
-        return to_v2(_with_components(document, base), base, reporter, is_plain=is_plain)
+        return to_v2(with_components(document, base), base, reporter, is_plain=is_plain)
     to_v1(document, base, reporter)  # reports what is wrong with it
     return {key: value for key, value in document.items() if key != "v1" or not is_plain}
-
-
-def _with_components(document: Mapping[str, Any], base: str) -> Mapping[str, Any]:
-    """Return a document with the components that its graph stands for, if it has none."""
-    if document.get("components"):
-        return document
-    components: dict[str, Any] = {}
-    for component in components_from_graph(document, base, Reporter()):
-        parent = {"parent_id": component.parent} if component.parent else {}
-        obj = {"component_name": component.name, "params": dict(component.params)}
-        components[component.id] = {"obj": obj, "downstream": list(component.downstream), **parent}
-    return {**document, "components": components} if components else document

@@ -15,6 +15,9 @@ _NOT_COMPONENTS = frozenset({"Note", "Placeholder", "Tool"})
 _TOOL_HANDLES = frozenset({"agentBottom", "tool"})
 """Handles whose edges lead to one of the source's tools, not to a successor."""
 
+_OLD_HANDLES = frozenset({"yes", "no"})
+"""Handles of Relevant, which has a parameter for each."""
+
 
 def components_from_graph(document: Mapping[str, Any], base: str, reporter: Reporter) -> list[RawComponent]:
     """Build components from nodes and edges.
@@ -61,6 +64,18 @@ def components_from_graph(document: Mapping[str, Any], base: str, reporter: Repo
     return components
 
 
+def with_components(document: Mapping[str, Any], base: str) -> Mapping[str, Any]:
+    """Return a document with the components that its graph stands for, if it has none."""
+    if document.get("components"):
+        return document
+    components: dict[str, Any] = {}
+    for component in components_from_graph(document, base, Reporter()):
+        parent = {"parent_id": component.parent} if component.parent else {}
+        obj = {"component_name": component.name, "params": dict(component.params)}
+        components[component.id] = {"obj": obj, "downstream": list(component.downstream), **parent}
+    return {**document, "components": components} if components else document
+
+
 def _nodes(graph: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for index, node in enumerate(as_list(graph.get("nodes"))):
         if as_text(as_map(node).get("id")):
@@ -68,7 +83,7 @@ def _nodes(graph: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _targets_by_handle(outgoing: list[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the targets of each named handle: ``Case 1``, ``end_cpn_ids``, or a category's uuid."""
+    """Return the targets of each named handle: ``Case 1``, ``end_cpn_ids``, ``yes``, a category or its uuid."""
     targets: dict[str, list[str]] = {}
     for edge in outgoing:
         handle = as_text(edge.get("sourceHandle"))
@@ -85,8 +100,14 @@ def _params(data: Mapping[str, Any], targets: Mapping[str, list[str]], tools: li
             _with_targets(as_map(c), "to", targets.get(f"Case {n}")) for n, c in enumerate(conditions, 1)
         ]
         params = _with_targets(params, "end_cpn_ids", targets.get("end_cpn_ids"))
+    if categories := as_map(params.get("category_description")):
+        params["category_description"] = {
+            name: _with_targets(as_map(entry), "to", targets.get(as_text(name))) for name, entry in categories.items()
+        }
     if "category_description" not in params and (items := as_list(params.get("items"))):
         params["items"] = [_with_targets(as_map(i), "to", targets.get(as_text(as_map(i).get("uuid")))) for i in items]
+    for handle in _OLD_HANDLES & targets.keys():
+        params = _with_targets(params, handle, targets[handle])
     if tools:
         params["tools"] = [*as_list(params.get("tools")), *tools]
     return params

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph, with_components
 from ragflow_lg.dsl_compiler.upgrade import MAX_COMPONENTS, count_components, is_old_canvas, upgrade_canvas
 
 HINT = "Save the upgraded canvas: ragflow-lg upgrade FILE -o NEW.json"
@@ -16,13 +17,14 @@ def upgrade_document(draft: Draft, reporter: Reporter) -> Draft:
 
     Pointers refer to the document as written, where the components have the same ids.
     """
-    if not is_old_canvas(draft.document, draft.catalog):
+    document = with_components(draft.document, draft.base)
+    if not is_old_canvas(document, draft.catalog):
         return draft
-    if count_components(draft.document) > MAX_COMPONENTS:
+    if count_components(document) > MAX_COMPONENTS:
         message = f"A canvas from before RAGFlow 0.20 may have {MAX_COMPONENTS:,} components at most."
         reporter.report("document-too-large", "error", draft.base, message, hint="Split it into several canvases.")
         return draft
-    upgrade = upgrade_canvas(draft.document, draft.catalog)
+    upgrade = upgrade_canvas(document, draft.catalog)
     reporter.report(
         "legacy-component",
         "warning",
@@ -30,8 +32,11 @@ def upgrade_document(draft: Draft, reporter: Reporter) -> Draft:
         f"The canvas was made before RAGFlow 0.20; {len(upgrade.changes)} components were upgraded in memory.",
         hint=HINT,
     )
+    is_drawn = document is not draft.document
+    drawn = components_from_graph(draft.document, draft.base, Reporter()) if is_drawn else ()
+    places = {component.id: component.pointer for component in drawn}
     for change in upgrade.changes:
-        pointer = extend_pointer(draft.base, ["components", change.id])
+        pointer = places.get(change.id) or extend_pointer(draft.base, ["components", change.id])
         severity = "warning" if change.is_difference else "info"
         reporter.report("legacy-component", severity, pointer, str(change), hint=HINT)
     return replace(draft, document=upgrade.document)

@@ -167,6 +167,8 @@ def dissolve_concentrators(canvas: OldCanvas) -> OldCanvas:
 
 def _read_node(id_: str, component: Mapping[str, Any], title: str) -> OldNode:
     params = as_map(as_map(component.get("obj")).get("params"))
+    if "end_cpn_ids" in params:  # from the edges of a graph
+        params = {"end_cpn_id": _first_text(params["end_cpn_ids"]), **params}
     parent = as_text(component.get("parent_id"))
     return OldNode(id_, _name_of(component), params, as_texts(component.get("downstream")), parent, title)
 

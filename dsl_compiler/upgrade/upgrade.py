@@ -46,6 +46,7 @@ class Change:
         if not self.name:
             return self.note
         became = f"{self.name} became {self.became}." if self.became else f"{self.name} is gone."
+        became = f"{self.name} stays." if self.became == self.name else became
         return f"{became} {self.note}".rstrip()
 
 

@@ -25,7 +25,7 @@ from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.forms import FormField, form_fields
-from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler import check_canvas, upgrade_source
 from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.browsers import NoBrowsers
@@ -43,8 +43,8 @@ LIMIT_S = 30
 EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "object": {}, "file": []}
 
 REFUSAL_CODES: dict[str, frozenset[str]] = {
-    "agent": frozenset({"component-unknown", "legacy-component"}),
-    "graph_only": frozenset({"pipeline-document", "legacy-component"}),
+    "agent": frozenset({"component-unknown"}),
+    "graph_only": frozenset({"pipeline-document"}),
     "legacy": frozenset(),
     "pipeline": frozenset({"pipeline-document"}),
 }
@@ -111,7 +111,7 @@ def judge(path: Path) -> Verdict:
     document = complete_params(json.loads(path.read_bytes()))
     plan = check_canvas(document, load_catalog())[0] or plan
     try:
-        turns = 3 if era == "legacy" else 1
+        turns = 3 if upgrade_source(path.read_bytes(), load_catalog()).changes else 1
         status, error = asyncio.run(asyncio.wait_for(_run(plan, turns), LIMIT_S))
     except RagflowLgError as failure:
         status, error = "failed", str(failure)

@@ -82,11 +82,12 @@ def examine(path: Path, settings: Settings) -> Row:
     """Let every stage read one canvas."""
     era, source = path.parent.name, path.read_bytes()
     upgrade, is_stable = "", True
-    if era == "legacy":
+    changes = upgrade_source(source, CATALOG).changes if era != "pipeline" else ()
+    if changes:
         upgraded = upgrade_source(source, CATALOG).document
         inner = upgraded.get("dsl", upgraded)
         is_stable = upgrade_source(upgraded, CATALOG).document == upgraded
-        before = sum(bool(change.name) for change in upgrade_source(source, CATALOG).changes)
+        before = sum(bool(change.name) for change in changes)
         upgrade = f"{before} → {count_components(inner)}" + ("" if is_stable else " UNSTABLE")
     plan, diagnostics, _ = check_file(path, lambda: settings)
     verdict = judge(path)

@@ -141,4 +141,4 @@ def test_legacy_components_of_a_graph_are_reported() -> None:
     document = {
         "graph": {"nodes": [{"id": "begin", "data": {"label": "Begin"}}, {"id": "g", "data": {"label": "Generate"}}]}
     }
-    assert diagnostics_of(document, "legacy-component")[0].pointer == "/graph/nodes/1"
+    assert diagnostics_of(document, "legacy-component")[-1].pointer == "/graph/nodes/1"

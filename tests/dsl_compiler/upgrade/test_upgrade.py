@@ -251,3 +251,45 @@ def test_any_old_canvas_is_upgraded_or_refused_and_only_once(document: dict[str,
     check_canvas(document, CATALOG)
     check_canvas(upgraded.document, CATALOG)
     assert upgrade_source(upgraded.document, CATALOG).changes == ()
+
+
+def _drawn(components: dict[str, Any]) -> dict[str, Any]:
+    """Return the components as a graph only, whose edges hold the routes."""
+    nodes: list[Any] = []
+    edges: list[Any] = []
+    for id_, component in components.items():
+        name, form = component["obj"]["component_name"], dict(component["obj"]["params"])
+        routes: dict[str, str] = {}
+        if name == "Relevant":
+            routes = {key: form.pop(key) for key in ("yes", "no")}
+        elif name == "Categorize":
+            routes = {key: entry["to"] for key, entry in form["category_description"].items()}
+            form["category_description"] = {key: {"description": key} for key in routes}
+        elif name == "Switch":
+            routes = {"Case 1": form["conditions"][0]["to"], "end_cpn_ids": form.pop("end_cpn_id")}
+            form["conditions"] = [{**form["conditions"][0], "to": ""}]
+        handles = list(routes.items()) or [("start", target) for target in component["downstream"]]
+        nodes.append({"id": id_, "data": {"label": name, "form": form, "name": id_}})
+        edges += [{"source": id_, "target": target, "sourceHandle": handle} for handle, target in handles]
+    return {"components": {}, "graph": {"nodes": nodes, "edges": edges}}
+
+
+def test_an_old_canvas_that_is_only_a_graph_is_upgraded_as_one_with_components() -> None:
+    case = {"items": [{"cpn_id": "generate:0", "operator": "contains", "value": "x"}], "to": "generate:1"}
+    kinds = {"a": {"description": "a", "to": "switch:0"}, "b": {"description": "b", "to": "answer:0"}}
+    components = {
+        "begin": node("Begin", {"prologue": "Hi"}, ["answer:0"]),
+        "answer:0": node("Answer", {}, ["relevant:0"]),
+        "relevant:0": node("Relevant", {"yes": "generate:0", "no": "categorize:0"}),
+        "generate:0": node("Generate", {"prompt": "{input}"}, ["answer:0"]),
+        "categorize:0": node("Categorize", {"category_description": kinds}),
+        "switch:0": node("Switch", {"conditions": [case], "end_cpn_id": "answer:0"}),
+        "generate:1": node("Generate", {"prompt": "Well."}, ["answer:0"]),
+    }
+    expected = upgrade_source({"components": components}, CATALOG)
+    upgraded = upgrade_source(_drawn(components), CATALOG)
+    assert upgraded.changes == expected.changes
+    assert upgraded.document["components"] == expected.document["components"]
+    pointers = {d.pointer for d in diagnostics_of(_drawn(components), "legacy-component")}
+    assert "/graph/nodes/1" in pointers
+    assert not any(pointer.startswith("/components/") for pointer in pointers)
