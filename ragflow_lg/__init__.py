@@ -1,10 +1,11 @@
 """Run RAGFlow canvases on LangGraph.
 
-`load_canvas` returns a LangGraph graph; `open_runner` runs sessions and yields RAGFlow's events.
+`load_canvas` returns a LangGraph graph; `open_runner` runs sessions and yields RAGFlow's events; `check_canvas` returns
+the problems of a canvas. `ragflow_lg.langchain` has its counterparts of LangChain.
 
 >>> from ragflow_lg import load_canvas  # doctest: +SKIP
 >>> graph = load_canvas("canvas.json")  # doctest: +SKIP
->>> state = await graph.ainvoke({"query": "Hello"})  # doctest: +SKIP
+>>> state = graph.invoke({"query": "Hello"})  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -15,12 +16,24 @@ if TYPE_CHECKING:
     from ragflow_lg.base.errors import CompileError, RagflowLgError
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.runs.runner import Runner
+    from ragflow_lg.server.assembly.library import check_source as check_canvas
     from ragflow_lg.server.assembly.library import load_graph as load_canvas
     from ragflow_lg.server.assembly.library import open_runner
 
     __version__: str
 
-__all__ = ["CompileError", "RagflowLgError", "RunCallbacks", "Runner", "__version__", "load_canvas", "open_runner"]
+__all__ = [
+    "CompileError",
+    "RagflowLgError",
+    "RunCallbacks",
+    "Runner",
+    "__version__",
+    "check_canvas",
+    "load_canvas",
+    "open_runner",
+]
+
+_LIBRARY = {"check_canvas": "check_source", "load_canvas": "load_graph", "open_runner": "open_runner"}
 
 
 def __dir__() -> list[str]:
@@ -46,8 +59,8 @@ def __getattr__(name: str) -> Any:
         from ragflow_lg.runs.callbacks import RunCallbacks
 
         return RunCallbacks
-    if name in ("load_canvas", "open_runner"):
+    if name in _LIBRARY:
         from ragflow_lg.server.assembly import library
 
-        return library.load_graph if name == "load_canvas" else library.open_runner
+        return getattr(library, _LIBRARY[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

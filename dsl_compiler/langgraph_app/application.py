@@ -6,7 +6,7 @@ pages and applications send them, and writes RAGFlow's wire events to LangGraph'
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, cast
@@ -17,6 +17,7 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.graph.message import push_message
 from langgraph.types import Command
 
+from ragflow_lg.base.blocking_calls import iterate_blocking, run_blocking
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.base.ids import SessionId, session_of_thread
 from ragflow_lg.base.values import to_json
@@ -66,6 +67,7 @@ class CanvasApplication(CanvasGraph):
         "canvas",
         "open_services",
         "refusal",
+        "draw",
     )
 
     canvas: CompiledCanvas
@@ -73,6 +75,8 @@ class CanvasApplication(CanvasGraph):
     open_services: OpenServices
     refusal: str
     """Why the canvas can only be drawn and not run; ``""`` if it can run."""
+    draw: Callable[[], str] | None
+    """Draws the canvas as SVG."""
 
     def astream(  # pyright: ignore[reportIncompatibleMethodOverride] - the overloads only list the stream modes
         self, input: Any, config: RunnableConfig | None = None, *, context: Any = None, **options: Any
@@ -85,6 +89,40 @@ class CanvasApplication(CanvasGraph):
         if isinstance(context, TurnContext | Scope):  # the caller has opened the services
             return super().astream(input, config, context=cast("Any", context), **options)
         return self._run_with_services(input, config, context, options)
+
+    def invoke(  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> Any:
+        """Run or continue a turn and return the state, as ``ainvoke`` does, in an event loop of another thread.
+
+        Raises:
+            InputRefusedError: as ``astream`` does.
+        """
+        return run_blocking(self.ainvoke(input, config, **options))
+
+    def stream(  # pyright: ignore[reportIncompatibleMethodOverride] - as above
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> Iterator[Any]:
+        """Run or continue a turn and yield what ``astream`` yields, from an event loop of another thread.
+
+        Raises:
+            InputRefusedError: as ``astream`` does.
+        """
+        return iterate_blocking(cast("AsyncGenerator[Any]", self.astream(input, config, **options)))
+
+    def _repr_svg_(self) -> str | None:
+        """Return the drawing as SVG, or None if nothing can draw it."""
+        return None if self.draw is None else self.draw()
+
+    def _repr_html_(self) -> str | None:
+        """Return the drawing for pages, which scrolls if it is wide."""
+        svg = self._repr_svg_()
+        return None if svg is None else f'<div style="overflow: auto">{svg}</div>'
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the drawing for a notebook. Nothing is asked over the network."""
+        drawings = {"image/svg+xml": self._repr_svg_(), "text/html": self._repr_html_()}
+        return {**super()._repr_mimebundle_(**kwargs), **{kind: text for kind, text in drawings.items() if text}}
 
     async def _run_with_services(
         self, input: Any, config: RunnableConfig | None, context: Any, options: Mapping[str, Any]
@@ -206,13 +244,21 @@ class _EventWriter:
             push_message(AIMessageChunk(content=frame.content, id=self._answer_id), state_key=None)
 
 
-def as_application(canvas: CompiledCanvas, open_services: OpenServices, *, refusal: str = "") -> CanvasApplication:
+def as_application(
+    canvas: CompiledCanvas,
+    open_services: OpenServices,
+    *,
+    refusal: str = "",
+    draw: Callable[[], str] | None = None,
+) -> CanvasApplication:
     """Return a graph for a canvas that opens its services itself. The canvas is not changed.
 
-    ``refusal`` is the reason why the canvas can only be drawn and not run, if that is the case.
+    ``refusal`` is the reason why the canvas can only be drawn and not run, if that is the case. ``draw`` returns its
+    drawing as SVG.
     """
     graph = canvas.graph.copy()
-    return convert_graph(graph, CanvasApplication, canvas=canvas, open_services=open_services, refusal=refusal)
+    added = {"canvas": canvas, "open_services": open_services, "refusal": refusal, "draw": draw}
+    return convert_graph(graph, CanvasApplication, **added)
 
 
 def _check_keys(input: Any, channels: Container[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -114,8 +115,8 @@ def load_graph(
 
     ``source`` is the same as for `load_canvas`. The input is ``{"query": …, "inputs": …, "files": …}`` or
     ``{"messages": …}``. The output is the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``.
-    Component errors are not raised but stored in ``turn["error"]``. The graph runs asynchronously (``ainvoke``,
-    ``astream``).
+    Component errors are not raised but stored in ``turn["error"]``. The graph runs asynchronously; ``invoke`` and
+    ``stream`` wait for an event loop in another thread. A notebook shows its drawing.
 
     ``model`` replaces every model in the canvas (``demo`` needs no key). Models and services are taken from
     ``settings``, or from the default settings, and stay open while anything is running. ``services`` replaces them and
@@ -137,7 +138,12 @@ def load_graph(
         source_settings = _default_settings() if settings is None else settings
         return open_services(source_settings, model=model) if services is None else nullcontext(services)
 
-    graph = as_application(canvas, SharedServices(open_by_model, model=model))
+    def draw() -> str:
+        from ragflow_lg.server.drawing import sketch_plan, to_svg
+
+        return to_svg(sketch_plan(canvas.plan))
+
+    graph = as_application(canvas, SharedServices(open_by_model, model=model), draw=draw)
     return graph.copy({"checkpointer": checkpointer, "store": store})
 
 
@@ -151,6 +157,25 @@ def _content(source: Path | str | bytes | Mapping[str, Any]) -> bytes | Mapping[
 
 def _is_document(source: Path | str) -> bool:
     return isinstance(source, str) and source.lstrip("\ufeff \r\n\t").startswith("{")
+
+
+def check_source(
+    source: Path | str | bytes | Mapping[str, Any], *, settings: Settings | None = None
+) -> tuple[Diagnostic, ...]:
+    """Check a canvas and what it needs, without running it, as ``ragflow-lg check`` does. Return what was found.
+
+    ``source`` is the same as for `load_canvas`. The canvas can run if no diagnostic has the severity ``error``. Lines
+    in a JSON object are those of ``json.dumps(source, indent=2)``.
+
+    Raises:
+        SettingsError: If the file or the settings cannot be read.
+    """
+    content = _content(source)
+    if isinstance(content, Mapping):
+        content = json.dumps(content, indent=2, default=str).encode()
+    path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
+    load = _default_settings if settings is None else lambda: settings
+    return check_text(content.decode("utf-8", "replace"), path, load, load().limits.canvas).diagnostics
 
 
 def check_file(

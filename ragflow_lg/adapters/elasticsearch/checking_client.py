@@ -7,7 +7,7 @@ vector stores would accept.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -40,7 +40,7 @@ class ElasticsearchSettings(Struct, frozen=True):
         return f"ElasticsearchSettings({self.url.rpartition('@')[2]!r})"
 
 
-class SettingNames(NamedTuple):
+class SettingNames(Struct, frozen=True):
     """What errors call the settings to check; the default is RAGFlow's index."""
 
     url: str = "[knowledge] url"
@@ -49,6 +49,9 @@ class SettingNames(NamedTuple):
         'embedding_model in [datasets."ID"], which must be the model that created the vectors in RAGFlow,'
     )
     layout: str = "whether RAGFlow created the index"
+
+
+RAGFLOW_INDEX = SettingNames()
 
 
 def open_client(
@@ -82,7 +85,7 @@ def _client_class(names: SettingNames, *, allow_missing: bool) -> type[AsyncElas
 
 
 @contextmanager
-def _failures(names: SettingNames, indices: Sequence[str]) -> Iterator[None]:
+def _failures(names: SettingNames, indices: Sequence[str]) -> Generator[None]:
     """Convert the errors of Elasticsearch's client."""
     import elastic_transport
     import elasticsearch

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.elasticsearch.checking_client import (
+    RAGFLOW_INDEX,
     TOTAL,
     ElasticsearchSettings,
     SettingNames,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 2
 """RAGFlow also tries a search twice if it times out."""
-
-_NAMES = SettingNames()
 
 
 class SearchHit(Struct, frozen=True):
@@ -50,8 +49,9 @@ class SearchHits(Struct, frozen=True):
 class Connection:
     """A connection to a server; the first search opens it."""
 
-    def __init__(self, settings: ElasticsearchSettings, http: HttpClient) -> None:
+    def __init__(self, settings: ElasticsearchSettings, http: HttpClient, names: SettingNames = RAGFLOW_INDEX) -> None:
         self._settings = settings
+        self._names = names
         self._http = http
         self._clients: dict[bool, AsyncElasticsearch] = {}
         """By whether an index that does not exist counts as empty."""
@@ -90,11 +90,13 @@ class Connection:
         )
         documents = await retriever.ainvoke("")
         total = documents[0].metadata[TOTAL] if documents else 0
-        return SearchHits(tuple(_parse_hit(document.metadata) for document in documents), total)
+        return SearchHits(tuple(_parse_hit(self._names, document.metadata) for document in documents), total)
 
     def _client(self, *, allow_missing: bool) -> AsyncElasticsearch:
         if allow_missing not in self._clients:
-            self._clients[allow_missing] = open_client(self._settings, self._http, _NAMES, allow_missing=allow_missing)
+            self._clients[allow_missing] = open_client(
+                self._settings, self._http, self._names, allow_missing=allow_missing
+            )
         return self._clients[allow_missing]
 
 
@@ -104,8 +106,8 @@ def _to_document(row: Mapping[str, Any]) -> Document:
     return Document("", metadata=dict(row))
 
 
-def _parse_hit(fields: Mapping[str, Any]) -> SearchHit:
+def _parse_hit(names: SettingNames, fields: Mapping[str, Any]) -> SearchHit:
     id_, score, source = fields.get("_id"), fields.get("_score"), fields.get("_source", {})
     if not isinstance(id_, str) or not isinstance(score, int | float | None) or not isinstance(source, dict):
-        raise failure(_NAMES.url, "a hit has no id, score or fields", _NAMES.layout)
+        raise failure(names.url, "a hit has no id, score or fields", names.layout)
     return SearchHit(id_, float(score or 0.0), cast("dict[str, JsonValue]", source))

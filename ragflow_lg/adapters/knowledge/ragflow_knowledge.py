@@ -52,6 +52,9 @@ class RagflowApiSettings(Struct, frozen=True):
     base_url: str
     api_key: str
     timeout_s: float = 60.0
+    setting: str = "[knowledge] url"
+    """What errors call the address."""
+    key_setting: str = "[knowledge] api_key_env"
 
     def __repr__(self) -> str:
         """Return the settings without the key."""
@@ -155,7 +158,7 @@ class RagflowApiKnowledge:
         """Send a request and return the data of the response."""
         settings = self._settings
         if not settings.api_key:
-            raise SettingsError("RAGFlow's API needs a key: set [knowledge] api_key_env to the variable with the key.")
+            raise SettingsError(f"RAGFlow's API needs a key: set {settings.key_setting}.")
         request = HttpRequest(
             method,
             settings.base_url.rstrip("/") + path,
@@ -181,13 +184,13 @@ class RagflowApiKnowledge:
         message = foreign_line(str(fields.get("message", "")), [self._settings.api_key], _MAX_DETAIL_CHARS)
         is_key = status in (401, 403) or "api key" in message.lower()
         if "code" not in fields and status == 200:
-            return self._failure("did not answer like RAGFlow's API; check [knowledge] url")
+            return self._failure(f"did not answer like RAGFlow's API; check {self._settings.setting}")
         what = f"refused the request ({fields.get('code', status)}): {message or 'no reason given'}"
-        advice = "; check [knowledge] api_key_env" if is_key else ""
+        advice = f"; check {self._settings.key_setting}" if is_key else ""
         return self._failure(what.rstrip(".") + advice, is_retryable=status == 429 or status >= 500)
 
     def _failure(self, what: str, *, is_retryable: bool = False) -> ServiceError:
-        return ServiceError(f"RAGFlow ([knowledge] url) {what.rstrip('.')}.", is_retryable=is_retryable)
+        return ServiceError(f"RAGFlow ({self._settings.setting}) {what.rstrip('.')}.", is_retryable=is_retryable)
 
 
 def _parse_result(data: Mapping[str, Any], top_n: int) -> SearchResult:

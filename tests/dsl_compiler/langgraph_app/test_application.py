@@ -203,3 +203,40 @@ async def test_a_graph_around_interrupts_resumes_and_reads_it(saver: Any) -> Non
     assert events[-1] == "workflow_finished"
     assert (await graph.aget_state(THREAD)).values["shouted"] == "ANN 7"
     assert "canvas:out" in graph.get_graph(xray=True).nodes
+
+
+def test_callers_that_block_get_the_same() -> None:
+    graph = application(ECHO, memory_saver())
+    assert graph.invoke({"query": "a"}, THREAD)["messages"][-1]["content"] == "a!"
+    events = list(graph.stream({"query": "b"}, THREAD, stream_mode="custom"))
+    assert "".join(event["data"]["content"] for event in events if event["event"] == "message") == "b!"
+    assert len(graph.invoke({"query": "c"}, THREAD)["history"]) == 6
+
+
+async def test_a_notebook_can_block_although_its_loop_runs() -> None:
+    assert application(ECHO).invoke({"query": "a"})["messages"][-1]["content"] == "a!"
+
+
+def test_a_caller_that_blocks_answers_forms() -> None:
+    graph = application(forms(a=NAME), InMemorySaver())
+    state = graph.invoke({"query": ""}, THREAD)
+    assert state["__interrupt__"]
+    state = graph.invoke(Command(resume={"a": "Ann"}), THREAD)
+    assert state["turn"]["status"] == "succeeded"
+
+
+def test_refused_input_reaches_a_caller_that_blocks() -> None:
+    with pytest.raises(InputRefusedError, match='no input "qurey"'):
+        application(ECHO).invoke({"qurey": "a"})
+
+
+def test_a_graph_around_it_can_block() -> None:
+    class State(TypedDict, total=False):
+        query: str
+        messages: list[Any]
+
+    builder: Any = StateGraph(State)
+    builder.add_node("canvas", application(ECHO))
+    builder.add_edge(START, "canvas")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    assert graph.invoke({"query": "a"}, THREAD)["messages"][-1]["content"] == "a!"

@@ -1,10 +1,12 @@
 import asyncio
 import threading
+from collections.abc import AsyncGenerator, Generator
 from contextvars import ContextVar
+from typing import cast
 
 import pytest
 
-from ragflow_lg.base.blocking_calls import run_blocking
+from ragflow_lg.base.blocking_calls import MAX_AHEAD, iterate_blocking, run_blocking
 
 word: ContextVar[str] = ContextVar("word", default="")
 
@@ -40,3 +42,37 @@ def test_the_shared_loop_cannot_wait_for_itself() -> None:
 
     with pytest.raises(RuntimeError, match="use the asynchronous method"):
         run_blocking(nested())
+
+
+async def count(closed: list[int], end: int) -> AsyncGenerator[int]:
+    try:
+        for number in range(end):
+            await asyncio.sleep(0)
+            closed[:] = [number]
+            yield number
+        if end == 3:
+            raise ValueError("three")
+    finally:
+        closed.append(-1)
+
+
+def test_items_are_yielded_one_by_one() -> None:
+    closed: list[int] = []
+    assert list(iterate_blocking(count(closed, 500))) == list(range(500))
+    assert closed[-1] == -1
+
+
+def test_a_caller_that_stops_closes_the_generator() -> None:
+    closed: list[int] = []
+    items = iterate_blocking(count(closed, 10**9))
+    assert [next(items), next(items)] == [0, 1]
+    cast("Generator[int]", items).close()
+    assert closed[-1] == -1
+    assert closed[0] <= MAX_AHEAD + 2
+
+
+def test_the_error_of_a_generator_follows_its_items() -> None:
+    seen: list[int] = []
+    with pytest.raises(ValueError, match="three"):
+        seen.extend(iterate_blocking(count([], 3)))
+    assert seen == [0, 1, 2]
