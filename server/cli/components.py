@@ -16,7 +16,7 @@ from ragflow_lg.component.parameter_help import ParameterHelp, parameters_of
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec, ComponentParams, ToolRules
 from ragflow_lg.component.tool import SearchOutputs
-from ragflow_lg.dsl_compiler.placeholder import LEGACY, REPLACED
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, RENAMED, REPLACED
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.cli.options import DslName
 from ragflow_lg.server.cli.terminal import print_note
@@ -41,7 +41,7 @@ def components(
     if not name:
         sys.stdout.write(_list_all(registry, output))
         return
-    spec = registry.get(name)
+    spec = registry.get(RENAMED.get(name, name))
     if spec is None:
         near = registry.near(name)
         hint = f" Did you mean {' or '.join(near)}?" if near else " `ragflow-lg components` lists them."

@@ -19,6 +19,7 @@ def test_every_component_is_listed() -> None:
 def test_the_name_of_a_component_may_have_any_case() -> None:
     text = invoke("components", "sWITCH").stdout
     assert text.startswith("Switch: ")
+    assert invoke("components", "PDFGenerator").stdout.startswith("DocGenerator: ")
     assert "end_cpn_ids" in text
 
 
