@@ -143,7 +143,7 @@ def probe_fonts(settings: Settings) -> list[CheckResult]:
 
 
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
-    """Check the session store, models, MCP servers and what is installed.
+    """Check the store, models, MCP servers and what is installed.
 
     Checks the store's connection, modules, version, permissions, expiry and clock, and the default model and the keys
     in the settings, with advice for every problem. Also lists the tools of the configured MCP servers, queries the

@@ -15,7 +15,7 @@ def fmt(
     ],
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file would change.")] = False,
 ) -> None:
-    """Write canvas files in one form, without the state of stored runs.
+    """Write canvas files in one form, without the state of runs.
 
     Keys are sorted and indented by two spaces; the history, the path and other values of a run that RAGFlow stores in
     the file are reset, and so is what the editor stores while someone works. Components keep their order.

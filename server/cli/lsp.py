@@ -20,7 +20,9 @@ def lsp(
     ] = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Show mistakes in canvases while you type, in any editor that speaks LSP.
+    """Show mistakes in canvases while you type, in your editor.
+
+    The editor starts this command, and speaks the Language Server Protocol (LSP) with it.
 
     Editors start it: docs/editor.md shows how. It reports what check reports, describes nodes and references, completes
     references, finds and renames nodes, and offers the fixes of check --fix.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.server.cli.command_group import CommandGroup
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import paint, print_line
 
@@ -21,6 +22,7 @@ models = typer.Typer(
     help="List and test models and providers.\n\nExample: ragflow-lg models list",
     no_args_is_help=True,
     rich_markup_mode=None,
+    cls=CommandGroup,
 )
 
 QUESTION = "Reply with the word ready."

@@ -15,7 +15,9 @@ def prompts(
     name: Annotated[str, typer.Argument(help="Print the text of this prompt.", metavar="[NAME]")] = "",
     settings: SettingsFile = None,
 ) -> None:
-    """List the engine's prompts, or print the text of one: the one in the settings, or else the default.
+    """List the engine's prompts, or print the text of one.
+
+    The text is the one in the settings, or else the default.
 
     Example: ragflow-lg prompts categorize
     """

@@ -50,7 +50,7 @@ def pull(
     allow_private: AllowPrivate = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Fetch agents, sessions and datasets from a running RAGFlow, and move them in here.
+    """Fetch agents, sessions and datasets from a running RAGFlow.
 
     Agents become files that `run`, `check` and git understand, and agents of `serve` under the same ids. Sessions
     become threads: the next turn continues. Keys are not copied; TO_SET.md lists what to set. A pull that was stopped

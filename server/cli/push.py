@@ -1,4 +1,4 @@
-"""``ragflow-lg push``: create or update agents on the RAGFlow that a folder was pulled from."""
+"""``ragflow-lg push``: create or update agents on the RAGFlow of a pulled folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def push(
     allow_private: AllowPrivate = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Create or update agents on the RAGFlow that a folder was pulled from.
+    """Create or update agents on the RAGFlow of a pulled folder.
 
     An agent that was changed there since the pull is not overwritten. Keys that were left out of a file stay as they
     are there. Exit code 0: done. 1: some agents were refused.

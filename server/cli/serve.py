@@ -35,7 +35,7 @@ def serve(
     model: Model = "",
     settings: SettingsFile = None,
 ) -> None:
-    """Serve agents through RAGFlow's API, an OpenAI-compatible API and the native API.
+    """Serve agents over HTTP: RAGFlow's API, OpenAI's and our own.
 
     See docs/server.md. The first line of the output is the URL. The first start creates an API key: it is shown on a
     terminal, once, or stored in the file first-api-key. The last line is the URL of the OpenAPI document. SIGTERM or

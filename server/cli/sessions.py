@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragflow_lg.server.cli.command_group import CommandGroup
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.prune import prune
 from ragflow_lg.server.cli.terminal import format_time, print_line
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _DAY_MS = 24 * 3600 * 1000
 
 
-sessions = typer.Typer(rich_markup_mode=None)
+sessions = typer.Typer(rich_markup_mode=None, cls=CommandGroup)
 sessions.command()(prune)
 
 

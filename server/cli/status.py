@@ -25,7 +25,9 @@ def status(
     allow_private: AllowPrivate = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Show what differs between a pulled folder and its RAGFlow, and what to do about it.
+    """Show what differs between a pulled folder and its RAGFlow.
+
+    Each line says what to do about it.
 
     Canvases are compared as by `diff`: from the server's to the file's. Exit code 0: no difference. 1: differences.
 

@@ -69,3 +69,8 @@ def format_time(time: datetime) -> str:
 def format_command(*words: str) -> str:
     """Return a ``ragflow-lg`` command line that can be pasted into a shell."""
     return shlex.join(["ragflow-lg", *words])
+
+
+def shell_word(text: str) -> str:
+    """Return a text as one word of a command line that can be pasted into a shell."""
+    return shlex.quote(text)

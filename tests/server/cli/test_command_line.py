@@ -25,6 +25,19 @@ def test_the_list_of_commands_describes_each_as_its_own_help_does(name: str) -> 
     assert one_line(paragraphs[1]).startswith(COMMANDS[name].summary)
 
 
+@pytest.mark.parametrize("words", [[], ["kb"], ["models"], ["memory"], ["sandbox"], ["sessions"]])
+def test_no_line_of_the_help_is_cut_or_longer_than_80_columns(words: list[str]) -> None:
+    lines = invoke(*words, "--help", environment={"COLUMNS": "80"}).stdout.splitlines()
+    assert [line for line in lines if line.endswith("...") and "Usage" not in line or len(line) > 80] == []
+
+
+def test_commands_are_listed_in_groups_each_on_one_line() -> None:
+    shown = invoke("--help", environment={"COLUMNS": "80"}).stdout
+    for name, listed in COMMANDS.items():
+        section = shown.split(f"\n{listed.heading}:\n")[1].split("\n\n")[0]
+        assert re.search(rf"^  {re.escape(name)} +{re.escape(listed.summary)}$", section, re.MULTILINE), name
+
+
 def test_a_command_may_follow_an_option() -> None:
     assert invoke("--", "check", "--help").stdout == invoke("check", "--help").stdout
 
