@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.references import Chunk
 
 Metadata: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
@@ -109,6 +110,45 @@ class DatasetDirectory(Protocol):
         Raises:
             SettingsError: if the settings of the store are invalid.
             ServiceError: if the store is unavailable.
+        """
+        ...
+
+
+class DocumentEntry(NamedTuple):
+    """A document in a list."""
+
+    id: str
+    name: str
+    chunks: int
+    metadata: Mapping[str, JsonValue]
+
+
+class ListedChunk(NamedTuple):
+    """A chunk in a list, with its vector; ``()`` if it has none."""
+
+    chunk: Chunk
+    vector: Sequence[float]
+
+
+@runtime_checkable
+class DocumentDirectory(Protocol):
+    """A dataset store that can list its documents and chunks."""
+
+    async def list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
+        """Return some of a dataset's documents, sorted by name, and the number of all.
+
+        Raises:
+            SettingsError: if the store does not list documents. ServiceError: if it is unavailable.
+        """
+        ...
+
+    async def list_chunks(
+        self, dataset: Dataset, document: str, start: int, count: int
+    ) -> tuple[Sequence[ListedChunk], int]:
+        """Return some of a document's chunks in order, and the number of all; none of an unknown document.
+
+        Raises:
+            SettingsError: if the store does not list chunks. ServiceError: if it is unavailable.
         """
         ...
 

@@ -23,7 +23,9 @@ from ragflow_lg.services.knowledge import (
     DatasetDirectory,
     DatasetEntry,
     DatasetSearch,
+    DocumentEntry,
     Knowledge,
+    ListedChunk,
     Metadata,
     Rerankers,
     SearchResult,
@@ -61,6 +63,16 @@ class SettingsKnowledge:
             return ()
         knowledge = self._get_knowledge()
         return await knowledge.list_datasets() if isinstance(knowledge, DatasetDirectory) else ()
+
+    async def list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
+        """Return some of the documents of a dataset of the embedded knowledge base, and the number of all."""
+        return await self.embedded().list_documents(dataset, start, count)
+
+    async def list_chunks(
+        self, dataset: Dataset, document: str, start: int, count: int
+    ) -> tuple[Sequence[ListedChunk], int]:
+        """Return some chunks of a document in the embedded knowledge base, and the number of all."""
+        return await self.embedded().list_chunks(dataset, document, start, count)
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets."""

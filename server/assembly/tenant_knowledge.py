@@ -12,7 +12,10 @@ from ragflow_lg.services.knowledge import (
     DatasetDirectory,
     DatasetEntry,
     DatasetSearch,
+    DocumentDirectory,
+    DocumentEntry,
     Knowledge,
+    ListedChunk,
     Metadata,
     SearchResult,
 )
@@ -53,6 +56,24 @@ class TenantKnowledge:
             return ()
         return [entry for entry in await self._knowledge.list_datasets() if self._is_shared(entry.dataset)]
 
+    async def list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
+        """Return some of the documents of one of the tenant's datasets, and the number of all.
+
+        Raises:
+            SettingsError: if the tenant may not use the dataset, or the store does not list documents.
+        """
+        return await self._documents(dataset).list_documents(dataset, start, count)
+
+    async def list_chunks(
+        self, dataset: Dataset, document: str, start: int, count: int
+    ) -> tuple[Sequence[ListedChunk], int]:
+        """Return some chunks of a document in one of the tenant's datasets, and the number of all.
+
+        Raises:
+            SettingsError: if the tenant may not use the dataset, or the store does not list chunks.
+        """
+        return await self._documents(dataset).list_chunks(dataset, document, start, count)
+
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets.
 
@@ -71,6 +92,12 @@ class TenantKnowledge:
         """Return the metadata of all documents."""
         self._check(datasets)
         return await self._knowledge.metadata(datasets)
+
+    def _documents(self, dataset: Dataset) -> DocumentDirectory:
+        self._check([dataset])
+        if not isinstance(self._knowledge, DocumentDirectory):
+            raise SettingsError("The store of the datasets does not list documents.")
+        return self._knowledge
 
     def _check(self, datasets: Sequence[Dataset]) -> None:
         for dataset in datasets:

@@ -21,6 +21,8 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
     find_dataset,
     list_datasets,
     list_documents,
+    page_of_chunks,
+    page_of_documents,
     read_chunks,
 )
 from ragflow_lg.adapters.knowledge.words import extract_question_words
@@ -31,7 +33,9 @@ from ragflow_lg.services.knowledge import (
     DatasetEntry,
     DatasetSearch,
     DocumentCount,
+    DocumentEntry,
     Embedders,
+    ListedChunk,
     Metadata,
     SearchResult,
 )
@@ -67,6 +71,16 @@ class EmbeddedKnowledge:
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Return the metadata of all documents; each item in a list counts as a value."""
         return await asyncio.to_thread(self._metadata, datasets)
+
+    async def list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
+        """Return some of a dataset's documents, sorted by name, and the number of all."""
+        return await asyncio.to_thread(self._list_documents, dataset, start, count)
+
+    async def list_chunks(
+        self, dataset: Dataset, document: str, start: int, count: int
+    ) -> tuple[Sequence[ListedChunk], int]:
+        """Return some of a document's chunks with their vectors, in order, and the number of all."""
+        return await asyncio.to_thread(self._list_chunks, dataset, document, start, count)
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets.
@@ -113,6 +127,24 @@ class EmbeddedKnowledge:
             DatasetEntry(Dataset(record.id, record.name, record.embedding_model), record.documents, record.chunks)
             for record in records
         ]
+
+    def _list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
+        (record,) = self._records([dataset])
+        with self.database.reading() as connection:
+            rows, total = page_of_documents(connection, record.number, start, count)
+        return [DocumentEntry(*row) for row in rows], total
+
+    def _list_chunks(
+        self, dataset: Dataset, document: str, start: int, count: int
+    ) -> tuple[Sequence[ListedChunk], int]:
+        (record,) = self._records([dataset])
+        with self.database.reading() as connection:
+            rows, total = page_of_chunks(connection, record.number, document, start, count)
+        listed = [
+            ListedChunk(_chunk_fields(chunk, record.id, 0.0, 0.0, 0.0), np.frombuffer(vector, "<f4").tolist())
+            for chunk, vector in rows
+        ]
+        return listed, total
 
     def _records(self, datasets: Sequence[Dataset]) -> list[DatasetRecord]:
         if not datasets:

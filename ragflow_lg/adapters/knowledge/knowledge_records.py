@@ -261,6 +261,37 @@ def iterate_chunks(connection: sqlite3.Connection, dataset: int) -> Iterator[Chu
     return (_chunk(row) for row in connection.execute(query, (dataset,)))
 
 
+def page_of_documents(
+    connection: sqlite3.Connection, dataset: int, start: int, count: int
+) -> tuple[list[tuple[str, str, int, dict[str, Any]]], int]:
+    """Return the id, name, number of chunks and metadata of some of a dataset's documents, and the number of all."""
+    (total,) = connection.execute("SELECT count(*) FROM documents WHERE dataset = ?", (dataset,)).fetchone()
+    rows = connection.execute(
+        "SELECT id, name, chunks, metadata FROM documents WHERE dataset = ? ORDER BY name LIMIT ? OFFSET ?",
+        (dataset, count, start),
+    )
+    return [(row[0], row[1], row[2], _parse_json(row[3], dict)) for row in rows], total
+
+
+def page_of_chunks(
+    connection: sqlite3.Connection, dataset: int, document: str, start: int, count: int
+) -> tuple[list[tuple[ChunkRecord, bytes]], int]:
+    """Return some of a document's chunks with their vectors, in order, and the number of all. ``document`` is an id."""
+    of_document = "documents.dataset = ? AND documents.id = ?"
+    (total,) = connection.execute(
+        f"SELECT count(*) FROM chunks JOIN documents ON documents.number = chunks.document WHERE {of_document}",
+        (dataset, document),
+    ).fetchone()
+    rows = connection.execute(
+        f"{_CHUNKS} WHERE {of_document} ORDER BY chunks.place LIMIT ? OFFSET ?", (dataset, document, count, start)
+    )
+    found = [_chunk(row) for row in rows]
+    numbers = json.dumps([chunk.number for chunk in found])
+    query = f"SELECT chunk, vector FROM {vectors_table(dataset)} WHERE chunk IN (SELECT value FROM json_each(?))"
+    vectors = dict(connection.execute(query, (numbers,)).fetchall())
+    return [(chunk, vectors.get(chunk.number, b"")) for chunk in found], total
+
+
 def _chunk(row: Sequence[Any]) -> ChunkRecord:
     number, id_, content, positions, document_id, document_name, place = row
     if not isinstance(content, str):

@@ -48,6 +48,8 @@ _PATH = {
     "provider": "Name of the provider.",
     "instance": "Name of the instance.",
     "mcp_id": "Id of the MCP server in the settings.",
+    "dataset_id": "Id of the dataset.",
+    "document_id": "Id of the document.",
 }
 _AUTHENTICATION: dict[Any, Key] = {
     authenticate: "ApiKey",

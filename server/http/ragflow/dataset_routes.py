@@ -17,7 +17,7 @@ from ragflow_lg.server.http.shared.described_routes import PAGES, PlainRoute, de
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page, to_text
 from ragflow_lg.server.http.shared.responses import respond_json, respond_plain
 from ragflow_lg.server.http.shared.route_models import Answer, Counted
-from ragflow_lg.services.knowledge import DatasetDirectory, DatasetEntry, Metadata
+from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"], route_class=PlainRoute)
 
@@ -107,6 +107,18 @@ async def read_metadata(request: Request, caller: ApiCaller, ids: Sequence[str])
         return await knowledge.metadata([datasets[id_] for id_ in dict.fromkeys(ids)])
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The metadata cannot be read: {error}") from error
+
+
+async def read_datasets(request: Request, caller: ApiCaller, ids: Sequence[str]) -> list[Dataset]:
+    """Return the datasets with some ids.
+
+    Raises:
+        RequestError: if the caller has no such dataset.
+    """
+    known = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request, caller)}
+    if missing := [id_ for id_ in ids if id_ not in known]:
+        raise RequestError(f"You don't own the dataset {missing[0][:MAX_SHOWN_CHARS]}.")
+    return [known[id_] for id_ in ids]
 
 
 def _choose(

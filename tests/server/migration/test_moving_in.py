@@ -8,6 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
+from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
+from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset, list_documents, page_of_chunks
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.server.assembly.app_state import open_app_state
 from ragflow_lg.server.database.key_repository import KeyRepository
@@ -15,6 +18,7 @@ from ragflow_lg.server.http.app import make_app
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.settings import load_settings
+from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.server.migration.commands import command, pull
@@ -22,7 +26,7 @@ from tests.server.migration.commands import command, pull
 MOVED = Path("moved")
 
 
-async def fill(server: AppServer) -> dict[str, list[str]]:
+async def populate(server: AppServer) -> dict[str, list[str]]:
     """Create five agents with four sessions each. Return the sessions by title."""
     sessions: dict[str, list[str]] = {}
     canvases = {"Echo": ECHO, "Second echo": ECHO, "Third echo": ECHO, "Model": MODEL, "Form": FORM}
@@ -48,7 +52,7 @@ async def open_here(stack: AsyncExitStack) -> httpx.AsyncClient:
 
 async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hello."], repeat=True)]) as server:
-        sessions = await fill(server)
+        sessions = await populate(server)
         monkeypatch.setenv("THEIR_KEY", server.key)
         done = await pull(server.url, "--sessions")
         assert done.returncode == 0, done.stderr
@@ -187,3 +191,41 @@ async def test_status_names_what_is_missing_on_a_side(tmp_path: Path, monkeypatc
         assert lines == {"deleted there", "deleted here", "new there"}
         assert "1 session changed there" in status.stdout
         assert "broken.json is not a canvas" in status.stderr
+
+
+async def test_datasets_are_linked_or_copied_with_their_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knowledge = EmbeddedKnowledge(tmp_path / "theirs.db", OneEmbedder())
+    fill(knowledge, "colours", {"blue.md": ["Blue is calm."], "red.md": ["Red is warm."]}, "bge-m3@SILICONFLOW")
+    fill(knowledge, "sizes", {"sizes.md": [f"Size {number}" for number in range(130)]}, "bge-m3@SILICONFLOW")
+    asking = json.loads(json.dumps(ECHO))
+    asking["components"]["Retrieval:0"] = {
+        "obj": {"component_name": "Retrieval", "params": {"dataset_ids": ["colours"], "query": "sys.query"}},
+        "downstream": ["Message:0"],
+    }
+    asking["components"]["begin"]["downstream"] = ["Retrieval:0"]
+    asking["components"]["Message:0"]["obj"]["params"]["content"] = ["{Retrieval:0@formalized_content}"]
+    async with start_app(tmp_path, knowledge=knowledge) as server:
+        await server.agent(asking, "Colours")
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url)
+        settings = ("--settings", "moved/ragflow-lg.toml")
+        linked = await command("run", "moved/agents/colours.json", "What is calm?", *settings)
+        assert "Blue is calm." in linked.stdout, linked
+        copied = await command("pull", "moved", "--copy-datasets")
+        assert copied.returncode == 0, copied.stderr
+    own = KnowledgeDatabase(MOVED / "ragflow-lg-knowledge.db")
+    for name in ("colours", "sizes"):
+        assert stored_vectors(own, name) == stored_vectors(knowledge.database, name)
+    assert len(stored_vectors(own, "sizes")) == 130
+
+
+def stored_vectors(database: KnowledgeDatabase, name: str) -> list[tuple[str, bytes]]:
+    """Return the chunks of a dataset with their vectors."""
+    with database.reading() as connection:
+        dataset = find_dataset(connection, name)
+        assert dataset is not None
+        documents = list_documents(connection, dataset.number)
+        pages = [page_of_chunks(connection, dataset.number, each.id, 0, 1000)[0] for each in documents]
+    return [(chunk.content, vector) for page in pages for chunk, vector in page]
