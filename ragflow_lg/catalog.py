@@ -2,8 +2,9 @@
 
 Built-in components are the modules in `ragflow_lg.components` and `ragflow_lg.tools`, each named after its component in
 snake case. Others are provided by installed distributions through an entry point in the group ``ragflow_lg.components``
-(a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain function). Each is imported on first use. Errors in installed
-packages are not swallowed: they are kept as a `BrokenSpec`, whose error is raised only when that component is used.
+(a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain function or a tool of LangChain). Each is imported on first use.
+Errors in installed packages are not swallowed: they are kept as a `BrokenSpec`, whose error is raised only when that
+component is used.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import ragflow_lg.components
 import ragflow_lg.tools
@@ -82,13 +83,25 @@ def _load_component(entry_point: EntryPoint) -> AnySpec:
     return cast("AnySpec", spec)
 
 
+def spec_of_any_tool(name: str, value: Any) -> AnySpec:
+    """Return the component for a tool: a function, a tool of LangChain, or a component.
+
+    Raises:
+        SettingsError: if it cannot be a tool.
+    """
+    if isinstance(value, ComponentSpec):
+        return cast("AnySpec", value)
+    from ragflow_lg.adapters.langchain_tools import is_langchain_tool, spec_of_tool
+    from ragflow_lg.component.function_tool import spec_of_function
+
+    return spec_of_tool(name, value) if is_langchain_tool(value) else spec_of_function(name, value)
+
+
 def _load_function(entry_point: EntryPoint) -> AnySpec:
     function = load_entry_point(entry_point, "tool")
     if isinstance(function, ComponentSpec):
         raise SettingsError(f"{describe_entry_point(entry_point)} is a component; put it under {ENTRY_POINT_GROUP!r}.")
-    from ragflow_lg.component.function_tool import spec_of_function
-
     try:
-        return spec_of_function(entry_point.name, function)
+        return spec_of_any_tool(entry_point.name, function)
     except SettingsError as error:
         raise SettingsError(f"{describe_entry_point(entry_point)} cannot be a tool: {error}") from None

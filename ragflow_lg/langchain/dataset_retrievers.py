@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
@@ -14,17 +14,34 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field, PrivateAttr, SecretStr
 
-from ragflow_lg.adapters.knowledge.document_chunks import document_of_chunk
 from ragflow_lg.base.blocking_calls import run_blocking
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.values import to_text
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Embedders, Knowledge
+from ragflow_lg.services.references import Chunk
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.server.settings import Settings
+
+
+_CHUNK_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "chunk_id": ("chunk_id", "id"),
+    "document_id": ("doc_id", "document_id"),
+    "document_name": ("docnm_kwd", "document_name"),
+    "source": ("docnm_kwd", "document_name"),
+    "dataset_id": ("kb_id", "dataset_id"),
+    "url": ("url",),
+    "image_id": ("image_id", "img_id"),
+    "positions": ("positions",),
+    "similarity": ("similarity",),
+    "vector_similarity": ("vector_similarity",),
+    "term_similarity": ("term_similarity",),
+    "document_metadata": ("document_metadata",),
+}
 
 
 class _Opened(NamedTuple):
@@ -91,7 +108,7 @@ class DatasetRetriever(BaseRetriever):
                 rerank_id=self.rerank_id,
             )
         )
-        return [document_of_chunk(chunk) for chunk in result.chunks]
+        return [_document(chunk) for chunk in result.chunks]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return run_blocking(self._aget_relevant_documents(query))
@@ -197,3 +214,11 @@ def _embedders(embeddings: Embeddings | None, http: GuardedHttpClient) -> Embedd
     from ragflow_lg.adapters.knowledge.langchain_embeddings import LangChainEmbedder
 
     return ConfiguredEmbedders({}, http) if embeddings is None else LangChainEmbedder(embeddings)
+
+
+def _document(chunk: Chunk) -> Document:
+    """Return a chunk as a document. Its metadata has the names of RAGFlow's references, and ``source``."""
+    fields = {name: next((chunk[key] for key in keys if chunk.get(key)), None) for name, keys in _CHUNK_FIELDS.items()}
+    content = to_text(chunk.get("content_with_weight") or chunk.get("content") or "")
+    id_ = to_text(fields["chunk_id"]) if fields["chunk_id"] is not None else None
+    return Document(content, id=id_, metadata={name: value for name, value in fields.items() if value is not None})

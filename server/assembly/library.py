@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.extras import load_entry_point
-from ragflow_lg.catalog import load_catalog
+from ragflow_lg.catalog import load_catalog, spec_of_any_tool
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
 from ragflow_lg.dsl_compiler import (
     NO_LIMITS,
@@ -67,6 +67,7 @@ def load_canvas(
     *,
     asks_servers: bool = True,
     compat: Compat | None = None,
+    tools: Sequence[Any] = (),
 ) -> CompiledCanvas:
     """Compile a canvas, given as a file path, as text or bytes, or as a JSON object.
 
@@ -74,11 +75,11 @@ def load_canvas(
     those that run others. Without ``settings``, the default settings are loaded as soon as the canvas needs a rule.
     ``asks_servers`` is false if the canvas will not call the MCP servers in the settings because it is replayed, only
     inspected, or run with other services. In that case, its servers need not be in the settings. ``compat`` replaces
-    the section ``[compat]`` of the settings.
+    the section ``[compat]`` of the settings. ``tools`` are components of this canvas only; it is not cached then.
 
     Raises:
         CompileError: If the canvas has errors.
-        SettingsError: If the file or the settings cannot be read.
+        SettingsError: If the file or the settings cannot be read, or a tool is invalid.
     """
     read = _default_settings if settings is None else lambda: settings
     content = _content(source)
@@ -86,9 +87,25 @@ def load_canvas(
     limits = NO_LIMITS if settings is None else settings.limits.canvas
     files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat), limits=limits)
     try:
-        return compile_canvas(content, catalog(), files) if isinstance(content, Mapping) else _compile(content, files)
+        if isinstance(content, Mapping) or tools:
+            return compile_canvas(content, _catalog_with(tools), files)
+        return _compile(content, files)
     except CompileError as error:
         raise (error if path is None else CompileError(error.diagnostics, file=str(path))) from None
+
+
+def _catalog_with(tools: Sequence[Any]) -> Registry:
+    """Return the catalog with more tools, by their own names."""
+    if not tools:
+        return catalog()
+    registry = load_catalog()
+    for tool in tools:
+        name = str(getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__))
+        try:
+            registry.add(spec_of_any_tool(name, tool))
+        except ValueError:
+            raise SettingsError(f"The tool {name!r} has the name of a component or of another tool.") from None
+    return registry
 
 
 def _compatibility(compat: Compat | None) -> Compatibility | None:
@@ -110,6 +127,7 @@ def load_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     compat: Compat | None = None,
+    tools: Sequence[Any] = (),
 ) -> CanvasApplication:
     """Compile a canvas to a LangGraph graph that can be run, drawn, or used as a node in another graph.
 
@@ -121,18 +139,19 @@ def load_graph(
     ``model`` replaces every model in the canvas (``demo`` needs no key). Models and services are taken from
     ``settings``, or from the default settings, and stay open while anything is running. ``services`` replaces them and
     is not closed. A surrounding graph uses its own ``checkpointer``. ``compat`` replaces the section ``[compat]`` of
-    the settings: ``"ragflow"``, or single behaviours such as ``{"jinja_text": True}``.
+    the settings: ``"ragflow"``, or single behaviours such as ``{"jinja_text": True}``. ``tools`` are tools of LangChain
+    and functions; the canvas uses them by their names, as the tools of an Agent or as nodes.
 
     Raises:
         CompileError: If the canvas has errors.
-        SettingsError: If the file or the settings cannot be read.
+        SettingsError: If the file or the settings cannot be read, or a tool is invalid.
     """
     from contextlib import nullcontext
 
     from ragflow_lg.dsl_compiler.lower import as_application
     from ragflow_lg.server.assembly.shared_services import SharedServices
 
-    canvas = load_canvas(source, settings, asks_servers=services is None, compat=compat)
+    canvas = load_canvas(source, settings, asks_servers=services is None, compat=compat, tools=tools)
 
     def open_by_model(model: str) -> AbstractAsyncContextManager[Services]:
         source_settings = _default_settings() if settings is None else settings

@@ -1,4 +1,4 @@
-"""LangChain's documents as RAGFlow's chunks, and back.
+"""LangChain's documents as RAGFlow's chunks.
 
 What a document contains was written by others: texts are bounded, and only the metadata that citations need, or that
 the settings name, gets into a chunk.
@@ -9,14 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.references import Chunk, hash_text
-
-if TYPE_CHECKING:
-    from langchain_core.documents import Document
 
 MAX_CONTENT_CHARS = 65_536
 MAX_FIELD_CHARS = 500
@@ -35,25 +32,19 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "image_id": ("image_id",),
 }
 _SCORES = ("relevance_score", "similarity", "score")
-_CHUNK_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "chunk_id": ("chunk_id", "id"),
-    "document_id": ("doc_id", "document_id"),
-    "document_name": ("docnm_kwd", "document_name"),
-    "source": ("docnm_kwd", "document_name"),
-    "dataset_id": ("kb_id", "dataset_id"),
-    "url": ("url",),
-    "image_id": ("image_id", "img_id"),
-    "positions": ("positions",),
-    "similarity": ("similarity",),
-    "vector_similarity": ("vector_similarity",),
-    "term_similarity": ("term_similarity",),
-    "document_metadata": ("document_metadata",),
-}
 _MAX_METADATA_KEYS = 10_000
 """A map with more keys is not looked at."""
 
 
-def chunk_of_document(document: Document, dataset_id: str, score: float | None, shown: Sequence[str] = ()) -> Chunk:
+class DocumentLike(Protocol):
+    """What is read of a LangChain `Document`, which this module does not import."""
+
+    page_content: str
+    metadata: dict[Any, Any]
+    id: str | None
+
+
+def chunk_of_document(document: DocumentLike, dataset_id: str, score: float | None, shown: Sequence[str] = ()) -> Chunk:
     """Return a document as a chunk of a dataset.
 
     ``score`` is its relevance from 0 to 1; None looks for one in the metadata. A document without a score gets 1, as
@@ -85,16 +76,6 @@ def chunk_of_document(document: Document, dataset_id: str, score: float | None, 
         "mom_id": "",
         **({"document_metadata": found} if (found := _shown(metadata, shown)) else {}),
     }
-
-
-def document_of_chunk(chunk: Chunk) -> Document:
-    """Return a chunk as a document. Its metadata has the names of RAGFlow's references, and ``source``."""
-    from langchain_core.documents import Document
-
-    fields = {name: next((chunk[key] for key in keys if chunk.get(key)), None) for name, keys in _CHUNK_FIELDS.items()}
-    content = to_text(chunk.get("content_with_weight") or chunk.get("content") or "")
-    id_ = to_text(fields["chunk_id"]) if fields["chunk_id"] is not None else None
-    return Document(content, id=id_, metadata={name: value for name, value in fields.items() if value is not None})
 
 
 def _line(value: Any) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import SecretStr
@@ -212,3 +213,29 @@ async def test_a_program_chooses_unchecked_forms() -> None:
         await graph.ainvoke({"query": "q"}, thread)
         state = await graph.ainvoke(Command(resume={"size": "huge"}), thread)
         assert (None if "__interrupt__" in state else state["messages"][-1]["content"]) == answer
+
+
+def test_tools_of_the_caller_are_known_to_this_canvas_only() -> None:
+    def shout(text: str) -> str:
+        """Shout."""
+        return text.upper()
+
+    echo = StructuredTool.from_function(shout, name="loud")
+    document = canvas(
+        {
+            "a": node("loud", {"arguments": {"text": "{sys.query}"}}, ["b"]),
+            "b": node("shout", {"arguments": {"text": "{a@result}?"}}, ["out"]),
+            "out": node("Message", {"content": ["{b@result}!"]}),
+        }
+    )
+    text = json.dumps(document)
+    with pytest.raises(CompileError, match="loud"):
+        load_graph(text, model="demo")
+    graph = load_graph(text, model="demo", tools=[echo, shout])
+    assert graph.invoke({"query": "hi"})["messages"][-1]["content"] == "HI?!"
+    with pytest.raises(SettingsError, match="'loud' has the name of a component or of another tool"):
+        load_graph(text, tools=[echo, echo])
+    with pytest.raises(SettingsError, match="not a function"):
+        load_graph(text, tools=["loud"])
+    with pytest.raises(CompileError, match="loud"):
+        load_graph(text, model="demo")

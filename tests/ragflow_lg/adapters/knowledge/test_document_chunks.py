@@ -10,7 +10,6 @@ from ragflow_lg.adapters.knowledge.document_chunks import (
     MAX_FIELD_CHARS,
     MAX_POSITIONS,
     chunk_of_document,
-    document_of_chunk,
 )
 from ragflow_lg.base.values import to_json
 from ragflow_lg.services.references import add_chunks, knowledge_text
@@ -69,11 +68,3 @@ def test_any_metadata_gives_a_chunk(metadata: dict[str, Any]) -> None:
     chunk = chunk_of_document(Document("text", metadata=metadata), "d", None, [*metadata][:32])
     assert to_json(chunk) == chunk
     knowledge_text([chunk])
-
-
-def test_a_chunk_becomes_a_document() -> None:
-    document = document_of_chunk(chunk_of_document(TEA, "wiki", None))
-    assert (document.page_content, document.id) == ("Tea likes hills.", "tea-1")
-    assert document.metadata["source"] == document.metadata["document_name"] == "Tea"
-    assert document.metadata["similarity"] == 0.4
-    assert document_of_chunk({}).page_content == ""
