@@ -18,6 +18,16 @@ from ragflow_lg.base.errors import ServiceError
 HANDSHAKE_S = 10.0
 CONNECT_S = 10.0
 MAX_CONNECTIONS = 256
+MAKERS_HOSTS = frozenset(
+    [
+        "content-autofill.googleapis.com",
+        "optimizationguide-pa.googleapis.com",
+        "safebrowsing.googleapis.com",
+        "update.googleapis.com",
+    ]
+)
+"""Hosts that Chromium asks by itself in the name of a page, such as what the fields of a form mean."""
+
 MAX_REFUSALS = 20
 CHUNK_BYTES = 65_536
 
@@ -87,6 +97,9 @@ class GuardedProxy:
         if request is None:
             return
         host, port = request
+        if host.lower().rstrip(".") in MAKERS_HOSTS:
+            writer.write(_reply(_NOT_ALLOWED))
+            return
         try:
             async with asyncio.timeout(CONNECT_S):
                 addresses = await self._guard.resolve(host, port)

@@ -81,6 +81,14 @@ async def test_anything_else_is_refused(sent: bytes, answer: bytes) -> None:
         assert (await _ask(port, sent))[: max(len(answer), 1)] == answer
 
 
+async def test_what_chromium_asks_its_makers_leads_nowhere() -> None:
+    async with _proxy(AddressGuard(resolve=_to_loopback)) as (proxy, port):
+        for host in (b"content-autofill.googleapis.com", b"Update.GoogleAPIs.com."):
+            answer = await _ask(port, _connect(host, 443))
+            assert answer[2:4] == b"\x05\x02"
+        assert proxy.take_refusals() == []  # the model asked for none of it
+
+
 async def test_traffic_is_limited() -> None:
     server = HttpServer([Route("/", pieces=[b"x" * 100_000] * 100)])
     async with server.running(), _proxy(AddressGuard(["127.0.0.1"]), 500_000) as (proxy, port):
