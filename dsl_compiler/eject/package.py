@@ -21,7 +21,7 @@ from ragflow_lg.dsl_compiler.eject.package_files import (
 from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
 from ragflow_lg.dsl_compiler.eject.package_tests import write_graph_test, write_recording_test
 from ragflow_lg.dsl_compiler.eject.python_names import name_nodes, package_name
-from ragflow_lg.dsl_compiler.eject.region_modules import RegionModule
+from ragflow_lg.dsl_compiler.eject.region_modules import RegionModule, sometimes_collected
 
 
 class EjectedPackage(Struct, frozen=True):
@@ -64,7 +64,9 @@ def eject_plan(plan: Plan, *, name: str = "", version: str, has_recordings: bool
         f"{model.package}/__init__.py": '"""A graph from a RAGFlow canvas; see graph.py."""\n',
         f"{model.package}/nodes/__init__.py": f'"""{title}"""\n',
         f"{model.package}/state.py": write_state(
-            model, [gate for shape in shapes.values() for gate in shape.gated.values()]
+            model,
+            [gate for shape in shapes.values() for gate in shape.gated.values()],
+            [r.owner for r in plan.regions.values() if sometimes_collected(plan, r, shapes[r.owner])],
         ),
         f"{model.package}/canvas.py": write_canvas(model),
         f"{model.package}/graph.py": write_graph(model, shapes[None]),

@@ -26,6 +26,27 @@ def nodes_inside(plan: Plan, region: Region) -> list[NodeId]:
     return list(dict.fromkeys(id_ for id_ in inside if plan.nodes[id_].rank >= 0))
 
 
+def sometimes_collected(plan: Plan, region: Region, body: FlowShape) -> set[NodeId]:
+    """Return the nodes inside an Iteration that it collects, but that may not run in each of its rounds."""
+    owner = plan.nodes[region.owner]
+    rules = owner.spec.region
+    assert rules is not None
+    collected = {NodeId(r.node) for r in rules.collects(owner.params).values() if r.kind == "output"}
+    return (collected & set(nodes_inside(plan, region))) - _always_run(plan, region, body)
+
+
+def _always_run(plan: Plan, region: Region, body: FlowShape) -> set[NodeId]:
+    """Return the nodes that run in every round: those that lead on without a choice."""
+    always: set[NodeId] = {region.item} if region.item else set()
+    waiting = list(region.start)
+    while waiting:
+        node = plan.nodes[waiting.pop()]
+        if node.id not in always and node.parent == region.owner:
+            always.add(node.id)
+            waiting += [] if node.chooses else body.successors.get(node.id, ())
+    return always
+
+
 class RegionModule:
     """Writes the module of a region."""
 
@@ -38,6 +59,7 @@ class RegionModule:
         self.owner = model.plan.nodes[region.owner]
         self.name = model.name(region.owner)
         self.round_node = model.round_node(region)
+        self.noted = sometimes_collected(model.plan, region, body)
         self.module = PythonModule(model.package, f"{self.owner.title or self.owner.id}: {self.owner.spec.description}")
         self.writer = NodeWriter(model, self.owner, self.module)
         self.module.use(f"{model.package}.state", "State")
@@ -59,21 +81,10 @@ class RegionModule:
         self._check_collected(rules.collects(self.owner.params))
 
     def _check_collected(self, collects: Mapping[str, Reference]) -> None:
-        inside = set(nodes_inside(self.model.plan, self.region))
         for reference in collects.values():
-            if reference.kind == "output" and NodeId(reference.node) in inside - self._always_run():
+            node = self.model.plan.nodes.get(NodeId(reference.node))
+            if node is not None and node.id in self.noted and node.parent != self.owner.id:
                 raise NotEjectable(self.owner, f"it collects {reference.text!r}, which does not exist in every round")
-
-    def _always_run(self) -> set[NodeId]:
-        """Return the nodes that run in every round: those that lead on without a choice."""
-        always: set[NodeId] = {self.region.item} if self.region.item else set()
-        waiting = list(self.region.start)
-        while waiting:
-            node = self.model.plan.nodes[waiting.pop()]
-            if node.id not in always and node.parent == self.owner.id:
-                always.add(node.id)
-                waiting += [] if node.chooses else self.body.successors.get(node.id, ())
-        return always
 
     def write(self) -> str:
         """Return the text of the module."""
@@ -129,12 +140,20 @@ class RegionModule:
             return str(self.model.value(reference, reader))
         inside = set(nodes_inside(plan, self.region))
         if reference.kind == "output" and reference.node not in inside:
-            declared = plan.nodes[NodeId(reference.node)].declared if reference.node in plan.nodes else ()
-            return "None" if reference.path or reference.key in declared else '""'
+            return self._blank(reference)
         if reference.kind == "global":
             raise NotEjectable(self.owner, "it collects a variable")
         self.module.use_public("collected")
-        return str(self.model.value(reference, reader, "collected"))
+        value = str(self.model.value(reference, reader, "collected"))
+        if reference.node not in self.noted:
+            return value
+        ran = f'state.get("{self.name}_ran", {{}}).get({self.model.quoted_name(reference.node)})'
+        return f"{value} if {ran} == index - 1 else {self._blank(reference)}"
+
+    def _blank(self, reference: Reference) -> str:
+        """Return what is collected if a node has not run."""
+        node = self.model.plan.nodes.get(NodeId(reference.node))
+        return "None" if reference.path or (node is not None and reference.key in node.declared) else '""'
 
     def _add_next_round(self) -> None:
         self.module.use("langgraph.graph", "END")
@@ -187,7 +206,7 @@ class RegionModule:
         self.module.use("langgraph.graph", "START")
         rounds = self.region.needs_closing
         code.add_node(self.round_node, is_local=True, is_deferred=rounds)
-        code.add_nodes()
+        code.add_nodes(self.noted, self.name)
         code.lines.append(f"builder.add_edge(START, {quoted(self.round_node)})")
         ends = literal([*(self.model.name(id_) for id_ in self.region.start), Code("END")])
         code.lines.append(
@@ -219,6 +238,7 @@ class RegionModule:
             lines.append(f"items = {self._items()}")
             first: dict[str, JsonValue | Code] = {key: [] for key in self._declared()}
             entered |= {f"{name}_items": Code("items"), f"{name}_results": {}}
+            entered |= {f"{name}_ran": {}} if self.noted else {}
             limit = f"(len(items) + 1) * {steps} + 10"
         else:
             first = dict(self._variables())

@@ -22,6 +22,7 @@ from ragflow_lg.ejected.written_values import (
     join_items,
     join_text,
     join_updates,
+    note_round,
     show,
     split_text,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "join_updates",
     "maps_of",
     "merge",
+    "note_round",
     "open_services",
     "output",
     "parse_answers",

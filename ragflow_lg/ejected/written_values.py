@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from langgraph.types import Command
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import split_thinking
@@ -12,6 +16,8 @@ from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.dsl.conditions import OPERATORS
 from ragflow_lg.dsl.downloads import drop_duplicates, show_value
 from ragflow_lg.ejected.turn_state import Outputs, StateUpdate, output
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def join_text(*parts: JsonValue) -> str:
@@ -111,6 +117,24 @@ def collected(state: Mapping[str, Any], node: str, name: str, *path: str, defaul
     if outputs.get("_ERROR"):
         return default
     return output(state, node, name, *path, default=default)
+
+
+def note_round(function: F, region: str) -> F:
+    """Return the function of a node, with a note in the state in which round of an Iteration it has run last.
+
+    The note is in ``<region>_ran``, by the name of the function.
+    """
+
+    @wraps(function)
+    async def noted(state: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        result: Any = await function(state, *args, **kwargs)
+        note = {f"{region}_ran": {function.__name__: state.get(f"{region}_round", 0)}}
+        if isinstance(result, Command):
+            command = cast("Command[Any]", result)
+            return replace(command, update={**(command.update or {}), **note})
+        return {**result, **note}
+
+    return cast("F", noted)
 
 
 def join_updates(first: StateUpdate, second: StateUpdate) -> StateUpdate:

@@ -10,7 +10,7 @@ from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_plan
 from tests.conftest import FIXTURES
 from tests.fakes.canvas import canvas, node
 from tests.fakes.canvas import text as text_node
-from tests.harness.ejected import judge_file, judge_random
+from tests.harness.ejected import demo_services, judge, judge_file, judge_random
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 REFUSED = FIXTURES / "canvas" / "agent" / "with_components_of_later.json"
@@ -115,3 +115,29 @@ def test_an_exception_route_is_a_command() -> None:
 def test_a_node_with_jinja_is_run_by_its_component() -> None:
     document = canvas({"Message:A": node("Message", {"content": ["{{ sys.query | upper }}{% if 1 %}x{% endif %}"]})})
     assert "COMPONENT.run(state, runtime)" in eject(document).files["shop/nodes/message_a.py"]
+
+
+def test_an_iteration_collects_only_from_rounds_in_which_the_node_has_run() -> None:
+    kept = {"operator": "=", "value": "2", "cpn_id": "IterationItem:A@item"}
+    switch = {"conditions": [{"items": [kept], "to": ["StringTransform:A"]}], "end_cpn_ids": ["Message:A"]}
+    script = {"method": "merge", "script": "n{IterationItem:A@item}"}
+    collects = {"outputs": {"found": {"type": "Array<string>", "ref": "StringTransform:A@result"}}}
+    document = canvas(
+        {
+            "begin": node("Begin", {}, ["StringTransform:B"]),
+            "StringTransform:B": node(
+                "StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [","]}, ["Iteration:A"]
+            ),
+            "Iteration:A": node("Iteration", {"items_ref": "StringTransform:B@result", **collects}, ["Message:B"]),
+            "IterationItem:A": node("IterationItem", {}, ["Switch:A"], parent_id="Iteration:A"),
+            "Switch:A": node("Switch", switch, parent_id="Iteration:A"),
+            "StringTransform:A": node("StringTransform", script, parent_id="Iteration:A"),
+            "Message:A": node("Message", {"content": ["no"]}, parent_id="Iteration:A"),
+            "Message:B": node("Message", {"content": ["{Iteration:A@found}"]}),
+        }
+    )
+    verdict = judge("found", document, ["1,2,3,2", "3"], demo_services(None))
+    assert verdict.state == "equal", verdict.text
+    assert verdict.package is not None
+    module = verdict.package.files["ejected_package/nodes/iteration_a.py"]
+    assert 'note_round(string_transform_a, "iteration_a")' in module
