@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import SettingsError
@@ -130,7 +130,7 @@ def _node(node: SketchNode, box: Box, theme: Theme) -> str:
     height = box.height
     stripe = f"M{box.x + 9:.1f},{box.y:.1f} a9,9 0 0 0 -9,9 v{height - 18:.1f} a9,9 0 0 0 9,9 h-3 v-{height:.1f} z"
     parts = [
-        f"<g><title>{_text(_tooltip(node))}</title>",
+        f"<g data-node={_attribute(node.id)}><title>{_text(_tooltip(node))}</title>",
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{height:.1f}" rx="9" '
         f'fill="{theme.node}" stroke="{stroke}" stroke-width="{frame}"{_removed(node)}/>',
         f'<path d="{stripe}" fill="{stroke}"/>',
@@ -180,7 +180,7 @@ def _container(node: SketchNode, box: Box, theme: Theme) -> str:
     title = _text(shorten_text(node.title, box.width - INDENT * 2, TITLE_SIZE))
     width = 2.6 if node.mark else 1.3
     return (
-        f"<g><title>{_text(_tooltip(node))}</title>"
+        f"<g data-node={_attribute(node.id)}><title>{_text(_tooltip(node))}</title>"
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="12" '
         f'fill="{theme.container}" stroke="{colour}" stroke-width="{width}" stroke-dasharray="4 3"/>'
         f'<text x="{box.x + INDENT:.1f}" y="{box.y + 21:.1f}" font-size="{TITLE_SIZE}" font-weight="600" '
@@ -195,7 +195,8 @@ def _wire(wire: Wire, theme: Theme) -> str:
     mark = wire.edge.mark
     dashes = ' stroke-dasharray="5 4"' if wire.edge.is_conditional else ""
     return (
-        f'<path d="{wire.path}" fill="none" stroke="{MARKS.get(mark, theme.line)}" '
+        f"<path data-from={_attribute(wire.edge.source)} data-to={_attribute(wire.edge.target)} "
+        f'd="{wire.path}" fill="none" stroke="{MARKS.get(mark, theme.line)}" '
         f'stroke-width="{2.4 if mark else 1.4}"{dashes} marker-end="url(#arrow{mark})"/>'
     )
 
@@ -215,3 +216,8 @@ def _label(wire: Wire, theme: Theme) -> str:
 def _text(text: str) -> str:
     """Escape a text for XML, removing characters that XML does not allow."""
     return escape(_NOT_XML.sub(" ", text))
+
+
+def _attribute(text: str) -> str:
+    """Return a text as the value of an attribute, in quotation marks."""
+    return quoteattr(_NOT_XML.sub(" ", text))

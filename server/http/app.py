@@ -41,6 +41,7 @@ from ragflow_lg.server.http.native.problem_details import (
 )
 from ragflow_lg.server.http.openai import openai_routes
 from ragflow_lg.server.http.openai.openai_routes import is_openai_path, respond_openai_error
+from ragflow_lg.server.http.page.page_files import PageFiles
 from ragflow_lg.server.http.ragflow import (
     agent_routes,
     canvas_routes,
@@ -155,6 +156,7 @@ def make_app(app_state: AppState) -> FastAPI:
     _add_routes(app, _ROUTERS)
     if section.ragflow_ui is not None:
         _mount_front_end(app, section.ragflow_ui, section.allow_origins)
+    app.add_middleware(PageFiles, has_root=section.ragflow_ui is None)
     app.add_middleware(BodyLimit, limits=read_limits(app_state.settings), timeout_s=section.body_timeout_s)
     if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])

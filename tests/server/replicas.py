@@ -89,9 +89,9 @@ async def running_replicas(settings: Path, count: int) -> AsyncGenerator[list[Re
             await server.process.wait()
 
 
-async def start_replica(settings: Path, key: str) -> Replica:
+async def start_replica(settings: Path, key: str, port: int = 0) -> Replica:
     """Start a server; without a ``key``, it is the first one and creates the key."""
-    arguments: list[Any] = ["serve", "--port", "0", "--model", "any@Mock", "--settings", settings]
+    arguments: list[Any] = ["serve", "--port", str(port), "--model", "any@Mock", "--settings", settings]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = python_command("-m", "ragflow_lg", *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=settings.parent, env=environment)

@@ -1,0 +1,67 @@
+"""Middleware that serves the page: `/page` and the files below, and `/` if a browser asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.staticfiles import StaticFiles
+
+from ragflow_lg.server import page
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+FOLDER = Path(page.__file__).parent
+PREFIX = "/page"
+_SUFFIXES = (".html", ".css", ".js")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "media-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Scripts are files of this server. Texts of models and canvases cannot load or send anything."""
+
+
+class PageFiles:
+    """Middleware that answers GET requests for the page; other requests are passed on.
+
+    If ``has_root`` is true, `/` is the page for clients that accept HTML, which programs do not ask for.
+    """
+
+    def __init__(self, app: ASGIApp, *, has_root: bool) -> None:
+        self._app = app
+        self._has_root = has_root
+        self._files = GZipMiddleware(_Files(directory=FOLDER), minimum_size=1024, compresslevel=6)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and (name := self._file_of(scope)):
+            try:
+                await self._files({**scope, "path": f"/{name}", "root_path": ""}, receive, send)
+                return
+            except HTTPException:  # raised before anything is sent: the application explains what is wrong
+                pass
+        await self._app(scope, receive, send)
+
+    def _file_of(self, scope: Scope) -> str:
+        """Return the path of the file that a request names, or ``""``."""
+        path: str = scope["path"]
+        if path == PREFIX or (path == "/" and self._has_root and "text/html" in Headers(scope=scope).get("accept", "")):
+            return "index.html"
+        name = path.removeprefix(f"{PREFIX}/")
+        return name if name != path and name.endswith(_SUFFIXES) else ""
+
+
+class _Files(StaticFiles):
+    """Static files with the page's policy. A browser asks each time whether they have changed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        response.headers["Content-Security-Policy"] = _POLICY
+        response.headers["Vary"] = "Accept"
+        return response

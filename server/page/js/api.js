@@ -1,0 +1,156 @@
+/** The server's APIs. The key is in memory and in the session storage, and goes into headers only. */
+
+const KEY = "ragflow-lg-key";
+
+/** An answer that is not a success. */
+export class ApiError extends Error {
+  /** @param {number} status @param {string} code @param {string} message @param {any} [details] */
+  constructor(status, code, message, details) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Return the stored key, or the one in the fragment of the address, which is then removed from the address. */
+export function readKey() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (given) {
+    storeKey(given);
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  return sessionStorage.getItem(KEY) || "";
+}
+
+/** @param {string} key The key, or an empty text to forget it. */
+export function storeKey(key) {
+  if (key) sessionStorage.setItem(KEY, key);
+  else sessionStorage.removeItem(KEY);
+}
+
+/** Requests with a key. */
+export class Api {
+  /** @param {string} key */
+  constructor(key) {
+    this.key = key;
+  }
+
+  /**
+   * Send a request and return its JSON.
+   * @param {string} path @param {{method?: string, body?: any, text?: string, signal?: AbortSignal}} [options]
+   * @returns {Promise<any>}
+   */
+  async request(path, options = {}) {
+    const response = await this.open(path, options);
+    return response.status === 204 ? null : response.json();
+  }
+
+  /**
+   * Send a request and return its response.
+   * @param {string} path
+   * @param {{method?: string, body?: any, text?: string, form?: FormData, signal?: AbortSignal, headers?: any}} [options]
+   * @returns {Promise<Response>}
+   */
+  async open(path, { method, body, text, form, signal, headers } = {}) {
+    const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
+    let response;
+    try {
+      response = await fetch(path, {
+        method: method ?? (sent === undefined && !form ? "GET" : "POST"),
+        headers: {
+          Authorization: `Bearer ${this.key}`,
+          ...(sent === undefined ? {} : { "Content-Type": "application/json" }),
+          ...headers,
+        },
+        body: form ?? sent,
+        signal,
+      });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      throw new ApiError(0, "unreachable", "The server cannot be reached.");
+    }
+    if (!response.ok) throw await readProblem(response);
+    return response;
+  }
+
+  /**
+   * Send a request to a route of RAGFlow's API and return its data.
+   * @param {string} path @param {{method?: string, body?: any, form?: FormData}} [options]
+   * @returns {Promise<any>}
+   */
+  async ragflow(path, options = {}) {
+    const answer = await (await this.open(`api/v1/${path}`, options)).json();
+    if (answer.code !== 0) throw new ApiError(400, String(answer.code), answer.message);
+    return answer.data;
+  }
+
+  /** @returns {Promise<any[]>} All agents, the last changed ones first. */
+  async agents() {
+    /** @type {any[]} */
+    const rows = [];
+    for (let page = 1; page <= 100; page++) {
+      const part = await this.ragflow(`agents?page=${page}&page_size=100`);
+      rows.push(...part.canvas);
+      if (rows.length >= part.total || !part.canvas.length) break;
+    }
+    return rows;
+  }
+
+  /** @param {string} agent @param {string} rest @returns {string} A path of the native API. */
+  path(agent, rest) {
+    return `native/v1/agents/${encodeURIComponent(agent)}/${rest}`;
+  }
+
+  /**
+   * Read the frames of a stream of server-sent events.
+   * @param {string} path
+   * @param {{method?: string, body?: any, signal?: AbortSignal, headers?: any}} options
+   * @returns {AsyncGenerator<{id: string, event: string, data: any}>}
+   */
+  async *frames(path, options) {
+    const response = await this.open(path, options);
+    if (!response.body) return;
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        const parts = (rest + value).split("\n\n");
+        rest = parts.pop() ?? "";
+        for (const part of parts) {
+          const frame = parseFrame(part);
+          if (frame) yield frame;
+        }
+      }
+    } finally {
+      reader.cancel().catch(() => undefined);
+    }
+  }
+}
+
+/** @param {string} text @returns {{id: string, event: string, data: any} | null} */
+function parseFrame(text) {
+  const frame = { id: "", event: "", data: "" };
+  for (const line of text.split("\n")) {
+    const at = line.indexOf(":");
+    if (at < 1) continue;
+    const name = line.slice(0, at);
+    const value = line.slice(line[at + 1] === " " ? at + 2 : at + 1);
+    if (name === "data") frame.data += value;
+    else if (name === "id" || name === "event") frame[name] = value;
+  }
+  return frame.data ? { ...frame, data: JSON.parse(frame.data) } : null;
+}
+
+/** @param {Response} response @returns {Promise<ApiError>} */
+async function readProblem(response) {
+  try {
+    const body = await response.json();
+    const error = body.error && typeof body.error === "object" ? body.error : body;
+    return new ApiError(response.status, String(error.code ?? ""), error.message || response.statusText, error.details);
+  } catch {
+    return new ApiError(response.status, "", `The server answered with ${response.status}.`);
+  }
+}

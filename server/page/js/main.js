@@ -1,0 +1,82 @@
+/** The page: the key, the language, and which agent and session the address names. */
+
+import { html, render, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { Agents } from "./agents.js";
+import { Api, readKey, storeKey } from "./api.js";
+import { switchLanguage, t } from "./texts.js";
+import { Workspace } from "./workspace.js";
+
+/** @returns {{agent: string, session: string}} What the fragment of the address names. */
+function readPlace() {
+  const [, agent = "", session = ""] = location.hash.replace(/^#/, "").split("/");
+  return { agent: decodeURIComponent(agent), session: decodeURIComponent(session) };
+}
+
+/** @param {string} agent @param {string} [session] */
+function go(agent, session = "") {
+  location.hash = agent ? `#/${encodeURIComponent(agent)}${session ? `/${encodeURIComponent(session)}` : ""}` : "#/";
+}
+
+function App() {
+  const [key, setKey] = useState(readKey);
+  const [place, setPlace] = useState(readPlace);
+  const [language, setLanguage] = useState(0);
+  const api = useMemo(() => new Api(key), [key]);
+
+  useEffect(() => {
+    const change = () => {
+      const given = readKey();
+      if (given !== key) setKey(given);
+      setPlace(readPlace());
+    };
+    addEventListener("hashchange", change);
+    return () => removeEventListener("hashchange", change);
+  }, [key]);
+
+  const leave = () => {
+    storeKey("");
+    setKey("");
+  };
+  return html`<div class="page" data-language=${language}>
+    <header class="top">
+      <button class="brand" onClick=${() => go("")}>ragflow-lg</button>
+      ${place.agent && html`<button onClick=${() => go("")}>${t("back")}</button>`}
+      <span class="space"></span>
+      <button onClick=${() => { switchLanguage(); setLanguage(language + 1); }}>${t("language")}</button>
+      ${key && html`<button onClick=${leave}>${t("signOut")}</button>`}
+    </header>
+    ${!key
+      ? html`<${SignIn} onKey=${(/** @type {string} */ given) => { storeKey(given); setKey(given); }} />`
+      : place.agent
+        ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
+            onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
+        : html`<${Agents} api=${api} onOpen=${(/** @type {string} */ agent) => go(agent)} />`}
+  </div>`;
+}
+
+/** @param {{onKey: (key: string) => void}} props */
+function SignIn({ onKey }) {
+  const [given, setGiven] = useState("");
+  const [problem, setProblem] = useState("");
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    try {
+      await new Api(given.trim()).ragflow("agents?page=1&page_size=1");
+      onKey(given.trim());
+    } catch (/** @type {any} */ error) {
+      setProblem(error.status === 401 || error.code === "109" ? t("refused") : error.message);
+    }
+  };
+  return html`<main class="sign-in"><form onSubmit=${submit}>
+    <h1>ragflow-lg</h1>
+    <div class="field"><label for="key">${t("key")}</label>
+      <input id="key" type="password" autocomplete="off" value=${given} required
+        onInput=${(/** @type {any} */ e) => setGiven(e.target.value)} /></div>
+    <p class="hint">${t("keyHint")}</p>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <button class="primary">${t("signIn")}</button>
+  </form></main>`;
+}
+
+const root = document.getElementById("app");
+if (root) render(html`<${App} />`, root);

@@ -1,0 +1,109 @@
+/** What stands beside the conversation, apart from the graph: a node, the steps, the run log, and how to call the agent. */
+
+import { html, useEffect, useState } from "../vendor/preact.js";
+import { Calls } from "./chat.js";
+import { Markdown } from "./markdown.js";
+import { t } from "./texts.js";
+
+/** @param {any} value @returns {string} */
+function pretty(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/**
+ * Show a node of the turn.
+ * @param {{turn: import("./turn.js").Turn | null, node: string, canRerun: boolean, onClose: () => void,
+ *   onRerun: (node: string) => void}} props
+ */
+export function NodePanel({ turn, node, canRerun, onClose, onRerun }) {
+  const state = turn?.nodes[node];
+  const calls = turn?.calls.filter((call) => call.node === node) ?? [];
+  const shown = (/** @type {any} */ values) => Object.entries(values ?? {}).filter(([name]) => !name.startsWith("_"));
+  return html`<aside class="panel" aria-label=${state?.title ?? node}>
+    <header><h2>${state?.title ?? node}</h2><button onClick=${onClose} aria-label=${t("close")}>×</button></header>
+    <p class="hint">${node}${state ? ` · ${t(state.status)} · ${state.seconds.toFixed(2)} ${t("seconds")}` : ""}
+      ${state && state.visits > 1 ? ` · ×${state.visits}` : ""}</p>
+    ${!state && html`<p>${t("notRun")}</p>`}
+    ${state && canRerun && html`<button onClick=${() => onRerun(node)}>${t("rerun")}</button>`}
+    ${state?.error && html`<h3>${t("error")}</h3><pre class="problem">${state.error}</pre>`}
+    ${calls.length > 0 && html`<${Calls} calls=${calls} />`}
+    ${state?.inputs && html`<h3>${t("inputs")}</h3>${shown(state.inputs).map(([name, value]) =>
+      html`<details open><summary>${name}</summary><pre>${pretty(value)}</pre></details>`)}`}
+    ${state?.outputs && html`<h3>${t("outputs")}</h3>${shown(state.outputs).map(([name, value]) =>
+      html`<details open><summary>${name}</summary><pre>${pretty(value)}</pre></details>`)}`}
+  </aside>`;
+}
+
+/**
+ * Show the stored steps of a session, from which it can be forked.
+ * @param {{api: import("./api.js").Api, agent: string, session: string, stamp: string, onFork: (step: any) => void}} props
+ */
+export function Steps({ api, agent, session, stamp, onFork }) {
+  const [steps, setSteps] = useState(/** @type {any[]} */ ([]));
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    if (!session) return;
+    api.request(api.path(agent, `sessions/${session}/history?limit=100`))
+      .then((answer) => setSteps(answer.moments), (error) => setProblem(error.message));
+  }, [api, agent, session, stamp]);
+  return html`<section class="panel" aria-label=${t("timeline")}>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <ol class="steps">${steps.map((step) => html`<li key=${step.checkpoint}>
+      <time>${new Date(step.create_ms).toLocaleTimeString()}</time>
+      <span>${step.next.length ? `→ ${step.next.map((/** @type {any} */ n) => n.title).join(", ")}` : "■"}
+        ${step.region ? ` (${step.region.title} ${step.round})` : ""}</span>
+      <button onClick=${() => onFork(step)}>${t("fork")}</button></li>`)}</ol>
+  </section>`;
+}
+
+/** @param {{turn: import("./turn.js").Turn | null, onSelect: (node: string) => void}} props */
+export function RunLog({ turn, onSelect }) {
+  if (!turn) return html`<section class="panel"></section>`;
+  const nodes = turn.order.map((id) => turn.nodes[id]);
+  const start = Math.min(...nodes.map((node) => node.startedAt || Infinity));
+  const total = Math.max(0.001, ...nodes.map((node) => (node.startedAt || start) - start + node.seconds));
+  const usage = turn.usage;
+  return html`<section class="panel" aria-label=${t("log")}>
+    <p class="hint">${t(turn.status)}${turn.endMs ? ` · ${((turn.endMs - turn.startMs) / 1000).toFixed(2)} ${t("seconds")}` : ""}
+      ${usage ? ` · ${usage.prompt_tokens + usage.completion_tokens} ${t("tokens")}` : ""}</p>
+    <ol class="log">${nodes.map((node) => {
+      const from = Math.max(0, ((node.startedAt || start) - start) / total) * 100;
+      const width = Math.max(1, (node.seconds / total) * 100);
+      return html`<li key=${node.id} data-status=${node.status}>
+        <button onClick=${() => onSelect(node.id)}>${node.title}</button>
+        <svg viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${`${node.seconds.toFixed(2)} s`}>
+          <rect x=${Math.min(from, 99)} width=${Math.min(width, 100)} height="6"></rect></svg>
+        <span>${node.seconds.toFixed(2)}</span></li>`;
+    })}</ol>
+    ${turn.calls.length > 0 && html`<${Calls} calls=${turn.calls} />`}
+  </section>`;
+}
+
+/** @param {{chunk: any, onClose: () => void}} props */
+export function SourcePanel({ chunk, onClose }) {
+  return html`<aside class="panel" aria-label=${t("source")}>
+    <header><h2>${chunk.document_name ?? t("source")}</h2><button onClick=${onClose} aria-label=${t("close")}>×</button></header>
+    <${Markdown} text=${chunk.content ?? ""} />
+  </aside>`;
+}
+
+/** @param {{agent: string}} props */
+export function UseIt({ agent }) {
+  const server = location.origin + location.pathname.replace(/\/(page)?$/, "");
+  const snippets = [
+    ["curl", `curl ${server}/api/v1/agents/chat/completions \\\n  -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" \\\n  -d '{"agent_id": "${agent}", "query": "Hello", "stream": true}'`],
+    ["RAGFlow", `import os\n\nfrom ragflow_sdk import RAGFlow\n\nclient = RAGFlow(os.environ["KEY"], "${server}")\nagent = client.list_agents(id="${agent}")[0]\nfor message in agent.create_session().ask("Hello"):\n    print(message.content)`],
+    ["OpenAI", `import os\n\nfrom openai import OpenAI\n\nclient = OpenAI(api_key=os.environ["KEY"], base_url="${server}/api/v1/agents_openai/${agent}")\nanswer = client.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])\nprint(answer.choices[0].message.content)`],
+  ];
+  return html`<section class="panel" aria-label=${t("use")}>
+    <p class="hint">${t("keyHint")}</p>
+    ${snippets.map(([name, text]) => html`<h3>${name}</h3><pre>${text}</pre><${Copy} text=${text} />`)}
+  </section>`;
+}
+
+/** @param {{text: string}} props */
+function Copy({ text }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
+  return html`<button onClick=${copy}>${isCopied ? t("copied") : t("copy")}</button>`;
+}

@@ -1,0 +1,78 @@
+/** Runs of a session: start one, follow it over broken connections, answer, stop, continue, fork. */
+
+import { ApiError } from "./api.js";
+import { fold } from "./turn.js";
+
+const RETRY_MS = 1000;
+const MAX_RETRIES = 120;
+
+/**
+ * Begin a turn or go on with one, and follow it to its end. The page shows each state of the turn.
+ *
+ * If the connection breaks, or the server dies, the stream continues after the last event. A run that its server left
+ * unfinished, and that nobody else has continued, is continued.
+ * @param {import("./api.js").Api} api @param {string} agent @param {import("./turn.js").Turn} turn
+ * @param {{path: string, body?: any} | null} request The request that begins the run, or null to follow `turn.runId`.
+ * @param {(turn: import("./turn.js").Turn) => void} show @param {AbortSignal} signal
+ * @returns {Promise<import("./turn.js").Turn>}
+ */
+export async function play(api, agent, turn, request, show, signal) {
+  let now = turn;
+  let next = request;
+  for (let failures = 0; ;) {
+    try {
+      const path = next
+        ? api.path(agent, `${next.path}${next.path.includes("?") ? "&" : "?"}records=true`)
+        : api.path(agent, `runs/${now.runId}/events?records=true`);
+      const options = next
+        ? { method: "POST", body: next.body, signal }
+        : { signal, headers: now.lastId ? { "Last-Event-ID": now.lastId } : {} };
+      for await (const frame of api.frames(path, options)) {
+        if (frame.data.run_id && frame.data.run_id !== now.runId) now = { ...now, lastId: "" };
+        now = fold(now, frame);
+        next = null;
+        failures = 0;
+        show(now);
+        if (frame.event === "end" && now.status !== "interrupted") return now;
+      }
+      if (now.status === "interrupted" && now.runId) next = { path: `runs/${now.runId}/continue?mode=stream` };
+    } catch (error) {
+      if (signal.aborted || !now.runId) throw error;
+      const gone = error instanceof ApiError && error.status === 410;
+      if (gone) return finish(api, agent, now, show);
+      if (error instanceof ApiError && error.status && error.status < 500 && error.status !== 409) throw error;
+      if (next && error instanceof ApiError && error.status === 409) next = null;
+    }
+    if (++failures > MAX_RETRIES) return now;
+    show({ ...now, status: "reconnecting" });
+    await new Promise((done) => setTimeout(done, RETRY_MS));
+  }
+}
+
+/**
+ * Return a turn whose events are no longer stored, from its run.
+ * @param {import("./api.js").Api} api @param {string} agent @param {import("./turn.js").Turn} turn
+ * @param {(turn: import("./turn.js").Turn) => void} show
+ */
+async function finish(api, agent, turn, show) {
+  let run = await api.request(api.path(agent, `runs/${turn.runId}`));
+  if (run.status === "interrupted") {
+    const path = api.path(agent, `runs/${turn.runId}/continue`);
+    run = await api.request(path, { method: "POST" });
+  }
+  const empty = { ...turn, shown: { ...turn.shown, text: "" } };
+  const now = fold(empty, { id: "", event: "end", data: { run, error: null } });
+  show(now);
+  return now;
+}
+
+/** @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<any>} */
+export async function loadSession(api, agent, session) {
+  return api.request(api.path(agent, `sessions/${session}`));
+}
+
+/** @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<any | null>} */
+export async function lastRun(api, agent, session) {
+  const { runs } = await api.request(api.path(agent, `runs?session_id=${session}&page_size=1`));
+  return runs[0] ?? null;
+}

@@ -1,0 +1,79 @@
+/** The texts of the page, in English and Chinese. */
+
+/** @type {Record<string, [string, string]>} */
+const TEXTS = {
+  agents: ["Agents", "智能体"],
+  add: ["Add a canvas", "添加画布"],
+  addHint: ["Drop a canvas file of RAGFlow here, or choose one.", "将 RAGFlow 画布文件拖到此处，或选择文件。"],
+  noAgents: ["There is no agent yet.", "还没有智能体。"],
+  key: ["API key", "API 密钥"],
+  keyHint: ["`ragflow-lg keys create NAME` creates one.", "使用 `ragflow-lg keys create NAME` 创建密钥。"],
+  signIn: ["Sign in", "登录"],
+  signOut: ["Sign out", "退出"],
+  refused: ["The server does not accept this key.", "服务器不接受该密钥。"],
+  newSession: ["New conversation", "新会话"],
+  sessions: ["Conversations", "会话"],
+  search: ["Search", "搜索"],
+  send: ["Send", "发送"],
+  stop: ["Stop", "停止"],
+  ask: ["Your message", "输入消息"],
+  attach: ["Attach files", "添加附件"],
+  thinking: ["Thinking", "思考过程"],
+  calls: ["Tool calls", "工具调用"],
+  continue: ["Continue", "继续"],
+  again: ["Ask again", "重新提问"],
+  edit: ["Edit", "编辑"],
+  answer: ["Answer", "提交"],
+  graph: ["Graph", "流程图"],
+  timeline: ["Steps", "步骤"],
+  log: ["Run log", "运行日志"],
+  use: ["Use it", "调用方式"],
+  fit: ["Fit", "适应窗口"],
+  findings: ["Findings", "检查结果"],
+  canRun: ["It can run.", "可以运行。"],
+  cannotRun: ["It cannot run.", "无法运行。"],
+  create: ["Add the agent", "添加智能体"],
+  title: ["Title", "标题"],
+  cancel: ["Cancel", "取消"],
+  close: ["Close", "关闭"],
+  inputs: ["Inputs", "输入"],
+  outputs: ["Outputs", "输出"],
+  error: ["Error", "错误"],
+  rerun: ["Run again from here", "从此处重新运行"],
+  fork: ["Fork here", "从此处分支"],
+  notRun: ["It has not run in this turn.", "本轮未运行。"],
+  source: ["Source", "来源"],
+  interrupted: ["The run was interrupted.", "运行被中断。"],
+  reconnecting: ["The server cannot be reached. Trying again …", "无法连接服务器，正在重试……"],
+  running: ["running", "运行中"],
+  done: ["done", "完成"],
+  failed: ["failed", "失败"],
+  waiting: ["waiting", "等待中"],
+  succeeded: ["succeeded", "成功"],
+  cancelled: ["cancelled", "已取消"],
+  starting: ["starting", "启动中"],
+  language: ["中文", "English"],
+  seconds: ["s", "秒"],
+  tokens: ["tokens", "词元"],
+  back: ["All agents", "全部智能体"],
+  copied: ["Copied", "已复制"],
+  copy: ["Copy", "复制"],
+  reference: ["API reference", "API 文档"],
+  download: ["Download", "下载"],
+};
+const STORED = "ragflow-lg-language";
+
+let chosen = localStorage.getItem(STORED) ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+document.documentElement.lang = chosen;
+
+/** @param {string} name @returns {string} The text in the language that is chosen. */
+export function t(name) {
+  return TEXTS[name]?.[chosen === "zh" ? 1 : 0] ?? name;
+}
+
+/** Choose the other language. */
+export function switchLanguage() {
+  chosen = chosen === "zh" ? "en" : "zh";
+  localStorage.setItem(STORED, chosen);
+  document.documentElement.lang = chosen;
+}

@@ -1,0 +1,127 @@
+/** What a stream of events says about a turn: its nodes, texts, calls, forms and end. No DOM, no requests. */
+
+/**
+ * @typedef {{id: string, title: string, type: string, status: "running"|"done"|"failed"|"waiting", visits: number,
+ *   seconds: number, inputs: any, outputs: any, error: string, startedAt: number}} NodeState
+ * @typedef {{id: string, node: string, path: string, tool: string, title: string, arguments: any, result: any,
+ *   error: string, seconds: number, status: "running"|"done"|"failed"}} Call
+ * @typedef {{text: string, thinking: string, isThinking: boolean, chunks: Record<string, any>}} Shown
+ * @typedef {{runId: string, sessionId: string, lastId: string, query: string, files: any[], shown: Shown,
+ *   nodes: Record<string, NodeState>, order: string[], calls: Call[], pauses: any[], downloads: any[], status: string,
+ *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string}} Turn
+ */
+
+/** @param {string} query @param {any[]} [files] @returns {Turn} A turn that has not begun. */
+export function newTurn(query, files = []) {
+  return {
+    runId: "", sessionId: "", lastId: "", query, files,
+    shown: { text: "", thinking: "", isThinking: false, chunks: {} },
+    nodes: {}, order: [], calls: [], pauses: [], downloads: [],
+    status: "starting", error: "", usage: null, startMs: Date.now(), endMs: 0, checkpoint: "",
+  };
+}
+
+/**
+ * Return the turn after a frame.
+ * @param {Turn} turn @param {{id: string, event: string, data: any}} frame @returns {Turn}
+ */
+export function fold(turn, frame) {
+  if (frame.event === "end") return end(turn, frame.data);
+  const { run_id: runId, session_id: sessionId, data } = frame.data;
+  const next = { ...turn, runId, sessionId, lastId: frame.id || turn.lastId };
+  const change = CHANGES[frame.event];
+  return change ? change(next, data) : next;
+}
+
+/** @type {Record<string, (turn: Turn, data: any) => Turn>} */
+const CHANGES = {
+  workflow_started: (turn) => ({ ...turn, status: "running" }),
+  node_started: (turn, data) => {
+    const known = turn.nodes[data.component_id];
+    return withNode(turn, data.component_id, {
+      id: data.component_id, title: data.component_name, type: data.component_type, status: "running",
+      visits: (known?.visits ?? 0) + 1, seconds: 0, inputs: null, outputs: null, error: "", startedAt: data.created_at,
+    });
+  },
+  node_finished: (turn, data) => {
+    const known = turn.nodes[data.component_id];
+    const downloads = data.component_type === "Message" ? (data.outputs?.downloads ?? []) : [];
+    const next = downloads.length ? { ...turn, downloads: [...turn.downloads, ...downloads] } : turn;
+    return withNode(next, data.component_id, {
+      id: data.component_id, title: data.component_name, type: data.component_type,
+      status: data.error ? "failed" : "done", visits: known?.visits ?? 1, seconds: data.elapsed_time ?? 0,
+      inputs: data.inputs, outputs: data.outputs, error: data.error ?? "", startedAt: known?.startedAt ?? data.created_at,
+    });
+  },
+  message: (turn, data) => {
+    const shown = { ...turn.shown };
+    if (data.start_to_think) shown.isThinking = true;
+    else if (data.end_to_think) shown.isThinking = false;
+    else if (shown.isThinking) shown.thinking += data.content ?? "";
+    else shown.text += data.content ?? "";
+    return { ...turn, shown };
+  },
+  message_reset: (turn, data) => ({
+    ...turn, shown: { ...turn.shown, text: withoutThinking(data.content ?? ""), thinking: "", isThinking: false },
+  }),
+  message_end: (turn, data) => ({
+    ...turn,
+    shown: { ...turn.shown, isThinking: false, chunks: { ...turn.shown.chunks, ...data.reference?.chunks } },
+  }),
+  agent_record: (turn, data) => recordCall(turn, data),
+};
+
+/** @param {Turn} turn @param {string} id @param {NodeState} state @returns {Turn} */
+function withNode(turn, id, state) {
+  const order = id in turn.nodes ? turn.order : [...turn.order, id];
+  return { ...turn, order, nodes: { ...turn.nodes, [id]: state } };
+}
+
+/** @param {Turn} turn @param {any} data @returns {Turn} */
+function recordCall(turn, data) {
+  if (!String(data.kind).startsWith("tool_")) return turn;
+  const id = [data.path, data.visit, data.caller, data.iteration, data.step, data.position].join("|");
+  const status = data.kind === "tool_finished" ? "done" : data.kind === "tool_failed" ? "failed" : "running";
+  const known = turn.calls.find((call) => call.id === id);
+  const call = {
+    id, node: data.component_id, path: data.path, tool: data.tool, title: data.title || data.tool,
+    arguments: data.arguments ?? known?.arguments, result: data.result, error: data.error ?? "",
+    seconds: data.seconds ?? 0, status,
+  };
+  const calls = known ? turn.calls.map((each) => (each.id === id ? call : each)) : [...turn.calls, call];
+  return { ...turn, calls: /** @type {Call[]} */ (calls) };
+}
+
+/** @param {Turn} turn @param {{run: any, error: any}} data @returns {Turn} */
+function end(turn, { run, error }) {
+  const nodes = { ...turn.nodes };
+  const pauses = run?.pauses ?? [];
+  for (const pause of pauses) {
+    const known = nodes[pause.node];
+    nodes[pause.node] = { ...(known ?? emptyNode(pause.node)), status: "waiting" };
+  }
+  const status = run?.status ?? "interrupted";
+  for (const [id, node] of Object.entries(nodes)) {
+    if (node.status === "running" && status !== "running") nodes[id] = { ...node, status: "failed" };
+  }
+  const shown = { ...turn.shown, isThinking: false };
+  if (!shown.text && run?.answer && !pauses.length) shown.text = withoutThinking(run.answer);
+  return {
+    ...turn, nodes, shown, pauses, status, runId: run?.id ?? turn.runId, sessionId: run?.session_id ?? turn.sessionId,
+    error: run?.error || error?.message || "", usage: run?.usage ?? null, endMs: run?.end_ms ?? Date.now(),
+    checkpoint: run?.checkpoint ?? "",
+  };
+}
+
+/** @param {string} id @returns {NodeState} */
+function emptyNode(id) {
+  return {
+    id, title: id, type: id.split(":")[0], status: "waiting", visits: 1, seconds: 0, inputs: null, outputs: null,
+    error: "", startedAt: 0,
+  };
+}
+
+/** @param {string} text @returns {string} The text outside of thinking sections. */
+export function withoutThinking(text) {
+  return text.replace(/<think>[\s\S]*?<\/think>/g, "");
+}

@@ -1,0 +1,242 @@
+"""The page in a real Chromium: it talks to a real server, loads nothing from elsewhere, and reports no error."""
+
+import shutil
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from playwright.async_api import Page, async_playwright, expect
+
+from deploy.fetch_page_libraries import FOLDER as VENDORED
+from deploy.fetch_page_libraries import LIBRARIES
+from ragflow_lg.adapters.browser.chromium_program import NAMES
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.mock_llm import MockLLM, reply
+from tests.fakes.services import Reply
+from tests.server.cli.command import ROOT
+from tests.server.http.app_server import AppServer, canvas, start_app
+from tests.server.replicas import start_replica
+
+pytestmark = needs_chromium
+expect.set_options(timeout=20_000)  # the machine may be busy
+
+MODEL = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>"\'&lt;{{7*7}}'
+
+
+class Visit(Struct):
+    """A page, and what went wrong in it."""
+
+    page: Page
+    problems: list[str]
+
+
+@asynccontextmanager
+async def visit(url: str, key: str) -> AsyncGenerator[Visit]:
+    """Open the page with a key. At the end, no script has failed and no request has gone to another server."""
+    executable = next(path for name in NAMES if (path := shutil.which(name)))
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        page = await browser.new_page(viewport={"width": 1400, "height": 900})
+        shown = Visit(page, [])
+        page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
+        page.on("console", lambda line: shown.problems.extend([line.text] if line.type == "error" else []))
+        page.on("request", lambda sent: shown.problems.extend([sent.url] if _is_foreign(sent.url, url) else []))
+        await page.goto(f"{url}/#key={key}")
+        try:
+            yield shown
+        finally:
+            await browser.close()
+    assert shown.problems == []
+
+
+def _is_foreign(address: str, url: str) -> bool:
+    return not address.startswith((f"{url}/", "data:", "blob:"))
+
+
+async def open_agent(server: AppServer, page: Page, dsl: dict[str, Any], title: str = "Helper") -> str:
+    agent = await server.agent(dsl, title)
+    await page.reload()
+    await page.get_by_role("button", name=title).click()
+    await expect(page.locator(".picture svg")).to_be_visible()
+    return agent
+
+
+async def ask(page: Page, text: str) -> None:
+    await page.get_by_role("textbox", name="Your message").fill(text)
+    await page.get_by_role("button", name="Send").click()
+
+
+async def test_a_canvas_is_added_runs_and_its_forms_are_answered_after_a_reload(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        assert server.key not in page.url
+        await page.set_input_files("input[type=file]", ROOT / "examples" / "order_form.json")
+        await expect(page.get_by_text("It can run.")).to_be_visible()
+        await expect(page.get_by_text("differs-fillup-checked")).to_have_count(2)
+        await page.get_by_role("button", name="Add the agent").click()
+        await ask(page, "Shirt and shoes")
+        await expect(page.locator(".pause")).to_have_count(2)
+        await expect(page.locator("[data-node='UserFillUp:Shirt']")).to_have_attribute("data-status", "waiting")
+        await page.reload()
+        shirt = page.get_by_role("form", name="UserFillUp:Shirt")
+        await shirt.get_by_label("Colour").select_option("red")
+        await shirt.get_by_label("Size").fill("42")
+        await shirt.get_by_role("button", name="Answer").click()
+        await expect(page.locator(".pause")).to_have_count(1)
+        shoes = page.get_by_role("form", name="UserFillUp:Shoes")
+        await shoes.get_by_label("Size").fill("39")
+        await shoes.get_by_role("button", name="Answer").click()
+        await expect(page.get_by_text("A red shirt of size 42, and shoes of size 39.")).to_be_visible()
+        await expect(page.locator("[data-node='Message:Order']")).to_have_attribute("data-status", "done")
+
+
+async def test_a_file_that_is_no_canvas_is_explained(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+        wrong = tmp_path / "wrong.json"
+        wrong.write_text("{")
+        await shown.page.set_input_files("input[type=file]", wrong)
+        await expect(shown.page.get_by_text("It cannot run.")).to_be_visible()
+        await expect(shown.page.get_by_role("button", name="Add the agent")).to_be_disabled()
+
+
+async def test_a_stream_goes_on_after_a_reload(tmp_path: Path) -> None:
+    words = [f"w{at} " for at in range(40)]
+    replies = [Reply(chunks=words, pause_s=0.1)]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        await open_agent(server, shown.page, MODEL)
+        await ask(shown.page, "Count")
+        await expect(shown.page.locator(".message.assistant")).to_contain_text("w3 ")
+        await shown.page.reload()
+        await expect(shown.page.locator(".message.assistant")).to_contain_text("w39", timeout=15_000)
+        await expect(shown.page.locator(".message.assistant")).to_have_count(1)
+        assert "".join(words).split() == (await shown.page.locator(".message.assistant").inner_text()).split()
+        await expect(shown.page.locator(".message.user")).to_have_text(["Count"])
+
+
+async def test_a_run_is_stopped(tmp_path: Path) -> None:
+    replies = [Reply(chunks=["Once upon"], hangs=True)]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        await open_agent(server, shown.page, MODEL)
+        await ask(shown.page, "A story")
+        await expect(shown.page.locator(".message.assistant")).to_contain_text("Once upon")
+        await shown.page.get_by_role("button", name="Stop").click()
+        await expect(shown.page.get_by_role("button", name="Send")).to_be_visible()
+        await expect(shown.page.locator(".message.assistant")).to_have_attribute("data-status", "cancelled")
+
+
+async def test_a_conversation_is_found_again_rerun_and_forked(tmp_path: Path) -> None:
+    replies = [Reply(text="First."), Reply(text="Second."), Reply(text="Third.")]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, MODEL)
+        await ask(page, "One")
+        await expect(page.get_by_text("First.")).to_be_visible()
+        await ask(page, "Two")
+        await expect(page.get_by_text("Second.")).to_be_visible()
+        await expect(page.locator(".message")).to_have_count(4)
+        await page.locator("[data-node='LLM:0']").click()
+        await page.get_by_role("button", name="Run again from here").click()
+        await expect(page.locator(".message").get_by_text("Third.")).to_be_visible()
+        await expect(page.locator(".sessions li")).to_have_count(2)
+        await page.get_by_role("tab", name="Steps").click()
+        await page.locator(".steps li").filter(has_text="Message:0").get_by_role("button").first.click()
+        await expect(page.locator(".sessions li")).to_have_count(3)
+        await page.get_by_role("button", name="Continue").click()
+        await expect(page.locator(".message.assistant").last).to_have_attribute("data-status", "succeeded")
+
+
+async def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+    transform = {"method": "merge", "script": "x", "delimiters": [","]}
+    dsl = canvas(
+        ("begin", "Begin", {}, ["LLM:0", f"StringTransform:{HOSTILE}"]),
+        ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "x"}]}, ["Message:0"]),
+        (f"StringTransform:{HOSTILE}", "StringTransform", transform, []),
+        ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+    )
+    dsl["graph"] = {"nodes": [{"id": "LLM:0", "data": {"name": HOSTILE}}], "edges": []}
+    answer = (
+        f"{HOSTILE} [link](javascript:window.hacked=1) ![p](http://192.0.2.1/p.png) <style>*{{display:none}}</style>"
+    )
+    replies = [Reply(text=answer, reasoning=HOSTILE)]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, dsl, HOSTILE[:60])
+        await ask(page, HOSTILE)
+        await expect(page.locator(".message.assistant")).to_contain_text("link")
+        await page.locator("[data-node='Message:0']").click()
+        for name in ("Run log", "Steps", "Use it"):
+            await page.get_by_role("tab", name=name).click()
+        assert await page.evaluate("window.hacked") is None
+        assert await page.locator(".message a").get_attribute("href") is None
+
+
+async def test_a_wrong_key_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(server.url, "") as shown:
+        page = shown.page
+        await page.get_by_label("API key").fill("ragflow-wrong")
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("alert")).to_have_text("The server does not accept this key.")
+        shown.problems.clear()  # Chromium reports the status 401 as an error
+        await page.get_by_label("API key").fill(server.key)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
+        assert server.key not in page.url
+
+
+async def test_a_large_canvas_is_drawn_and_searched(tmp_path: Path) -> None:
+    names = [f"StringTransform:{at}" for at in range(400)]
+    params = {"method": "merge", "script": "{sys.query}", "delimiters": [","]}
+    nodes = [(name, "StringTransform", params, names[at + 1 : at + 2]) for at, name in enumerate(names)]
+    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+        await open_agent(server, shown.page, canvas(("begin", "Begin", {}, names[:1]), *nodes))
+        await expect(shown.page.locator("[data-node]")).to_have_count(401)
+        search = shown.page.locator(".graph input[type=search]")
+        await search.fill("StringTransform:399")
+        await search.press("Enter")
+        await expect(shown.page.get_by_role("complementary")).to_contain_text("StringTransform:399")
+
+
+async def test_the_page_goes_on_when_its_server_is_killed(tmp_path: Path) -> None:
+    words = [f"w{at} " for at in range(30)]
+    async with MockLLM([reply(*words, piece_delay_s=0.1)]) as llm:
+        settings = tmp_path / "settings.toml"
+        settings.write_text(
+            f'checkpoints = "sqlite:///{tmp_path}/sessions.db"\n[providers.Mock]\nbase_url = "{llm.base_url}"\n'
+            f'[server]\ndatabase = "sqlite:///{tmp_path}/server.db"\nfiles = "{tmp_path}/files"\n'
+        )
+        first = await start_replica(settings, "")
+        address = str(first.client.base_url).removesuffix("/api/v1/")
+        made = await first.client.post("/agents", json={"title": "Helper", "dsl": MODEL})
+        agent = made.json()["data"]["id"]
+        async with visit(address, first.key) as shown:
+            page = shown.page
+            await page.goto(f"{address}/#/{agent}")
+            await ask(page, "Count")
+            await expect(page.locator(".message.assistant")).to_contain_text("w3 ")
+            first.process.send_signal(signal.SIGKILL)
+            await first.process.wait()
+            await expect(page.get_by_role("status")).to_be_visible(timeout=15_000)
+            second = await start_replica(settings, first.key, int(address.rpartition(":")[2]))
+            try:
+                await expect(page.locator(".message.assistant")).to_contain_text("w29", timeout=30_000)
+                assert "".join(words).split() == (await page.locator(".message.assistant").inner_text()).split()
+            finally:
+                second.process.kill()
+                await second.process.wait()
+            shown.problems.clear()  # the requests while there was no server
+        await first.client.aclose()
+        await second.client.aclose()
+
+
+def test_the_libraries_are_those_of_their_packages() -> None:
+    named = {f"{library.name}.js": library.sha256 for library in LIBRARIES}
+    assert {file.name: sha256(file.read_bytes()).hexdigest() for file in VENDORED.glob("*.js")} == named
