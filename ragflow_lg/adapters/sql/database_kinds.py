@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 CONNECT_S = 10
 """Time limit for a connection."""
 LONGEST_MS = 2**31 - 1
+_OTHER_QUOTES = ("NO_BACKSLASH_ESCAPES", "ANSI_QUOTES", "ANSI", "ORACLE", "MSSQL", "DB2", "MAXDB", "POSTGRESQL")
+"""SQL modes in which quotes or backslashes do not have MySQL's default meaning, with which the check reads them.
+
+MariaDB's modes for other databases include ``ANSI_QUOTES``.
+"""
 
 
 class DatabaseKind(Struct, frozen=True):
@@ -140,8 +145,9 @@ def set_up_statements(kind: DatabaseKind, timeout_s: float, *, writes: bool) -> 
             f"SET SESSION ob_query_timeout = {limit_ms * 1000}",  # OceanBase, microseconds
             f"SET SESSION max_execution_time = {limit_ms}",  # MySQL, milliseconds
         )
-        # The check reads quotes and backslashes as MySQL does by default.
-        modes = "REPLACE(REPLACE(REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''), 'ANSI_QUOTES', ''), 'ANSI', '')"
+        modes = "@@sql_mode"
+        for mode in _OTHER_QUOTES:
+            modes = f"REPLACE({modes}, '{mode}', '')"
         yield (f"SET SESSION sql_mode = {modes}",)
         if not writes:
             yield ("SET SESSION TRANSACTION READ ONLY",)

@@ -50,15 +50,18 @@ _REFUSED_FUNCTIONS: dict[str, frozenset[str]] = {
     "mysql": _words(
         "load_file get_lock release_lock release_all_locks nextval setval lastval master_pos_wait source_pos_wait "
         "wait_for_executed_gtid_set wait_until_sql_thread_after_gtids service_get_read_locks service_get_write_locks "
-        "service_release_locks load_rewrite_rules flush_rewrite_rules lambda_sync lambda_async"
+        "service_release_locks load_rewrite_rules flush_rewrite_rules lambda_sync lambda_async set_firewall_mode "
+        "read_firewall_users read_firewall_groups gen_dictionary_load gen_dictionary_drop"
     ),
     "sqlite": _words("load_extension writefile readfile edit fts3_tokenizer"),
     "postgres": _words(
         "set_config nextval setval currval txid_current "
         "query_to_xml query_to_xmlschema query_to_xml_and_xmlschema cursor_to_xml table_to_xml ts_stat ts_rewrite "
-        "database_to_xml schema_to_xml crosstab crosstab2 crosstab3 crosstab4 crosstab_hash connectby xpath_table "
+        "database_to_xml schema_to_xml table_to_xml_and_xmlschema schema_to_xml_and_xmlschema "
+        "database_to_xml_and_xmlschema crosstab crosstab2 crosstab3 crosstab4 crosstab_hash connectby xpath_table "
         "gin_clean_pending_list query_export_to_s3 table_import_from_s3 invoke "
-        "http http_get http_head http_post http_put http_patch http_delete"
+        "http http_get http_head http_post http_put http_patch http_delete blob_put "
+        "schedule schedule_in_database unschedule alter_job add_job run_job replicate_ddl_command"
     ),
     "tsql": _words("openrowset openquery opendatasource openxml"),
     "trino": frozenset({"query"}),
@@ -77,11 +80,29 @@ _REFUSED_PREFIXES: dict[str, tuple[str, ...]] = {
         "group_replication_",
         "asynchronous_connection_failover_",
         "version_tokens_",
+        "mysql_firewall_",
+        "firewall_group_",
     ),
     "sqlite": (),
-    "postgres": ("pg_", "lo_", "dblink", "lowrite", "loread", "binary_upgrade", "brin_", "heap_force_", "autoprewarm"),
+    "postgres": (
+        "pg_",
+        "lo_",
+        "dblink",
+        "lowrite",
+        "loread",
+        "binary_upgrade",
+        "brin_",
+        "heap_force_",
+        "autoprewarm",
+        "run_command_on_",
+        "master_run_on_",
+        "postgres_fdw_",
+    ),
     "tsql": ("xp_", "sp_"),
+    "": ("mq",),
 }
+_DB2_MODULES = ("utl_", "dbms_")
+"""How the names of modules begin whose functions write files, send mail and take locks."""
 _HARMLESS_FUNCTIONS = _words(
     "pg_typeof pg_size_pretty pg_size_bytes pg_table_size pg_total_relation_size pg_relation_size pg_indexes_size "
     "pg_database_size pg_column_size pg_get_viewdef pg_get_constraintdef pg_get_indexdef pg_get_expr pg_get_userbyid "
@@ -161,11 +182,20 @@ def _refusal_of_tokens(tokens: Sequence[Lexeme], dialect: str) -> str:
             return _not_a_read("quotes in an escaped string are not supported")
         if word in refused and before != "." and not (is_called and word not in _NEVER_FUNCTIONS):
             return _not_a_read(f"{word} is not supported in a query; quote it if it is a name")
+        if not dialect and _is_db2_effect(token, before, "".join(part.text for part in tokens[index + 1 : index + 2])):
+            return _not_a_read(f"{token.text[:40]} is not supported")
         if dialect == "sqlite" and _is_pragma(token, before):
             return _not_a_read(f"{token.text[:40]} is not supported")
         if is_called and kind != "STRING" and (name := _refused_function(token.text, dialect)):
             return _not_a_read(f"the function {name} is not supported")
     return ""
+
+
+def _is_db2_effect(token: Lexeme, before: str, after: str) -> bool:
+    """Return whether a name is ``SEQUENCE.NEXTVAL``, or a module of Db2 whose functions have effects."""
+    return (token.text.upper() == "NEXTVAL" and before == ".") or (
+        after == "." and token.text.lower().startswith(_DB2_MODULES)
+    )
 
 
 def _is_pragma(token: Lexeme, before: str) -> bool:

@@ -15,7 +15,7 @@ from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
 from ragflow_lg.adapters.sql.database_kinds import DatabaseKind
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.databases import DatabaseAccount
-from tests.fakes.databases import ask, execute, open_databases
+from tests.fakes.databases import ask, execute, new_database, open_databases
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
@@ -159,6 +159,15 @@ async def test_one_text_is_one_statement_for_the_server(shop: DatabaseAccount, m
     async with opened(shop) as databases:
         (result,) = await ask(databases, "x")
     assert result.error
+
+
+@pytest.mark.parametrize("mode", ["ORACLE", "ANSI", "MSSQL", "NO_BACKSLASH_ESCAPES"])
+async def test_quotes_mean_what_the_check_takes_them_for(mode: str, tmp_path: Path) -> None:
+    """In MariaDB, modes for other databases include ``ANSI_QUOTES``: there, the second quote ends a name."""
+    with new_database("mariadb", tmp_path) as account:
+        async with opened(account, options={"sql_mode": mode}) as databases:
+            (result,) = await ask(databases, 'SELECT "x\\"; SELECT 2; -- " AS a')
+    assert (result.error, result.rows) == ("", [{"a": 'x"; SELECT 2; -- '}])
 
 
 async def test_connections_are_shared_bounded_and_closed_when_idle(shop: DatabaseAccount) -> None:
