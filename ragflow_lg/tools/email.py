@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.spec import ComponentOutputs, OnceParams, Requirement, ToolExample, ToolResult
+from ragflow_lg.component.named_account import AccountText, NamedAccount
+from ragflow_lg.component.spec import ComponentOutputs, OnceParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
 from ragflow_lg.services.mail import MailAccount, MailMessage, MailTarget
 
@@ -27,27 +28,23 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ADDRESS = re.compile(r"[^\s<>()\[\]\\,;:\"@]+@[^\s<>()\\,;:\"@]+")
 
 
-def _text(value: Any) -> Any:
-    return "" if value is None else value
-
-
-Text = Annotated[str, BeforeValidator(_text)]
+ACCOUNT = NamedAccount("Email", "server", "a mail server", "email.servers", "mail_server")
 
 
 class Params(OnceParams):
     """Parameters of Email: an account, or the name of a server in the settings."""
 
-    server: Text = ""
+    server: AccountText = ""
     """Name of a mail server in the settings, ``[email.servers.NAME]``, instead of an account in the canvas."""
-    smtp_server: Text = ""
+    smtp_server: AccountText = ""
     smtp_port: Annotated[int, Field(gt=0, lt=65536)] = 465
     """465 is encrypted from the first byte; on other ports the server must offer STARTTLS."""
-    email: Text = ""
+    email: AccountText = ""
     """The address of the sender."""
-    smtp_username: Text = ""
+    smtp_username: AccountText = ""
     """Default: ``email``."""
-    password: Text = Field("", repr=False)
-    sender_name: Text = ""
+    password: AccountText = Field("", repr=False)
+    sender_name: AccountText = ""
 
 
 class Arguments(BaseModel):
@@ -67,21 +64,11 @@ class Outputs(ComponentOutputs):
 
 
 def _missing(params: Params) -> list[str]:
-    if params.server.strip():
-        return []
-    return [name for name in ("smtp_server", "email", "password", "sender_name") if not getattr(params, name).strip()]
+    return ACCOUNT.missing(params, ("smtp_server", "email", "password", "sender_name"))
 
 
 def _lint(params: Params) -> Iterable[Finding]:
-    if missing := _missing(params):
-        message = f"Email has no {', '.join(missing)}, so it fails when it runs."
-        hint = "Set them, or server to the name of a mail server in the settings."
-        yield Finding("account-missing", "warning", (missing[0],), message, hint)
-
-
-def _requires(params: Params) -> Iterable[Requirement]:
-    if params.server.strip():
-        yield Requirement("mail_server", params.server.strip(), ("server",))
+    return ACCOUNT.findings(_missing(params))
 
 
 def _limit_s(params: Params) -> float:
@@ -103,7 +90,7 @@ def _limit_s(params: Params) -> float:
     timeout_s=_limit_s,
     runs_once=True,
     lint=_lint,
-    requires=_requires,
+    requires=ACCOUNT.requirements,
     example=ToolExample(
         "[email.servers.NAME]; without it, the canvas contains the account",
         {"server": "NAME"},
@@ -113,12 +100,7 @@ def _limit_s(params: Params) -> float:
 async def email(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Send the e-mail. An attempt is repeated only if the message was certainly not sent."""
     ctx.partial["success"] = False
-    if missing := _missing(params):
-        raise ComponentError(
-            f"Email has no {', '.join(missing)}. Set them in the canvas, or server to the name of a mail server in the "
-            "settings ([email.servers.NAME]).",
-            node=ctx.node.id,
-        )
+    ACCOUNT.check(_missing(params), ctx.node.id)
     if ctx.owner != ctx.node.id:  # a model leaves out what it does not know
         texts = {"subject": arguments.subject or NO_SUBJECT, "content": arguments.content or NO_CONTENT}
         arguments = arguments.model_copy(update=texts)
@@ -126,7 +108,7 @@ async def email(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     account = MailAccount(
         params.smtp_server.strip(), params.smtp_port, (params.smtp_username or params.email).strip(), params.password
     )
-    target: MailTarget = params.server.strip() or account
+    target: MailTarget = ACCOUNT.name(params) or account
     retries = params.max_retries or 0
     while True:
         try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from ragflow_lg.base.aligned_table import aligned_table
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.spec import ComponentParams, OnceParams, Requirement, ToolExample, ToolResult
+from ragflow_lg.component.named_account import AccountText, NamedAccount
+from ragflow_lg.component.spec import ComponentParams, OnceParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult, Target
@@ -28,10 +29,6 @@ _NAMES = {name.lower(): name for name in (*_TYPES, "sqlite")} | {"postgresql": "
 _DEFAULT_PORT = 3306
 
 
-def _text(value: Any) -> Any:
-    return "" if value is None else value
-
-
 def _check_type(value: str) -> str:
     name = _NAMES.get(value.strip().lower())
     if name is None:
@@ -39,20 +36,20 @@ def _check_type(value: str) -> str:
     return name
 
 
-Text = Annotated[str, BeforeValidator(_text)]
+ACCOUNT = NamedAccount("ExeSQL", "connection", "a connection", "sql.connections", "database")
 
 
 class Params(OnceParams):
     """Parameters of ExeSQL: an account, or the name of a connection in the settings."""
 
-    connection: Text = ""
+    connection: AccountText = ""
     """Name of a connection in the settings, ``[sql.connections.NAME]``, instead of an account in the canvas."""
-    db_type: Annotated[Text, AfterValidator(_check_type)] = Field("mysql", examples=list(_TYPES))
-    database: Text = ""
-    username: Text = ""
-    host: Text = ""
+    db_type: Annotated[AccountText, AfterValidator(_check_type)] = Field("mysql", examples=list(_TYPES))
+    database: AccountText = ""
+    username: AccountText = ""
+    host: AccountText = ""
     port: Annotated[int, Field(gt=0, lt=65536)] = _DEFAULT_PORT
-    password: Text = Field("", repr=False)
+    password: AccountText = Field("", repr=False)
     max_records: Annotated[int, Field(gt=0)] = MAX_ROWS
     """Maximum number of rows of each statement."""
     bind_references: bool = False
@@ -67,28 +64,29 @@ class Arguments(BaseModel):
 
 
 def _target(params: Params) -> Target:
-    if params.connection.strip():
-        return params.connection.strip()
-    return DatabaseAccount(
+    account = DatabaseAccount(
         params.db_type, params.host.strip(), params.port, params.database, params.username, params.password
     )
+    return ACCOUNT.name(params) or account
 
 
 def _missing(params: Params) -> list[str]:
     """Return the parameters of the account that are missing, as RAGFlow names them."""
-    if params.connection.strip():
+    if _is_own_file(params):
         return []
-    names = ["database", "username", "host", *([] if params.db_type == "trino" else ["password"])]
-    return [name for name in names if not getattr(params, name).strip()]
+    return ACCOUNT.missing(
+        params, ("database", "username", "host", *(() if params.db_type == "trino" else ("password",)))
+    )
+
+
+def _is_own_file(params: Params) -> bool:
+    """Return whether the canvas itself names an SQLite file, which only the settings may do."""
+    return params.db_type == "sqlite" and not ACCOUNT.name(params)
 
 
 def _lint(params: Params) -> Iterable[Finding]:
-    missing = _missing(params)
-    if missing:
-        message = f"ExeSQL has no {', '.join(missing)}, so it fails when it runs."
-        hint = "Set them, or connection to the name of a connection in the settings."
-        yield Finding("account-missing", "warning", (missing[0],), message, hint)
-    elif params.db_type == "sqlite" and not params.connection.strip():
+    yield from ACCOUNT.findings(_missing(params))
+    if _is_own_file(params):
         message = "A canvas cannot name an SQLite file, so ExeSQL fails when it runs."
         hint = "Add the file to the settings as [sql.connections.NAME], and set connection to its name."
         yield Finding("account-missing", "warning", ("db_type",), message, hint)
@@ -97,11 +95,6 @@ def _lint(params: Params) -> Iterable[Finding]:
         message = "References in the SQL become a part of the statement: whoever sets their values can change it."
         hint = "Set bind_references to true, unless they are names of tables or columns."
         yield Finding("sql-reference-text", "info", ("sql",), message, hint)
-
-
-def _requires(params: Params) -> Iterable[Requirement]:
-    if params.connection.strip():
-        yield Requirement("database", params.connection.strip(), ("connection",))
 
 
 def _writes(ctx: RunContext, params: Params) -> bool:
@@ -126,17 +119,12 @@ def _refuse_blank(_: ComponentParams) -> NoReturn:
     retries=False,
     runs_once=_writes,
     lint=_lint,
-    requires=_requires,
+    requires=ACCOUNT.requirements,
     example=ToolExample("[sql.connections.NAME]; without it, the canvas contains the account", {"connection": "NAME"}),
 )
 async def exe_sql(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Run the statements and return the rows of each, as objects and as a table in Markdown."""
-    if missing := _missing(params):
-        raise ComponentError(
-            f"ExeSQL has no {', '.join(missing)}. Set them in the canvas, or connection to the name of a connection "
-            "in the settings ([sql.connections.NAME]).",
-            node=ctx.node.id,
-        )
+    ACCOUNT.check(_missing(params), ctx.node.id)
     query = SqlQuery(arguments.sql, {}, params.max_records)
     template: Any = getattr(params, "sql", None)
     is_node = ctx.owner == ctx.node.id

@@ -65,7 +65,7 @@ def _check_files(folder: Path) -> None:
         except OSError:
             raise SettingsError(
                 f"Python in Deno needs Pyodide {VERSION}, which is not in {str(folder)!r}. "
-                "Run `ragflow-lg sandbox setup`."
+                "Run `ragflow-lg sandbox setup`, or install Bubblewrap (Linux)."
             ) from None
         if hashlib.sha256(content).hexdigest() != digest:
             raise SettingsError(

@@ -120,7 +120,8 @@ class ConfiguredDatabases:
         _require(target.kind)
         if not find_kind(target.kind).is_server:
             raise ServiceError(
-                f"A canvas cannot name a {target.kind} file. Add it to the settings as [sql.connections.NAME]."
+                f"A canvas cannot name a {target.kind} file. Add it to the settings as [sql.connections.NAME], and set "
+                "connection to its name."
             )
         if target.database == _RAGFLOW_DATABASE and (
             target.host == "ragflow-mysql" or target.password == "infini_rag_flow"

@@ -125,10 +125,13 @@ async def test_a_missing_account_is_named_by_the_check_and_the_run(file: Databas
     assert "no database, username, password" in result.error
 
 
-def test_the_check_reports_an_sqlite_file_in_the_canvas() -> None:
-    account = {"db_type": "sqlite", "host": "h", "database": "/tmp/x.db", "username": "u", "password": "p"}
+async def test_an_sqlite_file_in_the_canvas_is_reported_with_what_to_do(file: DatabaseAccount) -> None:
+    account = {"db_type": "sqlite", "database": "/tmp/x.db", "connection": ""}
     (finding,) = exe_sql.lint(bind(exe_sql, account))
     assert (finding.code, finding.path) == ("account-missing", ("db_type",))
+    result = await run(file, {**account, "sql": "SELECT 1"})
+    assert result.error is not None
+    assert "Add it to the settings as [sql.connections.NAME], and set connection to its name." in result.error
     assert list(exe_sql.lint(bind(exe_sql, {**account, "connection": "shop"}))) == []
 
 
