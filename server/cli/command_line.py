@@ -60,6 +60,7 @@ COMMANDS = {
     "memory": _Command(_DATA, "memory", "Show, search, export and delete what canvases remember of users."),
     "doctor": _Command(_SET_UP, "doctor", "Check the store, models, MCP servers and what is installed."),
     "trust": _Command(_SET_UP, "trust", "Use the settings in a folder whenever it is the working folder."),
+    "completion": _Command(_SET_UP, "completion", "Print a script that completes commands in your shell."),
     "chaos": _Command(_SET_UP, "chaos", "Kill runs at every point; check that they recover."),
 }
 """The subcommands. The function or command group in the module has the name of the command."""

@@ -28,7 +28,7 @@ def test_the_list_of_commands_describes_each_as_its_own_help_does(name: str) -> 
 @pytest.mark.parametrize("words", [[], ["kb"], ["models"], ["memory"], ["sandbox"], ["sessions"]])
 def test_no_line_of_the_help_is_cut_or_longer_than_80_columns(words: list[str]) -> None:
     lines = invoke(*words, "--help", environment={"COLUMNS": "80"}).stdout.splitlines()
-    assert [line for line in lines if line.endswith("...") and "Usage" not in line or len(line) > 80] == []
+    assert [line for line in lines if (line.endswith("...") and "Usage" not in line) or len(line) > 80] == []
 
 
 def test_commands_are_listed_in_groups_each_on_one_line() -> None:

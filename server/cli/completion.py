@@ -1,0 +1,48 @@
+"""``ragflow-lg completion``: scripts for shells, and the words that complete a command line."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragflow_lg.server.cli.terminal import printable
+
+
+class Shell(StrEnum):
+    """Shells whose command lines can be completed."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+_SCRIPTS = {Shell.BASH: "bash.sh", Shell.ZSH: "zsh.zsh", Shell.FISH: "fish.fish"}
+
+
+def completion(
+    shell: Annotated[Shell, typer.Argument(help="Your shell.")],
+    words: Annotated[list[str] | None, typer.Argument(help="What the script asks for.", hidden=True)] = None,
+) -> None:
+    """Print a script that completes commands in your shell.
+
+    It completes commands, options and their values, files, the names of sessions, ids and titles of nodes, and names of
+    components. Put the line of your shell into its start file.
+
+    Examples:
+    source <(ragflow-lg completion bash)   in ~/.bashrc
+
+    source <(ragflow-lg completion zsh)   in ~/.zshrc, after compinit
+
+    ragflow-lg completion fish | source   in ~/.config/fish/config.fish
+    """
+    if not words:
+        sys.stdout.write((Path(__file__).parent / "completions" / _SCRIPTS[shell]).read_text("utf-8"))
+        return
+    from ragflow_lg.server.cli.complete_line import complete_line, complete_words
+
+    found = complete_line(words[-1]) if shell is Shell.BASH else complete_words(words)
+    sys.stdout.write("".join(f"{printable(word).replace(chr(10), ' ')}\n" for word in found))
