@@ -32,7 +32,7 @@ def fmt(
     changed = False
     for file in files:
         if str(file) == "-":
-            sys.stdout.write(format_canvas(sys.stdin.read()))
+            sys.stdout.write(format_canvas(sys.stdin.buffer.read()))
             continue
         content = read_canvas(file)
         text = format_canvas(content).encode()

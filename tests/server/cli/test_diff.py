@@ -124,7 +124,7 @@ def test_what_is_no_canvas_is_not_formatted(tmp_path: Path, text: str) -> None:
 
 
 def test_standard_input_is_formatted() -> None:
-    assert json.loads(invoke("fmt", "-", text=json.dumps(canvas({"a": message("x")}))).stdout)["components"]
+    assert json.loads(invoke("fmt", "-", text=json.dumps(canvas({"a": message("é")}))).stdout)["components"]
 
 
 def test_git_shows_the_canonical_form(tmp_path: Path) -> None:
@@ -135,17 +135,25 @@ def test_git_shows_the_canonical_form(tmp_path: Path) -> None:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     git("init", "-q")
-    (tmp_path / ".gitattributes").write_text("*.json diff=canvas\n")
-    formatter = f"sh -c 'PYTHONPATH={ROOT} {sys.executable} -m ragflow_lg fmt - < \"$0\"'"
-    git("config", "diff.canvas.textconv", formatter)
-    write(tmp_path, "a.json", {"a": message("x")}, path=["begin"])
+    (tmp_path / "canvases").mkdir()
+    lines = (ROOT / "docs" / "git.md").read_text("utf-8").splitlines()
+    setup = [
+        line[2:] for line in lines if (line.startswith("$ ") and "diff.canvas" in line) or ".gitattributes" in line
+    ]
+    command = f"PYTHONPATH={ROOT} {sys.executable} -m ragflow_lg"
+    for line in setup:
+        subprocess.run(["bash", "-c", line.replace("ragflow-lg", command)], cwd=tmp_path, check=True)
+    write(tmp_path / "canvases", "a.json", {"a": message("x")}, path=["begin"])
+    (tmp_path / "canvases" / "b.json").write_text("[1, 2")
     git("add", ".")
     git("commit", "-qm", "x")
-    write(tmp_path, "a.json", {"a": message("x")}, path=["begin", "a"])
+    write(tmp_path / "canvases", "a.json", {"a": message("x")}, path=["begin", "a"])
     assert "path" not in git("diff")
-    write(tmp_path, "a.json", {"a": message("y")}, path=["begin", "a"])
+    write(tmp_path / "canvases", "a.json", {"a": message("y")}, path=["begin", "a"])
     changed = [line for line in git("diff").splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
     assert [line[0] + line[1:].strip() for line in changed] == ['-"x"', '+"y"']
+    (tmp_path / "canvases" / "b.json").write_text("[1, 3")
+    assert "-[1, 2" in git("diff", "canvases/b.json")
 
 
 def test_a_page_shows_both_drawings_with_marks(tmp_path: Path) -> None:

@@ -201,6 +201,18 @@ async def test_other_files_and_canvases_of_today_old_canvases_and_dsl_v2(editor:
     assert "Read the order 🎉" in [symbol.name for symbol in symbols or ()]
 
 
+async def test_a_canvas_as_a_string_has_diagnostics_and_fixes_but_no_outline(editor: Editor) -> None:
+    editor.open("untitled:string", json.dumps({"title": "Shop", "dsl": TEXT}))
+    found = await editor.diagnostics()
+    assert "params-unknown" in {str(d.code) for d in found}
+    document = types.TextDocumentIdentifier("untitled:string")
+    everything = types.Range(types.Position(0, 0), types.Position(1, 0))
+    asked = types.CodeActionParams(document, everything, types.CodeActionContext(found))
+    assert await editor.client.text_document_code_action_async(asked)
+    symbols = types.DocumentSymbolParams(document)
+    assert not await editor.client.text_document_document_symbol_async(symbols)
+
+
 async def test_closed_documents_have_no_diagnostics(editor: Editor) -> None:
     editor.open(URI, TEXT)
     assert await editor.diagnostics()
