@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.server.settings import dotenv_file
 from ragflow_lg.server.settings.settings import PREFIX, Settings
 from ragflow_lg.server.settings.trusted_folders import require_trust
 
@@ -54,13 +55,15 @@ def variable_name(place: Sequence[str | int]) -> str:
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """Load the settings.
+    """Load the settings. A ``.env`` beside them adds variables to the environment of this process.
 
     Raises:
         SettingsError: If the file is missing or is not TOML (the message gives the file and line), or if a setting is
             unknown or invalid (the message gives the setting, but never its value).
     """
     file = _find(path)
+    if variables := dotenv_file.find_file(file, _own_file()):
+        dotenv_file.load_variables(variables)
     values = _read(file) if file is not None else {}
     if file is not None:
         values = {**values, **_from_folder(values, file.parent)}
@@ -113,9 +116,13 @@ def _find(path: Path | None) -> Path | None:
     if local.is_file():
         require_trust(local)
         return local
-    config = _home(Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config"))
-    own = config / "ragflow-lg" / "settings.toml"
+    own = _own_file()
     return own if own.is_file() else None
+
+
+def _own_file() -> Path:
+    """Return the path of the user's own settings."""
+    return _home(Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config")) / "ragflow-lg" / "settings.toml"
 
 
 def _home(path: Path) -> Path:
