@@ -1,7 +1,7 @@
 """The providers of models that RAGFlow knows, by the name that it writes after the ``@`` of an ``llm_id``.
 
 Source: ``conf/llm_factories.json``, ``conf/models/*.json`` and ``rag/llm/__init__.py`` of RAGFlow, and the providers'
-documentation of their OpenAI-compatible endpoints.
+documentation of their endpoints.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-Family: TypeAlias = Literal["openai", "anthropic", "azure", "bedrock", "google", ""]
+Family: TypeAlias = Literal["openai", "anthropic", "azure", "bedrock", "google", "ollama", ""]
 """The kind of API. ``openai``: compatible with OpenAI's. ``""``: only what `KnownProvider.note` says."""
+
+RerankStyle: TypeAlias = Literal["cohere", "dashscope", "jina", "tei", "voyage"]
+"""How requests for reranking look."""
 
 
 class KnownProvider(NamedTuple):
@@ -27,11 +30,34 @@ class KnownProvider(NamedTuple):
     """The address for ``/rerank``, if it is another one."""
     note: str = ""
     """Why it cannot be used, or what it needs."""
+    compatible_path: str = ""
+    """How addresses end that are compatible with OpenAI's API, for providers whose other addresses are not."""
+    own_family: Family = ""
+    """The family of these other addresses."""
+    rerank_style: RerankStyle = "jina"
+    address_name: str = ""
+    """The environment variable that replaces the address, if it has an unusual name."""
+
+    def family_at(self, base_url: str) -> Family:
+        """Return the family of an address; ``""`` stands for the default address.
+
+        >>> [PROVIDERS["Ollama"].family_at(f"http://localhost:11434{path}") for path in ("", "/v1")]
+        ['ollama', 'openai']
+        """
+        path = base_url.partition("?")[0].rstrip("/")
+        if not base_url or not self.compatible_path:
+            return self.family
+        return "openai" if path.endswith(self.compatible_path) else self.own_family
+
+    @property
+    def required_variable(self) -> str:
+        """The environment variable that says where its server is, if there is no default."""
+        return "AWS_REGION" if self.family == "bedrock" else self.address_variable
 
     @property
     def address_variable(self) -> str:
         """The environment variable that replaces the address, such as ``OPENAI_BASE_URL``."""
-        return f"{self.key.removesuffix('_KEY').removesuffix('_API')}_BASE_URL"
+        return self.address_name or f"{self.key.removesuffix('_KEY').removesuffix('_API')}_BASE_URL"
 
 
 _ALL = "chat embedding rerank"
@@ -47,20 +73,42 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     "Astraflow-CN": KnownProvider("openai", "https://api.modelverse.cn/v1", "ASTRAFLOW_CN_API_KEY", f"{_ALL} speech"),
     "Avian": KnownProvider("openai", "https://api.avian.io/v1", "AVIAN_API_KEY"),
     "Azure-OpenAI": KnownProvider(
-        "azure", "", "AZURE_OPENAI_API_KEY", "chat embedding vision", note="base_url is that of your resource."
+        "azure",
+        "",
+        "AZURE_OPENAI_API_KEY",
+        "chat embedding vision",
+        note="base_url, or AZURE_OPENAI_ENDPOINT, is that of your resource.",
+        compatible_path="/openai/v1",
+        own_family="azure",
+        address_name="AZURE_OPENAI_ENDPOINT",
     ),
     "BaiChuan": KnownProvider("openai", "https://api.baichuan-ai.com/v1", "BAICHUAN_API_KEY", "chat embedding"),
     "BaiduYiyan": KnownProvider("openai", "https://qianfan.baidubce.com/v2", "QIANFAN_API_KEY", f"{_ALL} vision"),
     "Bedrock": KnownProvider(
-        "bedrock", "", "AWS_BEARER_TOKEN_BEDROCK", "chat vision", note="AWS_REGION names the region."
+        "bedrock",
+        "",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "chat embedding vision",
+        note="AWS_REGION names the region.",
+        address_name="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
     ),
     "Builtin": KnownProvider("", note="It is part of RAGFlow. Serve its embedding model by another provider."),
     "Cohere": KnownProvider(
-        "openai", "https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY", _ALL, "https://api.cohere.com/v2"
+        "openai",
+        "https://api.cohere.ai/compatibility/v1",
+        "COHERE_API_KEY",
+        _ALL,
+        "https://api.cohere.com/v2",
+        rerank_style="cohere",
     ),
     "CometAPI": KnownProvider("openai", "https://api.cometapi.com/v1", "COMETAPI_KEY", "chat embedding speech vision"),
     "Dashscope": KnownProvider(
-        "openai", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "chat embedding vision"
+        "openai",
+        "https://dashscope.aliyuncs.com/compatible-mode/v1",
+        "DASHSCOPE_API_KEY",
+        f"{_ALL} vision",
+        "https://dashscope.aliyuncs.com/api/v1/services/rerank/text-rerank",
+        rerank_style="dashscope",
     ),
     "DeepInfra": KnownProvider(
         "openai", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY", "chat embedding vision"
@@ -72,11 +120,16 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     "FunASR": KnownProvider("openai", "http://localhost:8000/v1", "", "transcription"),
     "FuturMix": KnownProvider("openai", "https://futurmix.ai/v1", "FUTURMIX_API_KEY", "chat vision"),
     "Gemini": KnownProvider(
-        "openai", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "chat embedding vision"
+        "openai",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        "GEMINI_API_KEY",
+        "chat embedding vision",
+        compatible_path="/openai",
+        own_family="google",
     ),
     "GiteeAI": KnownProvider("openai", "https://ai.gitee.com/v1", "GITEE_AI_API_KEY", _ALL),
     "Google Cloud": KnownProvider(
-        "google", "", "GOOGLE_API_KEY", "chat vision", note="GOOGLE_CLOUD_PROJECT names the project."
+        "google", "https://aiplatform.googleapis.com", "GOOGLE_API_KEY", "chat embedding vision"
     ),
     "GPUStack": KnownProvider("openai", "", "GPUSTACK_API_KEY", _ALL, note="base_url is that of your server."),
     "GreenPT": KnownProvider("openai", "https://api.greenpt.ai/v1", "GREENPT_API_KEY", _ALL),
@@ -104,7 +157,14 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     "New API": KnownProvider("openai", "", "NEW_API_KEY", _ALL, note="base_url is that of your server."),
     "NovitaAI": KnownProvider("openai", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY", _ALL),
     "NVIDIA": KnownProvider("openai", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "chat embedding vision"),
-    "Ollama": KnownProvider("openai", "http://localhost:11434/v1", "", "chat embedding vision"),
+    "Ollama": KnownProvider(
+        "openai",
+        "http://localhost:11434/v1",
+        "",
+        "chat embedding vision",
+        compatible_path="/v1",
+        own_family="ollama",
+    ),
     "OpenAI": KnownProvider(
         "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "chat embedding speech transcription vision"
     ),
@@ -139,14 +199,21 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     "TokenHub": KnownProvider("openai", "https://aitok.cc/v1", "TOKENHUB_API_KEY", "chat embedding vision"),
     "TokenPony": KnownProvider("openai", "https://api.tokenpony.cn/v1", "TOKENPONY_API_KEY"),
     "Tongyi-Qianwen": KnownProvider(
-        "openai", "https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "chat embedding vision"
+        "openai",
+        "https://dashscope.aliyuncs.com/compatible-mode/v1",
+        "DASHSCOPE_API_KEY",
+        f"{_ALL} vision",
+        "https://dashscope.aliyuncs.com/api/v1/services/rerank/text-rerank",
+        rerank_style="dashscope",
     ),
     "Upstage": KnownProvider("openai", "https://api.upstage.ai/v1", "UPSTAGE_API_KEY", "chat embedding"),
     "VLLM": KnownProvider("openai", "http://localhost:8000/v1", "", f"{_ALL} vision"),
     "VolcEngine": KnownProvider(
         "openai", "https://ark.cn-beijing.volces.com/api/v3", "ARK_API_KEY", "chat embedding vision"
     ),
-    "Voyage AI": KnownProvider("openai", "https://api.voyageai.com/v1", "VOYAGE_API_KEY", "embedding"),
+    "Voyage AI": KnownProvider(
+        "openai", "https://api.voyageai.com/v1", "VOYAGE_API_KEY", "embedding rerank", rerank_style="voyage"
+    ),
     "xAI": KnownProvider("openai", "https://api.x.ai/v1", "XAI_API_KEY", "chat vision"),
     "Xiaomi": KnownProvider("openai", "https://api.xiaomimimo.com/v1", "XIAOMI_API_KEY"),
     "Xinference": KnownProvider("openai", "http://localhost:9997/v1", "", f"{_ALL} speech transcription vision"),

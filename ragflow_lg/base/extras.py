@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAX_ERROR_CHARS = 500
 
 EXTRAS: dict[str, tuple[str, ...]] = {
+    "anthropic": ("anthropic", "httpx2", "langchain", "langchain_anthropic"),
+    "azure": ("langchain",),
+    "bedrock": ("botocore", "langchain", "langchain_aws"),
     "browser": ("playwright",),
     "cjk": ("cvttf_NotoSansCJK_Regular",),
     "code-deno": ("deno",),
@@ -25,11 +28,13 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "eject": ("ruff",),
     "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),
     "email": ("aiosmtplib",),
+    "google": ("langchain", "langchain_google_genai"),
     "html": ("lxml",),
     "knowledge": ("numpy",),
     "lsp": ("lsprotocol", "pygls"),
     "mcp": ("anyio", "mcp"),
     "mysql": ("asyncmy",),
+    "ollama": ("langchain", "langchain_ollama"),
     "otel": ("opentelemetry",),
     "png": ("font_roboto", "resvg_py"),
     "postgresql": ("psycopg",),

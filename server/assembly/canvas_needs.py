@@ -221,6 +221,10 @@ class _Checks:
         url = self._settings.knowledge.url
         if url.startswith("ragflow+"):
             return ""  # RAGFlow itself reranks
+        section = find_section(self._settings, tenant, "") if (tenant := self._settings.tenant) else None
+        is_shared = section is None or is_named(rerank_id, section.rerankers)
+        if is_shared and self._settings.known_reranker(rerank_id):
+            return ""
         try:
             section = self._settings.rerankers[find_reranker(rerank_id, self._settings.rerankers)]
         except SettingsError as error:

@@ -104,6 +104,14 @@ def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
     return {id_: RerankerSettings(**section.endpoint(id_)) for id_, section in settings.rerankers.items()}
 
 
+def known_reranker(settings: Settings, id_: str) -> RerankerSettings | None:
+    """Return the settings for the model of a known provider whose key is in the environment, or None."""
+    from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
+
+    fields = settings.known_reranker(id_)
+    return RerankerSettings(**fields) if fields else None
+
+
 def open_knowledge_server(
     settings: KnowledgeServer, http: HttpClient, embedders: Embedders, rerankers: Rerankers
 ) -> Knowledge:

@@ -12,6 +12,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
 from ragflow_lg.server.assembly.knowledge_servers import (
+    known_reranker,
     open_knowledge_server,
     read_server_url,
     reranker_settings,
@@ -50,6 +51,7 @@ class SettingsKnowledge:
         self._http: GuardedHttpClient | None = None
         self._knowledge_base: Knowledge | None = None
         self._embedded: EmbeddedKnowledge | None = None
+        self._embedders: ConfiguredEmbedders | None = None
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Find datasets by name or id."""
@@ -88,9 +90,11 @@ class SettingsKnowledge:
             self._embedded.close()
         if isinstance(self._knowledge_base, SupportsClose):
             await self._knowledge_base.aclose()
+        if self._embedders is not None:
+            await self._embedders.aclose()
         if self._http is not None:
             await self._http.aclose()
-        self._knowledge_base = self._embedded = self._http = None
+        self._knowledge_base = self._embedded = self._embedders = self._http = None
 
     def embedded(self) -> EmbeddedKnowledge:
         """Return the embedded knowledge base, the only one that can be changed here.
@@ -110,15 +114,20 @@ class SettingsKnowledge:
         """
         from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
 
-        models = self._settings.embedding_settings()
-        default, find_known = self._settings.default_embedding, self._settings.known_embedding
-        return ConfiguredEmbedders(models, self._client(), default=default, find_known=find_known)
+        if self._embedders is None:
+            models = self._settings.embedding_settings()
+            default, find_known = self._settings.default_embedding, self._settings.known_embedding
+            self._embedders = ConfiguredEmbedders(models, self._client(), default=default, find_known=find_known)
+        return self._embedders
 
     def rerankers(self) -> Rerankers:
         """Return the rerank models from the settings."""
         from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers
 
-        return ConfiguredRerankers(reranker_settings(self._settings), self._client())
+        settings = self._settings
+        return ConfiguredRerankers(
+            reranker_settings(settings), self._client(), find_known=lambda id_: known_reranker(settings, id_)
+        )
 
     def _client(self) -> GuardedHttpClient:
         """Return the client for the models and servers in the settings."""
@@ -130,7 +139,9 @@ class SettingsKnowledge:
             models = (*settings.embeddings.items(), *settings.rerankers.items())
             urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
             http = settings.http_settings
-            endpoints = [endpoint_host(section.address(id_)) for id_, section in models]
+            addresses = [section.address(id_) for id_, section in models]
+            addresses += [p.base_url for p in settings.chat_settings().known_providers.values() if p.base_url]
+            endpoints = [endpoint_host(address) for address in addresses]
             hosts = (*endpoints, *(url.host for url in urls if url is not None), *index_hosts(settings))
             self._http = GuardedHttpClient(
                 HttpSettings(

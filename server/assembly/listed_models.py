@@ -37,6 +37,16 @@ def list_models(settings: Settings) -> list[ListedModel]:
     return list(models.values())
 
 
+def find_family(name: str, chat: ChatModelSettings) -> str:
+    """Return the family of a provider's API, ``openai`` if it is compatible with OpenAI's."""
+    from ragflow_lg.adapters.known_providers import find_provider
+
+    settings = chat.providers.get(name) or chat.known_providers.get(name)
+    base_url, client = (settings.base_url, settings.client) if settings is not None else ("", "")
+    found = find_provider(name)
+    return client or (found[1].family_at(base_url) if found else "openai")
+
+
 def _list_chat_models(chat: ChatModelSettings) -> Iterator[ListedModel]:
     owners = {model: name for name, provider in chat.providers.items() for model in provider.models}
     only = next(iter(chat.providers)) if len(chat.providers) == 1 else ""

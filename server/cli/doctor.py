@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def tool_services(registry: Registry) -> frozenset[str]:
 
 
 def probe_models(settings: Settings) -> list[CheckResult]:
-    """Check the default model, and report sections whose environment variable with the key is not set."""
+    """Check the default model, and report missing packages, and sections whose variable with the key is not set."""
     from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
 
     chat = settings.chat_settings()
@@ -43,6 +44,7 @@ def probe_models(settings: Settings) -> list[CheckResult]:
         results = [CheckResult(True, f"the default model is {chat.default_model}")]
     except RagflowLgError as error:
         results = [CheckResult(False, f"the default model {chat.default_model} cannot be used", str(error))]
+    results += _probe_families(settings)
     sections = {
         "providers": settings.providers,
         "embeddings": settings.embeddings,
@@ -60,6 +62,24 @@ def probe_models(settings: Settings) -> list[CheckResult]:
                 what = f"[{kind}.{name}]" if kind else f"[{name}]"
                 advice = f"Set the environment variable {section.api_key_env} to the key, or correct api_key_env."
                 results.append(CheckResult(False, f"{what} has no key", advice))
+    return results
+
+
+def _probe_families(settings: Settings) -> list[CheckResult]:
+    """Report providers whose packages are not installed, which is a failure only if the settings name them."""
+    from ragflow_lg.adapters.model_families.families import FAMILIES, missing_packages
+    from ragflow_lg.server.assembly.listed_models import find_family
+    from ragflow_lg.server.settings.dotenv_file import find_untrusted
+
+    chat = settings.chat_settings()
+    results: list[CheckResult] = []
+    for name in dict.fromkeys([*chat.providers, *chat.known_providers]):
+        family = find_family(name, chat)
+        if family in FAMILIES and (missing := missing_packages(family)):
+            results.append(CheckResult(name not in chat.providers, f"models of {name} cannot be used", missing))
+    if unused := find_untrusted():
+        advice = f"If its variables are yours, trust the folder: ragflow-lg trust {shlex.quote(str(unused.parent))}"
+        results.append(CheckResult(True, f"{unused} is not read, because the folder is not trusted", advice))
     return results
 
 

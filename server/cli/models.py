@@ -12,7 +12,7 @@ import typer
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.server.cli.command_group import CommandGroup
 from ragflow_lg.server.cli.options import SettingsFile
-from ragflow_lg.server.cli.terminal import paint, print_line
+from ragflow_lg.server.cli.terminal import paint, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.listed_models import ListedModel
@@ -37,8 +37,10 @@ def list_(settings: SettingsFile = None) -> None:
 
     Example: ragflow-lg models list
     """
-    from ragflow_lg.server.assembly.listed_models import list_models
+    from ragflow_lg.adapters.model_families.families import FAMILIES, missing_packages
+    from ragflow_lg.server.assembly.listed_models import find_family, list_models
     from ragflow_lg.server.settings import load_settings
+    from ragflow_lg.server.settings.dotenv_file import find_untrusted
 
     loaded = load_settings(settings)
     for model in list_models(loaded):
@@ -47,23 +49,33 @@ def list_(settings: SettingsFile = None) -> None:
     chat = loaded.chat_settings()
     for name in dict.fromkeys([*chat.providers, *chat.known_providers]):
         variable = chat.known_providers[name].key_variable if name in chat.known_providers else ""
-        print_line(f"…@{name}  {f'key from {variable}' if variable else '[providers] in the settings'}")
+        origin = f"key from {variable}" if variable else "[providers] in the settings"
+        missing = missing_packages(family) if (family := find_family(name, chat)) in FAMILIES else ""
+        print_line(f"…@{name}  {origin}{f'  not usable: {missing}' if missing else ''}")
+    if unused := find_untrusted():
+        print_note(f"{unused} is not read, because the folder is not trusted: see `ragflow-lg trust`.")
 
 
 @models.command()
 def providers() -> None:
     """List the providers that RAGFlow knows, what they offer, and the environment variable with their key.
 
+    Some need packages; the last column has the command that installs them.
+
     Example: ragflow-lg models providers
     """
     from ragflow_lg.adapters.known_providers import PROVIDERS
+    from ragflow_lg.adapters.model_families.families import FAMILIES
+    from ragflow_lg.base.extras import install_command
 
     for name, provider in PROVIDERS.items():
         if not provider.family:
             print_line(f"{name}  not available: {provider.note}")
             continue
         key = provider.key or "no key"
-        print_line(f"{name}  {provider.abilities.replace(' ', ', ')}  {key}  {provider.base_url or provider.note}")
+        package = f"  {install_command(provider.family)}" if provider.family in FAMILIES else ""
+        where = provider.base_url or provider.note
+        print_line(f"{name}  {provider.abilities.replace(' ', ', ')}  {key}  {where}{package}")
 
 
 @models.command("test")

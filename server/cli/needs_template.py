@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.canvas_needs import Need
 
-OPENAI = "openai"
-"""The provider that needs only ``OPENAI_API_KEY``."""
-
 
 def write_settings(missing: Sequence[Need]) -> str:
     """Return the sections of the settings that supply what is missing, with comments."""
@@ -33,14 +30,16 @@ def _variables(missing: Sequence[Need]) -> Iterator[str]:
             yield named[1]
         else:
             yield from re.findall(r'(?:api_key|password)_env = "(\w+)"', _section(need))
-            if need.kind == "model" and _provider(need.name).lower() == OPENAI:
-                yield "OPENAI_API_KEY"
+            if need.kind == "model":
+                yield from _known_variables(need.name)
 
 
 def _section(need: Need) -> str:
     """Return the section for a need, or ``""`` if settings do not supply it."""
     name, users = need.name, ", ".join(need.users)
     if need.kind == "model":
+        if install := re.search(r"pip install '[^']+'", need.problem):
+            return f"# {users}: {name} needs packages: {install[0]}\n"
         return _model_section(name, users, has_address="base_url" not in need.problem)
     if need.kind == "dataset":
         return f"# {users}: ragflow-lg kb create NAME --id {name}\n"
@@ -63,8 +62,9 @@ def _model_section(name: str, users: str, *, has_address: bool) -> str:
     provider = _provider(name)
     if not name:
         return f'# {users}\ndefault_model = "gpt-4.1-mini@OpenAI"\n'
-    if provider.lower() == OPENAI:
-        return f"# {users}: {name} only needs the environment variable OPENAI_API_KEY.\n"
+    if variables := _known_variables(name):
+        noun = "variable" if len(variables) == 1 else "variables"
+        return f"# {users}: {name} only needs the environment {noun} {' and '.join(variables)}.\n"
     model = name.partition("@")[0]
     section = json.dumps(provider or "NAME", ensure_ascii=False)
     lines = [f"# {users}: {name}", f"[providers.{section}]"]
@@ -74,6 +74,19 @@ def _model_section(name: str, users: str, *, has_address: bool) -> str:
     if not provider:
         lines.append(f"models = [{json.dumps(model, ensure_ascii=False)}]")
     return "\n".join(lines) + "\n"
+
+
+def _known_variables(name: str) -> list[str]:
+    """Return the environment variables that are enough for a model, or none."""
+    from ragflow_lg.adapters.known_providers import provider_of_model
+
+    found = provider_of_model(name)
+    if found is None or not found[1].family or not found[1].key:
+        return []
+    provider = found[1]
+    if provider.base_url:
+        return [provider.key]
+    return [provider.key, provider.required_variable] if provider.family in ("azure", "bedrock") else []
 
 
 def _provider(name: str) -> str:

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from ragflow_lg.adapters.known_providers import KnownProvider, provider_of_model
+from ragflow_lg.adapters.known_providers import KnownProvider, RerankStyle, provider_of_model
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.settings.provider_variables import find_address, find_key
 
 
 class Section(BaseModel):
@@ -55,15 +56,14 @@ def web_address(value: str) -> str:
 
 
 class ProviderSection(KeySection):
-    """``[providers.NAME]``: an endpoint, OpenAI-compatible unless ``client`` is set.
-
-    NAME is the part after ``@`` in an ``llm_id``.
-    """
+    """``[providers.NAME]``: an endpoint. NAME is the part after ``@`` in an ``llm_id``."""
 
     base_url: str = ""
     """Required unless provider NAME has a known address."""
     client: str = ""
-    """An installed LangChain chat model, given by its entry point name in the group ``ragflow_lg.chat_models``."""
+    """Its API: ``anthropic``, ``azure``, ``bedrock``, ``google`` or ``ollama``, or an installed LangChain chat model,
+    given by its entry point name in the group ``ragflow_lg.chat_models``. Default: the API of the known provider NAME,
+    otherwise OpenAI's."""
     models: tuple[str, ...] = ()
     """This provider's models that canvases refer to without a provider."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
@@ -124,16 +124,19 @@ class EndpointSection(KeySection):
         model = self.model or id_.rpartition("@")[0] or id_
         key, variable, known = self.key_text(), self.key_variable, provider_of_model(id_)
         if known and not (self.base_url or self.api_key_env or self.api_key):  # it is sent to nobody else
-            key, variable = os.environ.get(known[1].key, "").strip() if known[1].key else "", known[1].key
+            key, variable = find_key(known[1]), known[1].key
         return {**fields, "base_url": self.address(id_), "model": model, "api_key": key, "key_variable": variable}
 
     @staticmethod
     def _known_address(provider: KnownProvider) -> str:
-        return provider.base_url
+        return find_address(provider)
 
 
 class EmbeddingSection(EndpointSection):
-    """``[embeddings."ID"]``: an embedding model at an OpenAI-compatible endpoint, by the id that datasets use."""
+    """``[embeddings."ID"]``: an embedding model, by the id that datasets use."""
+
+    client: Literal["", "azure", "bedrock", "google", "ollama"] = ""
+    """Its API. Default: the API of the known provider in ID, otherwise OpenAI's."""
 
     dims: Annotated[int, Field(ge=0, le=65_536)] = 0
     """Length of its vectors. Vectors with a different length are refused; 0 accepts any length."""
@@ -142,14 +145,26 @@ class EmbeddingSection(EndpointSection):
     max_retries: Annotated[int, Field(ge=0, le=20)] = 3
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
 
+    def endpoint(self, id_: str) -> dict[str, Any]:
+        """Return the fields of `EmbeddingSettings`.
+
+        Raises:
+            SettingsError: if there is no address.
+        """
+        fields = super().endpoint(id_)
+        known, client = provider_of_model(id_), fields.pop("client")
+        family = client or (known[1].family_at(self.base_url) if known else "")
+        return {**fields, "family": "" if family == "openai" else family}
+
 
 class RerankerSection(EndpointSection):
     """``[rerankers."ID"]``: a rerank model, by the ``rerank_id`` that canvases use.
 
-    ``/rerank`` is appended to ``base_url``.
+    ``/rerank`` is appended to ``base_url``, or ``/text-rerank`` in the style ``dashscope``.
     """
 
-    style: Literal["cohere", "jina", "tei"] = "jina"
+    style: RerankStyle | Literal[""] = ""
+    """Default: the style of the known provider in ID at its own address, otherwise ``jina``."""
     batch: Annotated[int, Field(gt=0, le=1000)] = 64
     """Maximum number of texts per request."""
     max_chars: Annotated[int, Field(gt=0)] = 8_000
@@ -157,9 +172,18 @@ class RerankerSection(EndpointSection):
     max_retries: Annotated[int, Field(ge=0, le=20)] = 2
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
 
+    def endpoint(self, id_: str) -> dict[str, Any]:
+        """Return the fields of `RerankerSettings`.
+
+        Raises:
+            SettingsError: if there is no address.
+        """
+        known = None if self.base_url else provider_of_model(id_)
+        return {**super().endpoint(id_), "style": self.style or (known[1].rerank_style if known else "jina")}
+
     @staticmethod
     def _known_address(provider: KnownProvider) -> str:
-        return provider.rerank_url or provider.base_url
+        return provider.rerank_url or find_address(provider)
 
 
 class ToolSection(KeySection):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from ragflow_lg.adapters.chat.chat_models import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
-from ragflow_lg.adapters.known_providers import PROVIDERS, provider_of_model
+from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
 from ragflow_lg.server.settings.browser_section import BrowserSection
@@ -24,6 +24,7 @@ from ragflow_lg.server.settings.knowledge_sections import DatasetSection, Knowle
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.memory_section import MemorySection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
+from ragflow_lg.server.settings.provider_variables import find_address, find_key
 from ragflow_lg.server.settings.quotas_section import QuotasSection
 from ragflow_lg.server.settings.reports_section import ReportsSection
 from ragflow_lg.server.settings.sections import (
@@ -45,7 +46,8 @@ from ragflow_lg.services.tool_policies import CrawlerRules, ToolPermits, ToolSet
 PREFIX = "RAGFLOW_LG_"
 """Variables are ``RAGFLOW_LG_NAME`` or ``RAGFLOW_LG_SECTION__NAME``, case-insensitive."""
 
-_DEFAULT_MODEL = "gpt-4.1-mini@OpenAI"
+_DEFAULT_MODELS = {"OpenAI": "gpt-4.1-mini@OpenAI", "Tongyi-Qianwen": "qwen-plus@Tongyi-Qianwen"}
+"""The model for nodes that name none, by the known provider."""
 
 
 class Settings(BaseSettings):
@@ -57,7 +59,8 @@ class Settings(BaseSettings):
 
     default_model: str = ""
     """``llm_id`` for nodes that do not specify a model. ``demo`` is a scripted model that needs no key. Default:
-    ``gpt-4.1-mini@OpenAI`` if ``OPENAI_API_KEY`` is set, otherwise ``demo``."""
+    ``gpt-4.1-mini@OpenAI`` if ``OPENAI_API_KEY`` is set, ``qwen-plus@Tongyi-Qianwen`` if ``DASHSCOPE_API_KEY`` is,
+    otherwise ``demo``."""
     checkpoints: str = "sqlite:///ragflow-lg.db"
     """URL of the session store: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
     checkpoint_prefix: str = ""
@@ -171,10 +174,18 @@ class Settings(BaseSettings):
     def known_embedding(self, id_: str) -> EmbeddingSettings | None:
         """Return the settings for the model of a known provider whose key is in the environment, or None."""
         known = provider_of_model(id_)
-        if known is None or "embedding" not in known[1].abilities.split() or not known[1].key or not known[1].base_url:
+        if known is None or "embedding" not in known[1].abilities.split():
             return None
-        settings = EmbeddingSettings(**EmbeddingSection().endpoint(id_))
-        return settings if settings.api_key else None
+        if not find_key(known[1]) or not find_address(known[1]):
+            return None
+        return EmbeddingSettings(**EmbeddingSection().endpoint(id_))
+
+    def known_reranker(self, id_: str) -> dict[str, Any] | None:
+        """Return the fields of `RerankerSettings` for the model of such a provider, or None."""
+        known = provider_of_model(id_)
+        if known is None or "rerank" not in known[1].abilities.split() or not find_key(known[1]):
+            return None
+        return RerankerSection().endpoint(id_)
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:
         """Return the settings for the MCP servers, by id."""
@@ -206,7 +217,8 @@ class Settings(BaseSettings):
         }
         return ChatModelSettings(
             tenant=self._tenant,
-            default_model=self.default_model or (_DEFAULT_MODEL if "OpenAI" in known else DEMO),
+            default_model=self.default_model
+            or next((model for name, model in _DEFAULT_MODELS.items() if name in known), DEMO),
             override_model=override_model,
             providers={name: _provider(name, section) for name, section in self.providers.items()},
             known_providers=known,
@@ -222,20 +234,20 @@ def _known_providers() -> dict[str, ProviderSettings]:
     """Return the providers that need no section, because the environment has their keys."""
     providers: dict[str, ProviderSettings] = {}
     for name, provider in PROVIDERS.items():
-        if provider.key and provider.family == "openai" and (key := os.environ.get(provider.key, "").strip()):
-            address = os.environ.get(provider.address_variable, "").strip()
-            if address or provider.base_url:
-                providers[name] = ProviderSettings(address, key, key_variable=provider.key)
+        if provider.family and (key := find_key(provider)) and (address := find_address(provider)):
+            own = "" if address == provider.base_url else address
+            providers[name] = ProviderSettings(own, key, key_variable=provider.key)
     return providers
 
 
 def _provider(name: str, section: ProviderSection) -> ProviderSettings:
-    key = section.key_text()
-    known = {name.lower(): provider for name, provider in _known_providers().items()}.get(name.lower())
-    if known is not None and not (key or section.api_key_env or section.base_url):
-        key = known.api_key
+    key, base_url, found = section.key_text(), section.base_url, find_provider(name)
+    if found is not None and not (key or section.api_key_env or base_url):
+        key = find_key(found[1])
+    if found is not None and not base_url and not found[1].base_url:
+        base_url = find_address(found[1])
     return ProviderSettings(
-        base_url=section.base_url,
+        base_url=base_url,
         api_key=key,
         models=section.models,
         timeout_s=section.timeout_s,

@@ -15,6 +15,7 @@
 - ``mcp_servers``: settings and processes of the two MCP servers, and an in-memory one.
 - ``mcp_stdio``: a minimal, misbehaving MCP server over stdio, as a program.
 - ``mock_llm``: the server of ``ragflow-lg mock-llm`` in this process.
+- ``model_wires``: stubs of the APIs of model families: Anthropic, Azure, Bedrock, Google, Ollama, OpenAI.
 - ``policies``: catalogs with functions as tools, deployments with canvases, and guards.
 - ``python_process``: a Python program in another process that exchanges lines with the test.
 - ``query_strings``: a parser and matcher for Elasticsearch's ``query_string``.

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
+from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
+from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel
 
@@ -55,7 +57,7 @@ def parse_llm_id(llm_id: str) -> ModelName:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """The settings for one endpoint. It is OpenAI-compatible unless ``client`` is set."""
+    """The settings for one endpoint. Without ``client``, its provider and address say which API it has."""
 
     base_url: str = ""
     """``""`` for a known provider's default."""
@@ -68,7 +70,7 @@ class ProviderSettings:
     concurrency: int = 64
     counts_streams: bool = True
     client: str = ""
-    """Name of an installed LangChain client, for endpoints that are not OpenAI-compatible."""
+    """Name of a family in `ragflow_lg.adapters.model_families` or of an installed LangChain client."""
     key_variable: str = ""
     """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
 
@@ -149,11 +151,9 @@ class ConfiguredModels:
             input_price=model.input_price,
             output_price=model.output_price,
         )
-        if provider.client:
-            from ragflow_lg.adapters.chat.langchain_chat import LangChainChat
-
-            return LangChainChat(name.model, self._endpoints[provider_name], capabilities, self._tenant)
-        return OpenAIChat(name.model, self._endpoints[provider_name], capabilities, self._tenant)
+        return _chat_class(self._endpoints[provider_name])(
+            name.model, self._endpoints[provider_name], capabilities, self._tenant
+        )
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -184,10 +184,10 @@ class ConfiguredModels:
                 f"The model {llm_id!r} cannot be used. {known.note} Choose another model with --model, or try the "
                 f"canvas without a model: --model {DEMO}."
             )
-        if known.family != "openai":
-            return _unusable(llm_id, why, f"{section} client (an installed LangChain chat model) and {_KEY_SETTING}")
         if not known.base_url:
-            return _unusable(llm_id, why, f"{section} base_url and {_KEY_SETTING}")
+            has_variable = known.family in FAMILIES
+            variables = f"{known.key} and {known.required_variable} in the environment, or " if has_variable else ""
+            return _unusable(llm_id, why, f"{variables}{section} base_url and {_KEY_SETTING}")
         if not known.key:
             return _unusable(llm_id, why, f"{section} base_url, which is usually {known.base_url},")
         return _unusable(llm_id, why, f"{known.key} in the environment, or {section} {_KEY_SETTING}")
@@ -220,30 +220,49 @@ def _nearest(name: str, names: Iterable[str], cutoff: float = 0.7) -> str:
     return by_lower_case[near[0]] if near else ""
 
 
-def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
-    if provider.client:
-        from ragflow_lg.adapters.chat.langchain_chat import load_client
+def _chat_class(endpoint: Endpoint) -> type[OpenAIChat]:
+    if endpoint.is_openai_compatible:
+        return OpenAIChat
+    from ragflow_lg.adapters.chat.langchain_chat import FamilyChat, LangChainChat
 
-        return _build_endpoint(name, provider.base_url, provider, load_client(provider.client))
+    return LangChainChat if endpoint.family is None else FamilyChat
+
+
+def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
     known, section = provider_of_model(f"@{name}"), _section(name)
-    if known and known[1].family != "openai" and not provider.base_url:
-        why = f"the API of {name} is not compatible with OpenAI's"
-        raise _unusable(llm_id, why, f"{section} client to an installed LangChain chat model")
+    family = provider.client or (known[1].family_at(provider.base_url) if known else "openai")
+    if provider.client and (make_chat := _installed_client(provider.client)):
+        return _build_endpoint(name, provider.base_url, provider, make_chat)
     base_url = provider.base_url or (known[1].base_url if known else "")
     if not base_url:
         raise _unusable(llm_id, f"the provider {name!r} has no address", f"{section} base_url")
     if not _HTTP_URL.match(base_url):
         raise _unusable(llm_id, f"{base_url!r} is not an HTTP or HTTPS URL", f"{section} base_url")
-    if not provider.api_key and base_url.lower().startswith("https:"):
+    needs_key = family not in FAMILIES or FAMILIES[family].needs_key
+    if not provider.api_key and base_url.lower().startswith("https:") and needs_key:
         if provider.key_variable:
             why = f"the environment variable {provider.key_variable!r} of {section} api_key_env is not set"
             raise _unusable(llm_id, why, "it to the key or correct the name", where="")
         raise _unusable(llm_id, f"the provider {name!r} has no key", f"{section} {_KEY_SETTING}")
+    if family in FAMILIES:
+        opened = open_family(family, FamilyEndpoint(base_url, provider.api_key, provider.timeout_s))
+        return _build_endpoint(name, base_url, provider, family=opened)
     return _build_endpoint(name, base_url, provider)
 
 
+def _installed_client(name: str) -> MakeChat | None:
+    """Return the factory of an installed client, or None for a family without one of its name."""
+    from ragflow_lg.adapters.chat.langchain_chat import load_client, named_client
+
+    return None if name in FAMILIES and named_client(name) is None else load_client(name)
+
+
 def _build_endpoint(
-    name: str, base_url: str, provider: ProviderSettings, make_chat: MakeChat | None = None
+    name: str,
+    base_url: str,
+    provider: ProviderSettings,
+    make_chat: MakeChat | None = None,
+    family: ModelFamily | None = None,
 ) -> Endpoint:
     return Endpoint(
         name,
@@ -255,6 +274,7 @@ def _build_endpoint(
         concurrency=provider.concurrency,
         counts_streams=provider.counts_streams,
         make_chat=make_chat,
+        family=family,
     )
 
 

@@ -1,21 +1,21 @@
-"""Chat models from LangChain packages other than langchain-openai, registered through entry points."""
+"""Chat models from LangChain packages: those of the families, and others, registered through entry points."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
-from importlib.metadata import entry_points
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import aclosing, contextmanager
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, cast
 
-from pydantic import ValidationError
-
-from ragflow_lg.adapters.chat.openai_chat import MakeChat, OpenAIChat
+from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.adapters.chat.openai_messages import tool_definition
+from ragflow_lg.adapters.model_families.client_failures import describe_failure
+from ragflow_lg.adapters.model_families.families import FAMILIES
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import load_entry_point
-from ragflow_lg.services.chat import ChatRequest
+from ragflow_lg.services.chat import ChatDelta, ChatRequest, Usage
 
 logger = logging.getLogger(__name__)
 
@@ -29,16 +29,23 @@ def load_client(name: str) -> MakeChat:
     Raises:
         SettingsError: if no client with this name is installed, or it cannot be loaded.
     """
-    clients = {entry.name: entry for entry in entry_points(group=CHAT_MODEL_GROUP)}
-    if name not in clients:
-        installed = f"Installed: {', '.join(sorted(clients))}." if clients else "No chat client is installed."
+    entry = named_client(name)
+    if entry is None:
+        clients = sorted(entry.name for entry in entry_points(group=CHAT_MODEL_GROUP))
+        installed = f"Installed: {', '.join(clients)}." if clients else "No chat client is installed."
         raise SettingsError(
-            f"No installed package provides the chat client {name!r} (entry points {CHAT_MODEL_GROUP}). {installed}"
+            f"No installed package provides the chat client {name!r} (entry points {CHAT_MODEL_GROUP}), and it is not "
+            f"one of {', '.join(FAMILIES)}. {installed}"
         )
-    make = load_entry_point(clients[name], "chat client")
+    make = load_entry_point(entry, "chat client")
     if not callable(make):
-        raise SettingsError(f"The chat client {name!r} is not callable: {clients[name].value}.")
+        raise SettingsError(f"The chat client {name!r} is not callable: {entry.value}.")
     return make
+
+
+def named_client(name: str) -> EntryPoint | None:
+    """Return the entry point of an installed chat client, or None."""
+    return next((entry for entry in entry_points(group=CHAT_MODEL_GROUP) if entry.name == name), None)
 
 
 class LangChainChat(OpenAIChat):
@@ -60,22 +67,60 @@ class LangChainChat(OpenAIChat):
         """Return sampling parameters and stop words."""
         return {**request.sampling, **({"stop": list(request.stop)} if request.stop else {})}
 
+    def merge_usage(self, before: Usage | None, added: Usage) -> Usage:
+        """Return the usage of an answer after another chunk: LangChain's chunks contain their own."""
+        return added if before is None else before.plus(added)._replace(calls=1)
+
+    def reasoning(self, chunk: Any) -> str:
+        """Return the reasoning text of a chunk, wherever its package puts it."""
+        if isinstance(chunk.content, str):
+            return super().reasoning(chunk)
+        return "".join(block.get("reasoning") or "" for block in chunk.content_blocks if block["type"] == "reasoning")
+
     @contextmanager
     def failures(self) -> Generator[None]:
         """Convert any exception from the client to a `ServiceError` without the API key."""
         try:
             yield
-        except (ServiceError, asyncio.CancelledError):
+        except (ServiceError, SettingsError, asyncio.CancelledError):
             raise
         except TimeoutError:
             raise self.failure("did not answer in time", is_retryable=True) from None
         except NotImplementedError:
             raise self.failure("has a client without tool support; set has_tools = false") from None
-        except (TypeError, LookupError, AttributeError, RecursionError, ValidationError) as error:
-            # Their messages describe client internals and may be very long.
-            logger.info("The client for %s failed.", self.name, exc_info=True)
-            raise self.failure(f"returned an answer that its client could not parse ({type(error).__name__})") from None
-        except Exception as error:  # noqa: BLE001 - any client may raise anything
-            status = getattr(error, "status_code", None)
-            is_retryable = isinstance(status, int) and (status in (408, 409, 429) or status >= 500)
-            raise self.failure(f"failed: {type(error).__name__}: {error}", is_retryable=is_retryable) from None
+        except Exception as error:
+            failure = describe_failure(error, self.endpoint.address)
+            if failure.is_unreadable:
+                logger.info("The client for %s failed.", self.name, exc_info=True)
+            raise self.failure(
+                failure.text, is_retryable=failure.is_retryable, retry_after_s=failure.retry_after_s
+            ) from None
+
+
+class FamilyChat(LangChainChat):
+    """A chat model of a family in `ragflow_lg.adapters.model_families`."""
+
+    requires_finish_reason = True
+
+    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities, tenant: str = "") -> None:
+        """Initialize. The endpoint must have a family."""
+        assert endpoint.family is not None
+        super().__init__(model, endpoint, capabilities, tenant)
+        self._family = endpoint.family
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        """Yield the answer as it arrives."""
+        async with (
+            self._family.stream(),
+            aclosing(cast("AsyncGenerator[ChatDelta]", super().stream(request))) as deltas,
+        ):
+            async for delta in deltas:
+                yield delta
+
+    def options(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the options under the names that the family uses."""
+        return self._family.options(self.model, request)
+
+    def is_end(self, chunk: Any) -> bool:
+        """Return whether a chunk says why the answer ends."""
+        return bool(chunk.response_metadata.get(self._family.end_reason))

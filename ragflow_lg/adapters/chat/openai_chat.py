@@ -28,6 +28,8 @@ from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 if TYPE_CHECKING:
     import httpx
 
+    from ragflow_lg.adapters.model_families.model_family import ModelFamily
+
 MakeChat: TypeAlias = Callable[..., Any]
 """A factory of LangChain chat models, called with ``model``, ``base_url``, ``api_key`` and ``timeout_s``."""
 
@@ -78,10 +80,11 @@ class Endpoint:
         concurrency: int = 64,
         counts_streams: bool = True,
         make_chat: MakeChat | None = None,
+        family: ModelFamily | None = None,
     ) -> None:
         """``counts_streams`` requests token counts for streamed answers, which some servers do not support.
 
-        ``make_chat`` creates a model's LangChain client if it is not the client for OpenAI.
+        ``make_chat`` or ``family`` creates a model's LangChain client if it is not the client for OpenAI.
         """
         self.provider = provider
         self.base_url = base_url
@@ -90,6 +93,7 @@ class Endpoint:
         self.max_retries = max_retries
         self.permits = FairPermits(concurrency)
         self._counts_streams = counts_streams
+        self.family = family
         self._make = make_chat
         self._api_key = api_key
         self._lock = asyncio.Lock()
@@ -106,6 +110,8 @@ class Endpoint:
             return self._chats[model]
 
     def _make_chat(self, model: str) -> Any:
+        if self.family is not None:
+            return self.family.make_chat(model)
         if self._make is not None:
             return self._make(model=model, base_url=self.base_url, api_key=self._api_key, timeout_s=self.timeout_s)
         from ragflow_lg.adapters.chat.openai_client import make_chat, open_connections
@@ -120,6 +126,11 @@ class Endpoint:
             timeout_s=self.timeout_s,
             counts_streams=self._counts_streams,
         )
+
+    @property
+    def is_openai_compatible(self) -> bool:
+        """Whether its client is the one for OpenAI."""
+        return self.family is None and self._make is None
 
     @property
     def address(self) -> str:
@@ -137,6 +148,8 @@ class Endpoint:
         self._chats.clear()
         if connections is not None:
             await connections.aclose()
+        if self.family is not None:
+            await self.family.aclose()
 
 
 class OpenAIChat:
@@ -225,11 +238,11 @@ class OpenAIChat:
                     break
                 if not calls.add(call_pieces(chunk)):
                     raise self.failure(f"sent more than {MAX_CALLS} tool calls in one answer")
-                usage = self._usage(chunk) if chunk.usage_metadata else usage
-                has_ended = has_ended or bool(chunk.response_metadata.get("finish_reason"))
+                usage = self.merge_usage(usage, self._usage(chunk)) if chunk.usage_metadata else usage
+                has_ended = has_ended or self.is_end(chunk)
                 remaining_s -= loop.time() - start
                 limit_s = self.endpoint.idle_timeout_s
-                if reasoning := chunk.additional_kwargs.get("reasoning_content"):
+                if reasoning := self.reasoning(chunk):
                     yield ChatDelta(reasoning, is_thinking=True)
                 if text := str(chunk.text):
                     yield ChatDelta(text)
@@ -239,6 +252,18 @@ class OpenAIChat:
             # A proxy that gives up closes the body properly; only the missing finish reason shows the interruption.
             raise self.failure("stopped early: its answer ends without a finish_reason", is_retryable=True)
         yield ChatDelta("", calls=calls.merge(), usage=usage or Usage(calls=1))
+
+    def merge_usage(self, before: Usage | None, added: Usage) -> Usage:
+        """Return the usage of an answer after another chunk with usage: OpenAI's chunks contain that of all before."""
+        return added
+
+    def is_end(self, chunk: Any) -> bool:
+        """Return whether a chunk says why the answer ends."""
+        return bool(chunk.response_metadata.get("finish_reason"))
+
+    def reasoning(self, chunk: Any) -> str:
+        """Return the reasoning text of a chunk."""
+        return chunk.additional_kwargs.get("reasoning_content") or ""
 
     def _usage(self, message: Any) -> Usage:
         counts: Mapping[str, int] = message.usage_metadata or {}
@@ -274,7 +299,7 @@ class OpenAIChat:
         import httpx
         import openai
 
-        from ragflow_lg.adapters.chat.answer_limits import AnswerTooLargeError
+        from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError
 
         try:
             yield

@@ -1,4 +1,4 @@
-"""Embedding models: vectors from an OpenAI-compatible endpoint, and the choice of a dataset's model."""
+"""Embedding models: vectors from an endpoint, and the choice of a dataset's model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from zlib import crc32
 
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.knowledge.words import split_words
+from ragflow_lg.adapters.model_families.families import FAMILIES
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.http import HttpClient
@@ -17,6 +18,8 @@ from ragflow_lg.services.knowledge import Embedder
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ragflow_lg.adapters.knowledge.family_embedder import FamilyEmbeddings
 
 
 HASHING_MODEL = "hashing-stand-in"
@@ -37,6 +40,8 @@ class EmbeddingSettings(EndpointSettings, frozen=True):
 
     dims: int = 0
     """Required length of the vectors; 0 accepts any."""
+    family: str = ""
+    """The name in `ragflow_lg.adapters.model_families`, unless the endpoint is compatible with OpenAI's API."""
 
 
 class EndpointEmbedder:
@@ -49,10 +54,16 @@ class EndpointEmbedder:
         self._settings = settings
         name = f'embedding model [embeddings."{id_}"]'
         self._endpoint = ModelEndpoint(name, settings, http, longest_pause_s=_LONGEST_PAUSE_S)
+        self._family = _open_family(id_, settings) if settings.family else None
+
+    async def aclose(self) -> None:
+        """Close the connections that it does not share."""
+        if self._family is not None:
+            await self._family.aclose()
 
     async def embed_question(self, text: str) -> Sequence[float]:
         """Return the vector of a question."""
-        return (await self._embed([text[:MAX_QUESTION_CHARS]]))[0]
+        return (await self._embed([text[:MAX_QUESTION_CHARS]], is_question=True))[0]
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return the vectors of chunks, in order."""
@@ -62,9 +73,13 @@ class EndpointEmbedder:
             vectors += await self._embed(texts[start : start + size])
         return vectors
 
-    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def _embed(self, texts: Sequence[str], *, is_question: bool = False) -> list[list[float]]:
         # Most endpoints reject an empty text; RAGFlow embeds the word None instead.
-        body = {"model": self._settings.model, "input": [text if text.strip() else "None" for text in texts]}
+        texts = [text if text.strip() else "None" for text in texts]
+        if self._family is not None:
+            self._endpoint.require_key(is_optional=not FAMILIES[self._settings.family].needs_key)
+            return self._check(await self._family.embed(texts, is_question=is_question), len(texts))
+        body = {"model": self._settings.model, "input": texts}
         return await self._endpoint.fetch("/embeddings", body, lambda answer: self._parse(answer, len(texts)))
 
     def _parse(self, text: str, count: int) -> list[list[float]]:
@@ -74,6 +89,9 @@ class EndpointEmbedder:
             vectors = [[float(number) for number in row["embedding"]] for row in rows]
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             raise self._endpoint.failure(f"answered without embeddings: {self._endpoint.excerpt(text)}") from None
+        return self._check(vectors, count)
+
+    def _check(self, vectors: list[list[float]], count: int) -> list[list[float]]:
         if len(vectors) != count:
             raise self._endpoint.failure(f"returned {len(vectors)} vectors for {count} texts")
         dims = self._settings.dims or len(vectors[0])
@@ -82,6 +100,12 @@ class EndpointEmbedder:
         if not dims or not all(abs(number) < _TOO_LARGE for vector in vectors for number in vector):
             raise self._endpoint.failure("returned a vector that is empty or contains invalid numbers")
         return vectors
+
+
+def _open_family(id_: str, settings: EmbeddingSettings) -> FamilyEmbeddings:
+    from ragflow_lg.adapters.knowledge.family_embedder import FamilyEmbeddings
+
+    return FamilyEmbeddings(id_, settings, settings.family)
 
 
 class HashingEmbedder:
@@ -128,6 +152,7 @@ class ConfiguredEmbedders:
         self._settings = settings
         self._find_known = find_known
         self._http = http
+        self._embedders: dict[str, EndpointEmbedder] = {}
         self.default = default or HASHING_MODEL
 
     def embedder(self, embedding_model: str) -> Embedder:
@@ -140,10 +165,21 @@ class ConfiguredEmbedders:
         if id_ == HASHING_MODEL:
             return HashingEmbedder()
         if key := find_model_id(id_, self._settings):
-            return EndpointEmbedder(key, self._settings[key], self._http)
+            return self._open(key, self._settings[key])
         if known := self._find_known(id_):
-            return EndpointEmbedder(id_, known, self._http)
+            return self._open(id_, known)
         raise SettingsError(
             f'There is no embedding model {id_!r} in the settings: add [embeddings."{id_}"] with base_url, model '
             f"and api_key_env.{list_models(self._settings)}"
         )
+
+    def _open(self, id_: str, settings: EmbeddingSettings) -> EndpointEmbedder:
+        if id_ not in self._embedders:
+            self._embedders[id_] = EndpointEmbedder(id_, settings, self._http)
+        return self._embedders[id_]
+
+    async def aclose(self) -> None:
+        """Close the connections that the models do not share."""
+        embedders, self._embedders = self._embedders, {}
+        for embedder in embedders.values():
+            await embedder.aclose()

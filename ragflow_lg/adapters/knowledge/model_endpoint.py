@@ -65,11 +65,7 @@ class ModelEndpoint:
             ServiceError: if the endpoint fails. ``parse`` raises it for invalid responses.
         """
         settings = self._settings
-        if settings.key_variable and not settings.api_key:
-            raise SettingsError(
-                f"The {self._name} cannot be used: the environment variable {settings.key_variable!r} "
-                "of its api_key_env is not set."
-            )
+        self.require_key()
         pause_s = _FIRST_PAUSE_S
         for is_last in (*[False] * settings.max_retries, True):
             try:
@@ -81,6 +77,19 @@ class ModelEndpoint:
                 await asyncio.sleep(max(error.retry_after_s, pause_s))
                 pause_s *= 2
         raise AssertionError
+
+    def require_key(self, *, is_optional: bool = False) -> None:
+        """Check that a variable that should contain the key does, unless there are other credentials.
+
+        Raises:
+            SettingsError: if it does not.
+        """
+        settings = self._settings
+        if settings.key_variable and not settings.api_key and not is_optional:
+            raise SettingsError(
+                f"The {self._name} cannot be used: the environment variable {settings.key_variable!r} "
+                "of its api_key_env is not set."
+            )
 
     async def _send(self, path: str, body: Mapping[str, Any]) -> HttpResponse:
         settings = self._settings

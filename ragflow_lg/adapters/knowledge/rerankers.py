@@ -1,16 +1,20 @@
-"""Rerank models: their endpoints (Cohere, Jina, Text Embeddings Inference), scores, and use with a knowledge base."""
+"""Rerank models: their endpoints (Cohere, DashScope, Jina, Text Embeddings Inference, Voyage), scores, and use.
+
+Source of the shapes: the API references of these services.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
+from ragflow_lg.adapters.known_providers import RerankStyle
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.services.http import HttpClient
@@ -26,8 +30,6 @@ from ragflow_lg.services.knowledge import (
     SearchResult,
 )
 from ragflow_lg.services.services import SupportsClose
-
-RerankStyle: TypeAlias = Literal["cohere", "jina", "tei"]
 
 _LONGEST_PAUSE_S = 30.0
 
@@ -77,8 +79,16 @@ class RerankerSettings(EndpointSettings, frozen=True):
 class ConfiguredRerankers:
     """The `ragflow_lg.services.knowledge.Rerankers` from the settings."""
 
-    def __init__(self, settings: Mapping[str, RerankerSettings], http: HttpClient) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, RerankerSettings],
+        http: HttpClient,
+        *,
+        find_known: Callable[[str], RerankerSettings | None] = lambda _: None,
+    ) -> None:
+        """Initialize. ``find_known`` returns the settings for models that need no section."""
         self._settings = settings
+        self._find_known = find_known
         self._http = http
 
     def reranker(self, rerank_id: str) -> EndpointReranker:
@@ -87,6 +97,8 @@ class ConfiguredRerankers:
         Raises:
             SettingsError: if the settings do not contain the id.
         """
+        if not find_model_id(rerank_id, self._settings) and (known := self._find_known(rerank_id)):
+            return EndpointReranker(rerank_id, known, self._http)
         id_ = find_reranker(rerank_id, self._settings)
         return EndpointReranker(id_, self._settings[id_], self._http)
 
@@ -130,20 +142,35 @@ class EndpointReranker:
 
     async def _score(self, question: str, texts: Sequence[str]) -> list[float]:
         settings = self._settings
-        body: dict[str, Any] = {"query": question}
-        if settings.style == "tei":
-            body |= {"texts": list(texts), "raw_scores": False, "truncate": True}
-        else:
-            body |= {"model": settings.model or self._id, "documents": list(texts), "top_n": len(texts)}
-        if settings.style == "jina":
-            body["return_documents"] = False
-        return await self._endpoint.fetch("/rerank", body, lambda answer: self._parse(answer, len(texts)))
+        model, count = settings.model or self._id, len(texts)
+        documents: dict[str, Any] = {"query": question, "documents": list(texts)}
+        path, body = "/rerank", {"model": model, **documents}
+        match settings.style:
+            case "cohere":
+                body["top_n"] = count
+            case "dashscope":
+                path = "/text-rerank"
+                body = {"model": model, "input": documents, "parameters": {"top_n": count}}
+            case "jina":
+                body |= {"top_n": count, "return_documents": False}
+            case "tei":
+                body = {"query": question, "texts": list(texts), "raw_scores": False, "truncate": True}
+            case "voyage":
+                body["top_k"] = count
+        return await self._endpoint.fetch(path, body, lambda answer: self._parse(answer, count))
 
     def _parse(self, text: str, count: int) -> list[float]:
-        """Parse ``{"results": [{"index", "relevance_score"}]}``, or a plain list with ``score``."""
+        """Parse ``{"results": [{"index", "relevance_score"}]}``, or a plain list with ``score``.
+
+        DashScope puts the results into ``output``, and Voyage calls them ``data``.
+        """
         try:
             answer: Any = json.loads(text)
-            rows = cast("list[dict[str, Any]]", answer["results"] if isinstance(answer, dict) else answer)
+            if isinstance(answer, dict):
+                holder = cast("dict[str, Any]", answer)
+                holder = holder["output"] if self._settings.style == "dashscope" else holder
+                answer = holder["data" if self._settings.style == "voyage" else "results"]
+            rows = cast("list[dict[str, Any]]", answer)
             pairs = [
                 (row["index"], float(row["relevance_score" if "relevance_score" in row else "score"])) for row in rows
             ]

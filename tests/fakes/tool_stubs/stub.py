@@ -56,7 +56,7 @@ class ServiceStub:
     received: list[Call] = field(default_factory=list[Call])
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        call = await _read(scope, receive)
+        call = await read_call(scope, receive)
         self.received.append(call)
         fault = self.fault if self.faults > 0 else ""
         self.faults -= bool(fault)
@@ -70,7 +70,8 @@ class ServiceStub:
         await _send(send, answer, is_cut=fault == "cut")
 
 
-async def _read(scope: Any, receive: Any) -> Call:
+async def read_call(scope: Any, receive: Any) -> Call:
+    """Return the request of an ASGI call."""
     body = b""
     while True:
         message = await receive()

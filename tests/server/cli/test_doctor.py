@@ -8,8 +8,8 @@ from ragflow_lg.adapters.reports import typst_compiler
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_fonts, probe_packages, probe_tools
-from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.cli.doctor import probe_fonts, probe_models, probe_packages, probe_tools
+from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.mcp_servers import REAL, TINY
 from tests.server.cli.command import Cli, invoke
 
@@ -65,6 +65,18 @@ def test_models_and_keys_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     settings.write_text("default_model = 'x@Nowhere'\n")
     result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
     assert "FAIL  the default model x@Nowhere cannot be used\n" in result.stdout
+
+
+def test_missing_packages_of_models_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-10")
+    monkeypatch.setitem(extras.EXTRAS, "anthropic", ("no_such_package",))
+    monkeypatch.setitem(extras.EXTRAS, "ollama", ("no_such_package",))
+    path = tmp_path / "s.toml"
+    path.write_text("[providers.Ollama]\nbase_url = 'http://127.0.0.1:9'\n")
+    found = {result.what: result for result in probe_models(load_settings(path))}
+    mentioned, chosen = found["models of Anthropic cannot be used"], found["models of Ollama cannot be used"]
+    assert (mentioned.is_well, chosen.is_well) == (True, False)
+    assert "[ollama]" in chosen.advice
 
 
 def test_a_terminal_shows_the_marks_in_colour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,8 +1,13 @@
+import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
+from ragflow_lg.base import extras
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.fakes.model_wires.ollama_wire import OllamaWire
+from tests.fakes.model_wires.wire import Reply, serving_wire
 from tests.server.cli.command import invoke
 
 
@@ -30,6 +35,45 @@ def test_all_known_providers_are_listed() -> None:
     assert "Ollama  chat, embedding, vision  no key  http://localhost:11434/v1" in lines
     assert any(line.startswith("Replicate  not available: ") for line in lines)
     assert len(lines) > 70
+    anthropic = next(line for line in lines if line.startswith("Anthropic  "))
+    assert re.search(r"ANTHROPIC_API_KEY  https://api.anthropic.com  pip install '.*\[anthropic\]'$", anthropic)
+
+
+def test_a_missing_package_is_listed_with_its_command(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-10")
+    assert "…@Anthropic  key from ANTHROPIC_API_KEY\n" in invoke("models", "list", environment=environment).stdout
+    monkeypatch.setitem(extras.EXTRAS, "anthropic", ("no_such_package",))
+    output = invoke("models", "list", environment=environment).stdout
+    assert re.search(r"…@Anthropic .* not usable: Anthropic's API needs no_such_package\. .*\[anthropic\]'", output)
+    tested = invoke("models", "test", "claude-sonnet-4-6@Anthropic", environment=environment).stdout
+    assert tested.startswith("fails  claude-sonnet-4-6@Anthropic  chat  Anthropic's API needs no_such_package.")
+
+
+def test_a_file_of_variables_that_is_not_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / ".env").write_text("GROQ_API_KEY=geheim-11\n")
+    result = invoke("models", "list")
+    assert "Groq" not in result.stdout
+    assert ".env is not read, because the folder is not trusted" in result.stderr
+
+
+async def test_models_of_a_family_are_asked_once(tmp_path: Path) -> None:
+    async with serving_wire(OllamaWire(), Reply(("ready",))) as (stub, address):
+        path = tmp_path / "s.toml"
+        path.write_text(
+            f"default_model = 'qwen3:8b@Ollama'\n[providers.Ollama]\nbase_url = '{address}'\n"
+            f"[embeddings.'nomic@Ollama']\nbase_url = '{address}'\n"
+        )
+        result = await asyncio.to_thread(invoke, "models", "test", environment={"RAGFLOW_LG_SETTINGS": str(path)})
+        assert [line.split("  ")[0:3] for line in result.stdout.splitlines()] == [
+            ["ok", "qwen3:8b@Ollama", "chat"],
+            ["ok", "demo", "chat"],
+            ["ok", "nomic@Ollama", "embedding"],
+        ]
+        assert [call.path for call in stub.received] == ["/api/chat", "/api/embed"]
 
 
 def test_a_model_that_does_not_work_is_reported(environment: dict[str, str]) -> None:
@@ -43,8 +87,6 @@ def test_a_model_that_does_not_work_is_reported(environment: dict[str, str]) -> 
 
 
 async def test_models_of_all_kinds_are_asked_once(tmp_path: Path) -> None:
-    import asyncio
-
     async with MockLLM([reply("ready")]) as llm:
         path = tmp_path / "s.toml"
         path.write_text(f"default_model = 'm@Local'\n[providers.Local]\nbase_url = '{llm.base_url}'\n")
@@ -58,8 +100,6 @@ async def test_models_of_all_kinds_are_asked_once(tmp_path: Path) -> None:
 
 
 async def test_a_silent_model_is_given_up(tmp_path: Path) -> None:
-    import asyncio
-
     async with MockLLM([reply("late", delay_s=20)]) as llm:
         path = tmp_path / "s.toml"
         path.write_text(f"default_model = 'm@Local'\n[providers.Local]\nbase_url = '{llm.base_url}'\n")

@@ -131,14 +131,16 @@ def test_all_keys_are_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_key_of_a_known_provider_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASHSCOPE_API_KEY", "geheim-6")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "needs-a-client")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-9")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "no-address")
     settings = load_settings()
     chat = settings.chat_settings()
-    assert chat.default_model == "demo"
+    assert chat.default_model == "qwen-plus@Tongyi-Qianwen"
     known = ProviderSettings(api_key="geheim-6", key_variable="DASHSCOPE_API_KEY")
     assert chat.known_providers["Tongyi-Qianwen"] == known
-    assert "Anthropic" not in chat.known_providers
-    assert "geheim-6" in settings.secrets
+    assert chat.known_providers["Anthropic"].api_key == "geheim-9"
+    assert "Azure-OpenAI" not in chat.known_providers
+    assert {"geheim-6", "geheim-9"} <= set(settings.secrets)
     embedding = settings.known_embedding("text-embedding-v4@Tongyi-Qianwen")
     assert embedding is not None
     assert (embedding.base_url, embedding.model, embedding.api_key) == (
@@ -149,6 +151,42 @@ def test_the_key_of_a_known_provider_is_enough(monkeypatch: pytest.MonkeyPatch) 
     assert settings.known_embedding("bge-m3@SILICONFLOW") is None
     monkeypatch.setenv("DASHSCOPE_BASE_URL", "https://mirror.example/v1")
     assert load_settings().chat_settings().known_providers["Tongyi-Qianwen"].base_url == "https://mirror.example/v1"
+
+
+def test_addresses_of_families_come_from_their_usual_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "geheim-10")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://acme.openai.azure.com")
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "geheim-11")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    settings = load_settings()
+    known = settings.chat_settings().known_providers
+    assert known["Azure-OpenAI"].base_url == "https://acme.openai.azure.com"
+    assert known["Bedrock"].base_url == "https://bedrock-runtime.eu-central-1.amazonaws.com"
+    embedding = settings.known_embedding("text-embedding-3-small@Azure-OpenAI")
+    assert embedding is not None
+    assert (embedding.family, embedding.base_url) == ("azure", "https://acme.openai.azure.com")
+    monkeypatch.setenv("AWS_REGION", "evil.example/")
+    assert "Bedrock" not in load_settings().chat_settings().known_providers
+
+
+def test_a_section_without_a_key_uses_the_usual_address(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    settings = load_settings(write(home / "s.toml", "[providers.Bedrock]\nmax_retries = 1"))
+    provider = settings.chat_settings().providers["Bedrock"]
+    assert (provider.base_url, provider.api_key) == ("https://bedrock-runtime.us-west-2.amazonaws.com", "")
+
+
+def test_rerank_models_of_known_providers_need_no_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "geheim-12")
+    found = load_settings().known_reranker("gte-rerank-v2@Tongyi-Qianwen")
+    assert found is not None
+    assert (found["style"], found["base_url"], found["api_key"]) == (
+        "dashscope",
+        "https://dashscope.aliyuncs.com/api/v1/services/rerank/text-rerank",
+        "geheim-12",
+    )
+    assert load_settings().known_reranker("m@Jina") is None
+    assert RerankerSection(base_url="https://a.example").endpoint("m@Tongyi-Qianwen")["style"] == "jina"
 
 
 def test_models_of_known_providers_need_no_address(monkeypatch: pytest.MonkeyPatch) -> None:

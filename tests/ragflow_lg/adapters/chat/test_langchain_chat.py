@@ -95,7 +95,7 @@ async def test_a_client_that_does_not_stream_answers_in_one_piece() -> None:
 @pytest.mark.parametrize(("status", "is_retryable"), [(429, True), (500, True), (400, False)])
 async def test_any_exception_becomes_a_service_error_without_the_key(status: int, is_retryable: bool) -> None:
     model, _ = model_with(Refusal(status))
-    with pytest.raises(ServiceError, match=r"'ara' of Zoo failed: Refusal: The key \*\*\* is refused") as caught:
+    with pytest.raises(ServiceError, match=rf"'ara' of Zoo answered {status}: Refusal: The key \*\*\* is") as caught:
         await model.complete(REQUEST)
     assert caught.value.is_retryable is is_retryable
 

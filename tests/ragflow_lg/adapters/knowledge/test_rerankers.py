@@ -66,6 +66,29 @@ async def test_requests_follow_the_style(style: str, answer: Any, expected: dict
         assert server.received[0].header("authorization") == "Bearer k3y"
 
 
+async def test_requests_to_dashscope_and_voyage() -> None:
+    answer = {"output": {"results": results(0.1, 0.9, 0.5)}, "usage": {"total_tokens": 9}}
+    async with HttpServer([Route("/v1/text-rerank", "POST", body=json.dumps(answer))]).running() as server:
+        assert await score(server, style="dashscope") == [0.1, 0.9, 0.5]
+        expected = {"model": "m", "input": {"query": "q", "documents": TEXTS}, "parameters": {"top_n": 3}}
+        assert json.loads(server.received[0].body) == expected
+    answer = {"object": "list", "data": results(0.1, 0.9, 0.5)}
+    async with HttpServer([Route("/v1/rerank", "POST", body=json.dumps(answer))]).running() as server:
+        assert await score(server, style="voyage") == [0.1, 0.9, 0.5]
+        assert json.loads(server.received[0].body) == {"model": "m", "query": "q", "documents": TEXTS, "top_k": 3}
+
+
+async def test_a_known_model_needs_no_section() -> None:
+    async with HttpServer([Route("/v1/rerank", body=json.dumps({"results": results(0.5)}))]).running() as server:
+        known = RerankerSettings(f"http://127.0.0.1:{server.port}/v1", "small")
+        http = GuardedHttpClient(HTTP)
+        rerankers = ConfiguredRerankers({}, http, find_known={"small@Jina": known}.get)
+        assert await rerankers.reranker("small@Jina").scores("q", ["a"]) == [0.5]
+        with pytest.raises(SettingsError):
+            rerankers.reranker("small@Nowhere")
+        await http.aclose()
+
+
 async def test_texts_are_truncated_and_sent_in_batches() -> None:
     async with HttpServer([Route("/v1/rerank", body=json.dumps({"results": results(0.5)}))]).running() as server:
         assert await score(server, batch=1, max_chars=2) == [0.5, 0.5, 0.5]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.chat import answer_limits
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, OpenAIChat
+from ragflow_lg.adapters.http import answer_limits
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatRequest
 from tests.fakes.http_server import HttpServer, Route

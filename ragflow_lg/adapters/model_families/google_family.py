@@ -1,0 +1,127 @@
+"""Gemini on Google's own API and on Vertex AI, through ``langchain-google-genai``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragflow_lg.adapters.http.answer_limits import limit_hooks
+from ragflow_lg.adapters.model_families.model_family import (
+    FamilyEndpoint,
+    ModelFamily,
+    create_chat,
+    create_embeddings,
+    select_sampling,
+    stop_option,
+)
+from ragflow_lg.services.chat import ChatRequest
+
+_NAMES = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "max_tokens": "max_output_tokens",
+}
+_NO_THINKING: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gemini-2.5-pro", {"thinking_budget": 128}),
+    ("gemini-2.5", {"thinking_budget": 0}),
+    ("gemini-3", {"thinking_level": "low"}),
+)
+"""The options with which models think least. Not all of them can answer without thinking."""
+_responses: ContextVar[list[Any]] = ContextVar("_responses")
+"""The responses of the current call. The library closes a stream that nobody reads only when garbage is collected."""
+_VERTEX_DOMAIN = "aiplatform.googleapis.com"
+
+
+async def _remember(response: Any) -> None:
+    responses = _responses.get(None)
+    if responses is not None:
+        responses[:] = [response]  # an earlier attempt has ended
+
+
+class GoogleFamily(ModelFamily):
+    """Gemini. Addresses of ``aiplatform.googleapis.com`` belong to Vertex AI.
+
+    Vertex AI takes an API key, or the application's default credentials for ``GOOGLE_CLOUD_PROJECT``.
+    """
+
+    def __init__(self, endpoint: FamilyEndpoint) -> None:
+        super().__init__(endpoint)
+        self._clients: list[Any] = []
+
+    def make_chat(self, model: str) -> Any:
+        """Return a ``ChatGoogleGenerativeAI`` whose HTTP client has our limits."""
+        chat: Any = create_chat(model, "google_genai", max_retries=1, **self._options())
+        chat.client = self._vertex_client() if self._is_vertex else chat.client
+        self._clients.append(chat.client)
+        return chat
+
+    def make_embeddings(self, model: str) -> Any:
+        """Return a ``GoogleGenerativeAIEmbeddings`` whose HTTP client has our limits."""
+        embeddings: Any = create_embeddings(model, "google_genai", **self._options())
+        embeddings.client = self._vertex_client() if self._is_vertex else embeddings.client
+        self._clients.append(embeddings.client)
+        return embeddings
+
+    @property
+    def _is_vertex(self) -> bool:
+        host = urlsplit(self.endpoint.base_url).hostname or ""
+        return host == _VERTEX_DOMAIN or host.endswith((f"-{_VERTEX_DOMAIN}", f".{_VERTEX_DOMAIN}"))
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "base_url": self.endpoint.base_url.rstrip("/").removesuffix("/v1beta"),
+            "api_key": self.endpoint.api_key or "none",
+            "vertexai": False,
+            "client_args": self._http_options(),
+        }
+
+    def _http_options(self) -> dict[str, Any]:
+        hooks = limit_hooks()
+        hooks["response"].append(_remember)
+        # Redirects are errors: they could send the key elsewhere.
+        return {"follow_redirects": False, "event_hooks": hooks, "timeout": self.endpoint.timeout_s}
+
+    def _vertex_client(self) -> Any:
+        """Return a client for Vertex AI. LangChain's own would put the key into the environment of the process."""
+        from google import genai
+        from google.genai.types import HttpOptions
+
+        http = HttpOptions(
+            base_url=self.endpoint.base_url.rstrip("/"),
+            client_args=self._http_options(),
+            async_client_args=self._http_options(),
+        )
+        return genai.Client(vertexai=True, api_key=self.endpoint.api_key or None, http_options=http)
+
+    def options(self, model: str, request: ChatRequest) -> dict[str, Any]:
+        """Return the options."""
+        options = {**select_sampling(request, _NAMES), **stop_option(request)}
+        if request.thinking == "enabled":
+            options["include_thoughts"] = True
+        elif request.thinking == "disabled":
+            options |= next((least for name, least in _NO_THINKING if name in model), dict[str, Any]())
+        if request.schema is not None:
+            options |= {"response_mime_type": "application/json", "response_json_schema": dict(request.schema)}
+        return options
+
+    @asynccontextmanager
+    async def stream(self) -> AsyncGenerator[None]:
+        """Surround a streamed call: at the end, its connection is free or closed."""
+        responses: list[Any] = []
+        _responses.set(responses)
+        try:
+            yield
+        finally:
+            for response in responses:
+                await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        clients, self._clients = self._clients, []
+        for client in clients:
+            await client.aio.aclose()

@@ -1,0 +1,429 @@
+"""Each family against a stub of its API: what is sent, what is read, and what fails how."""
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import pytest
+import trustme
+
+from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.http import answer_limits
+from ragflow_lg.adapters.model_families.anthropic_family import AnthropicFamily
+from ragflow_lg.adapters.model_families.claude_options import thinking_option
+from ragflow_lg.adapters.model_families.families import open_family
+from ragflow_lg.adapters.model_families.google_family import GoogleFamily
+from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint
+from ragflow_lg.base import extras
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest, ToolSchema, Usage
+from tests.fakes.http_server import HttpServer, Route
+from tests.fakes.images import PNG
+from tests.fakes.model_wires.anthropic_wire import AnthropicWire
+from tests.fakes.model_wires.bedrock_wire import BedrockWire, encode_event
+from tests.fakes.model_wires.google_wire import GoogleWire
+from tests.fakes.model_wires.ollama_wire import OllamaWire
+from tests.fakes.model_wires.openai_wire import AzureWire
+from tests.fakes.model_wires.wire import Fault, Reply, Wire, WireStub, serving_wire, sse
+
+KEY = "test-key-123"
+
+
+class Case(NamedTuple):
+    client: str
+    wire: Wire
+    model: str
+
+
+CASES = {
+    "anthropic": Case("anthropic", AnthropicWire(), "claude-sonnet-4-6"),
+    "azure": Case("azure", AzureWire(), "gpt-4.1"),
+    "bedrock": Case("bedrock", BedrockWire(), "anthropic.claude-3-7-sonnet-20250219-v1:0"),
+    "google": Case("google", GoogleWire(), "gemini-2.5-flash"),
+    "ollama": Case("ollama", OllamaWire(), "qwen3:8b"),
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOL = ToolSchema("look_up", "Look something up.", SCHEMA)
+HELLO = ChatRequest("Be kind.", ({"role": "user", "content": "Hi"},))
+CALL = ("call_1", "look_up", {"city": "Bonn"})
+ROUND = (
+    {"role": "user", "content": "Hi"},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "call_1", "name": "look_up", "arguments": '{"city": "Bonn"}'}],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "rain"},
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:Tool messages were passed:RuntimeWarning")
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-aws")
+
+
+def key_of(case: Case) -> str:
+    """Return the key; botocore sends keys only by HTTPS, so requests to Bedrock's stub are signed."""
+    return "" if case.client == "bedrock" else KEY
+
+
+@asynccontextmanager
+async def model_of(
+    case: Case, *replies: Reply, faults: Sequence[Fault] = (), model: str = "", **settings: Any
+) -> AsyncGenerator[tuple[WireStub, ChatModel]]:
+    async with serving_wire(case.wire, *replies, faults=faults) as (stub, address):
+        options: dict[str, Any] = {"max_retries": 0, "timeout_s": 20.0, **settings}
+        provider = ProviderSettings(address, key_of(case), client=case.client, **options)
+        models = ConfiguredModels(ChatModelSettings(providers={"Zoo": provider}))
+        try:
+            yield stub, models.model(f"{model or case.model}@Zoo")
+        finally:
+            await models.aclose()
+        assert stub.problems == []
+
+
+async def read(model: ChatModel, request: ChatRequest = HELLO) -> tuple[str, str, ChatDelta]:
+    """Return the text, the thinking and the last delta of a streamed answer."""
+    deltas = [delta async for delta in model.stream(request)]
+    text = "".join(delta.text for delta in deltas if not delta.is_thinking)
+    return text, "".join(delta.text for delta in deltas if delta.is_thinking), deltas[-1]
+
+
+async def test_a_whole_answer_has_text_and_usage(case: Case) -> None:
+    async with model_of(case) as (stub, model):
+        answer = await model.complete(HELLO)
+    assert (answer.text, answer.usage) == ("Hello", Usage(7, 5, 1))
+    assert "Be kind." in stub.received[0].body.decode()
+
+
+async def test_a_streamed_answer_arrives_in_pieces_with_usage(case: Case) -> None:
+    async with model_of(case) as (_, model):
+        deltas = [delta async for delta in model.stream(HELLO)]
+    assert [delta.text for delta in deltas if delta.text] == ["Hel", "lo"]
+    assert deltas[-1].usage == Usage(7, 5, 1)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_tools_are_offered_called_and_answered(case: Case, streamed: bool) -> None:
+    request = ChatRequest("Be kind.", HELLO.messages, tools=(TOOL,))
+    async with model_of(case, Reply((), calls=(CALL,)), Reply()) as (stub, model):
+        calls = (await read(model, request))[2].calls if streamed else (await model.complete(request)).calls
+        assert [(call.name, json.loads(call.arguments)) for call in calls] == [("look_up", {"city": "Bonn"})]
+        assert calls[0].id
+        assert (await model.complete(ChatRequest("", ROUND, tools=(TOOL,)))).text == "Hello"
+    first, second = (call.body.decode() for call in stub.received)
+    assert "Look something up." in first
+    assert "rain" in second
+    assert "Bonn" in second
+
+
+async def test_several_calls_in_one_answer(case: Case) -> None:
+    calls = (CALL, ("call_2", "look_up", {"city": "Köln"}))
+    async with model_of(case, Reply(("I ", "look."), calls=calls)) as (_, model):
+        text, _, last = await read(model, ChatRequest("", HELLO.messages, tools=(TOOL,)))
+    assert text == "I look."
+    assert [json.loads(call.arguments)["city"] for call in last.calls] == ["Bonn", "Köln"]
+    assert len({call.id for call in last.calls}) == 2
+
+
+@pytest.mark.parametrize("client", ["anthropic", "bedrock", "google", "ollama"])
+async def test_thinking_is_marked(client: str) -> None:
+    request = ChatRequest("", HELLO.messages, {"max_tokens": 4000, "temperature": 0.3}, thinking="enabled")
+    async with model_of(CASES[client], Reply(thinking="Hm.")) as (stub, model):
+        text, thinking, _ = await read(model, request)
+        assert (text, thinking) == ("Hello", "Hm.")
+        assert (await model.complete(request)).text == "Hello"
+        body = stub.received[0].json
+        await read(model, ChatRequest("", ROUND, thinking="enabled", tools=(TOOL,)))
+        later = stub.received[-1].json
+        await model.complete(ChatRequest("", HELLO.messages, thinking="disabled"))
+        last = stub.received[-1].json
+    match client:
+        case "anthropic":
+            assert body["thinking"] == {"type": "enabled", "budget_tokens": 2000}
+            assert ("thinking" in later, last["thinking"]) == (False, {"type": "disabled"})
+        case "bedrock":
+            assert body["additionalModelRequestFields"] == {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+            assert "additionalModelRequestFields" not in later
+            assert last["additionalModelRequestFields"] == {"thinking": {"type": "disabled"}}
+        case "google":
+            assert body["generationConfig"]["thinkingConfig"] == {"include_thoughts": True}
+            assert last["generationConfig"]["thinkingConfig"] == {"thinking_budget": 0}
+        case _:
+            assert (body["think"], last["think"]) == (True, False)
+
+
+async def test_sampling_and_stop_texts_have_the_names_of_the_family(case: Case) -> None:
+    sampling = {"temperature": 0.3, "max_tokens": 99, "presence_penalty": 0.5}
+    async with model_of(case) as (stub, model):
+        await model.complete(ChatRequest("", HELLO.messages, sampling, stop=("END",)))
+        body = stub.received[0].json
+    values: dict[str, dict[str, Any]] = {
+        "anthropic": {"temperature": 0.3, "max_tokens": 99, "stop_sequences": ["END"]},
+        "azure": {"temperature": 0.3, "max_completion_tokens": 99, "presence_penalty": 0.5, "stop": ["END"]},
+        "bedrock": {"inferenceConfig": {"temperature": 0.3, "maxTokens": 99, "stopSequences": ["END"]}},
+        "ollama": {"options": {"temperature": 0.3, "num_predict": 99, "presence_penalty": 0.5, "stop": ["END"]}},
+        "google": {
+            "generationConfig": {
+                "temperature": 0.3,
+                "maxOutputTokens": 99,
+                "presencePenalty": 0.5,
+                "stopSequences": ["END"],
+            }
+        },
+    }
+    expected = values[case.client]
+    if case.client == "google":
+        body["generationConfig"].pop("candidateCount", None)
+    assert {name: body.get(name) for name in expected} == expected
+
+
+async def test_a_schema_is_passed_on(case: Case) -> None:
+    async with model_of(case, Reply(('{"city": "Bonn"}',))) as (stub, model):
+        request = ChatRequest("", HELLO.messages, schema=SCHEMA)
+        assert json.loads((await model.complete(request)).text) == {"city": "Bonn"}
+        assert json.loads((await read(model, request))[0]) == {"city": "Bonn"}
+        body = stub.received[0].json
+    match case.client:
+        case "anthropic":
+            sent = body["output_config"]["format"]["schema"]
+        case "azure":
+            sent = body["response_format"]["json_schema"]["schema"]
+        case "bedrock":
+            sent = json.loads(body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]["schema"])
+        case "google":
+            sent = body["generationConfig"]["responseJsonSchema"]
+        case _:
+            sent = body["format"]
+    assert sent["properties"] == SCHEMA["properties"]
+
+
+async def test_images_are_sent_with_the_question(case: Case) -> None:
+    image = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    async with model_of(case) as (stub, model):
+        assert (await model.complete(ChatRequest("", HELLO.messages, images=(image,)))).text == "Hello"
+    assert base64.b64encode(PNG).decode() in stub.received[0].body.decode().replace("-", "+").replace("_", "/")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_busy_server_is_asked_again_when_it_says(case: Case, streamed: bool) -> None:
+    faults = [Fault(429, {"retry-after": "0.7"}), Fault(500)]
+    async with model_of(case, faults=faults, max_retries=2) as (stub, model):
+        began = asyncio.get_running_loop().time()
+        text = (await read(model))[0] if streamed else (await model.complete(HELLO)).text
+        assert text == "Hello"
+        assert asyncio.get_running_loop().time() - began > 0.9
+        assert len(stub.received) == 3
+
+
+@pytest.mark.parametrize(("status", "is_retryable"), [(401, False), (429, True), (500, True)])
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_refusals_name_status_and_reason(case: Case, status: int, is_retryable: bool, streamed: bool) -> None:
+    async with model_of(case, faults=[Fault(status, {"retry-after": "3"})]) as (stub, model):
+        with pytest.raises(ServiceError, match=rf"of Zoo answered {status}: .*not now") as caught:
+            await (read(model) if streamed else model.complete(HELLO))
+        assert (caught.value.is_retryable, caught.value.retry_after_s) == (is_retryable, 3.0)
+        assert len(stub.received) == 1
+
+
+async def test_a_stream_that_is_cut_is_a_failure(case: Case) -> None:
+    async with model_of(case, faults=[Fault(cut=True)]) as (_, model):
+        stream = model.stream(HELLO)
+        assert (await anext(stream)).text == "Hel"
+        with pytest.raises(
+            ServiceError, match=r"stopped early: its answer ends without|closed the connection"
+        ) as caught:
+            [delta async for delta in stream]
+        assert caught.value.is_retryable
+
+
+async def test_a_server_that_is_gone_can_be_asked_again(case: Case) -> None:
+    provider = ProviderSettings("http://127.0.0.1:9", key_of(case), client=case.client, max_retries=0)
+    models = ConfiguredModels(ChatModelSettings(providers={"Zoo": provider}))
+    for call in (models.model("m@Zoo").complete(HELLO), read(models.model("m@Zoo"))):
+        with pytest.raises(ServiceError, match=r"cannot be reached at http://127\.0\.0\.1:9") as caught:
+            await call
+        assert caught.value.is_retryable
+    await models.aclose()
+
+
+async def test_a_redirect_is_not_followed(case: Case) -> None:
+    async with model_of(case, faults=[Fault(307, {"location": "/elsewhere"})]) as (stub, model):
+        with pytest.raises(ServiceError):
+            await model.complete(HELLO)
+        assert len(stub.received) == 1
+
+
+async def test_an_answer_that_is_too_large_fails(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_limits, "MAX_ANSWER_BYTES", 3_000)
+    monkeypatch.setattr(answer_limits, "MAX_STREAM_BYTES", 10_000)
+    async with model_of(case, Reply(("x" * 500,) * 30), max_retries=1) as (stub, model):
+        if case.client != "ollama":  # its client always streams
+            with pytest.raises(ServiceError, match="more than 3,000 bytes"):
+                await model.complete(HELLO)
+        count = len(stub.received)
+        with pytest.raises(ServiceError, match="more than 10,000 bytes"):
+            await read(model)
+        assert len(stub.received) == count + 1
+        assert stub.received[0].headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("client", ["anthropic", "azure", "google", "ollama"])
+async def test_the_key_is_not_in_errors(client: str) -> None:
+    async with model_of(CASES[client], faults=[Fault(401)]) as (stub, model):
+        stub.reason = f"bad {KEY}"
+        with pytest.raises(ServiceError) as caught:
+            await model.complete(HELLO)
+    assert KEY not in str(caught.value)
+    assert "bad ***" in str(caught.value)
+
+
+async def test_a_cancelled_stream_leaves_at_once(case: Case) -> None:
+    async with model_of(case, Reply(("a",) * 50), faults=[Fault(pause_s=0.2)]) as (stub, model):
+        stream = model.stream(HELLO)
+        assert (await anext(stream)).text == "a"
+        began = asyncio.get_running_loop().time()
+        await cast("AsyncGenerator[ChatDelta]", stream).aclose()
+        await asyncio.wait_for(stub.lost.wait(), 3)
+        assert asyncio.get_running_loop().time() - began < 2
+
+
+async def test_calls_time_out(case: Case) -> None:
+    async with model_of(case, faults=[Fault(pause_s=10)], timeout_s=0.5) as (_, model):
+        with pytest.raises(ServiceError, match="did not answer in time") as caught:
+            await model.complete(HELLO) if case.client != "ollama" else await read(model)
+        assert caught.value.is_retryable
+
+
+async def test_bedrock_takes_a_key_instead_of_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    cast("Any", authority.issue_cert("127.0.0.1")).configure_cert(tls)
+    body = json.dumps(BedrockWire().whole(Reply()))
+    route = Route(
+        "/model/amazon.nova-pro-v1%3A0/converse", "POST", headers={"Content-Type": "application/json"}, body=body
+    )
+    async with HttpServer([route]).running(tls=tls) as server:
+        provider = ProviderSettings(f"https://127.0.0.1:{server.port}", KEY, client="bedrock", max_retries=0)
+        models = ConfiguredModels(ChatModelSettings(providers={"Zoo": provider}))
+        assert (await models.model("amazon.nova-pro-v1:0@Zoo").complete(HELLO)).text == "Hello"
+        assert server.received[0].header("authorization") == f"Bearer {KEY}"
+        await models.aclose()
+
+
+async def test_bedrocks_signature_is_that_of_the_region_in_the_address() -> None:
+    family = open_family("bedrock", FamilyEndpoint("https://bedrock-runtime.eu-central-1.amazonaws.com", ""))
+    assert family.make_chat("amazon.nova-pro-v1:0").client.meta.region_name == "eu-central-1"
+    await family.aclose()
+    async with model_of(CASES["bedrock"]) as (stub, model):
+        await model.complete(HELLO)
+    assert "/us-east-1/bedrock/aws4_request" in stub.received[0].headers["authorization"]
+
+
+async def test_many_streams_of_bedrock_leave_the_threads_of_the_loop_alone() -> None:
+    async with model_of(CASES["bedrock"], Reply(("a",) * 20), faults=[Fault(pause_s=0.1)] * 12) as (_, model):
+        tasks = [asyncio.create_task(read(model)) for _ in range(12)]
+        await asyncio.sleep(0.5)
+        began = asyncio.get_running_loop().time()
+        await asyncio.to_thread(lambda: None)
+        assert asyncio.get_running_loop().time() - began < 0.5
+        assert {(await task)[0] for task in tasks} == {"a" * 20}
+
+
+async def test_an_error_in_a_stream_of_bedrock_can_be_retried() -> None:
+    class Throttled(BedrockWire):
+        def stream(self, reply: Reply) -> tuple[str, Sequence[bytes]]:
+            kind, events = super().stream(reply)
+            return kind, [*events[:1], encode_event("throttlingException", {"message": "slow down"}, "exception")]
+
+    async with model_of(Case("bedrock", Throttled(), CASES["bedrock"].model)) as (_, model):
+        with pytest.raises(ServiceError, match="slow down") as caught:
+            await read(model)
+    assert caught.value.is_retryable
+
+
+async def test_an_error_in_a_stream_of_anthropic_can_be_retried() -> None:
+    class Overloaded(AnthropicWire):
+        def stream(self, reply: Reply) -> tuple[str, Sequence[bytes]]:
+            kind, events = super().stream(reply)
+            error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+            return kind, [*events[:1], sse(error, "error")]
+
+    async with model_of(Case("anthropic", Overloaded(), CASES["anthropic"].model)) as (_, model):
+        with pytest.raises(ServiceError, match="failed: Overloaded") as caught:
+            await read(model)
+    assert caught.value.is_retryable
+
+
+async def test_azures_api_version_comes_from_the_address() -> None:
+    async with serving_wire(AzureWire()) as (stub, address):
+        provider = ProviderSettings(f"{address}/openai?api-version=2025-03-01-preview", KEY, client="azure")
+        models = ConfiguredModels(ChatModelSettings(providers={"Zoo": provider}))
+        assert (await models.model("my-deployment@Zoo").complete(HELLO)).text == "Hello"
+        await models.aclose()
+    assert stub.received[0].path == "/openai/deployments/my-deployment/chat/completions"
+    assert stub.received[0].query == {"api-version": "2025-03-01-preview"}
+
+
+async def test_vertex_takes_a_key_that_stays_out_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GoogleFamily, "_is_vertex", True)
+    async with model_of(CASES["google"]) as (stub, model):
+        assert (await model.complete(HELLO)).text == "Hello"
+        assert (await read(model))[0] == "Hello"
+    assert stub.received[0].path == "/v1beta1/publishers/google/models/gemini-2.5-flash:generateContent"
+    assert not {"GOOGLE_API_KEY", "GEMINI_API_KEY"} & set(os.environ)
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "sent"),
+    [
+        ("claude-3-5-haiku-20241022", "disabled", None),
+        ("claude-sonnet-4-6", "disabled", {"type": "disabled"}),
+        ("claude-opus-4-8", "enabled", {"type": "adaptive", "display": "summarized"}),
+        ("claude-sonnet-5-5", "disabled", None),
+        ("claude-sonnet-4-6", "", None),
+    ],
+)
+def test_thinking_follows_the_version(model: str, thinking: str, sent: dict[str, Any] | None) -> None:
+    assert thinking_option(model, ChatRequest("", HELLO.messages, thinking=thinking)) == sent
+
+
+def test_new_models_get_no_sampling_and_others_not_both() -> None:
+    request = ChatRequest("", HELLO.messages, {"temperature": 1.5, "top_p": 0.5, "max_tokens": 9})
+    family = AnthropicFamily(FamilyEndpoint("http://127.0.0.1:9"))
+    assert family.options("claude-opus-4-8", request) == {"max_tokens": 9}
+    assert family.options("claude-haiku-4-5", request) == {"max_tokens": 9, "temperature": 1.0}
+
+
+def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "anthropic", ("langchain", "no_such_package"))
+    provider = ProviderSettings(api_key=KEY)
+    with pytest.raises(SettingsError, match=r"needs no_such_package\. .*pip install '.*\[anthropic\]'"):
+        ConfiguredModels(ChatModelSettings(providers={"Anthropic": provider})).model("claude@Anthropic")
+
+
+def test_no_secret_is_in_a_description() -> None:
+    assert KEY not in repr(FamilyEndpoint("http://a", KEY))
