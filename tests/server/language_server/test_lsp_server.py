@@ -202,7 +202,7 @@ async def test_other_files_and_canvases_of_today_old_canvases_and_dsl_v2(editor:
 
 
 async def test_a_canvas_as_a_string_has_diagnostics_and_fixes_but_no_outline(editor: Editor) -> None:
-    editor.open("untitled:string", json.dumps({"title": "Shop", "dsl": TEXT}))
+    editor.open("untitled:string", json.dumps({"title": "Shop", "dsl": json.dumps(json.loads(TEXT)["dsl"])}))
     found = await editor.diagnostics()
     assert "params-unknown" in {str(d.code) for d in found}
     document = types.TextDocumentIdentifier("untitled:string")
