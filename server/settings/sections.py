@@ -15,7 +15,7 @@ from ragflow_lg.server.settings.provider_variables import find_address, find_key
 class Section(BaseModel):
     """Refuses unknown settings. Its errors do not contain values."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
 
 class KeySection(Section):
