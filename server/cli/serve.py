@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_TENANT = "default"
-"""Tenant of the first API key."""
+"""Tenant of the first API key, and of the agents of canvas files."""
+
+PAGE_KEY_MS = 24 * 3600 * 1000
 
 
 def serve(
+    canvases: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Canvas files, or folders with such files, to serve as agents.", show_default=False),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option("--host", help="Address to listen on; any but a loopback address accepts remote connections."),
@@ -32,6 +39,7 @@ def serve(
     port: Annotated[
         int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
     ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Print a link to the page that signs in, and open it.")] = False,
     model: Model = "",
     settings: SettingsFile = None,
 ) -> None:
@@ -41,8 +49,12 @@ def serve(
     terminal, once, or stored in the file first-api-key. The last line is the URL of the OpenAPI document. SIGTERM or
     Ctrl-C stops runs at their next step, from which they can continue; a second signal stops the server immediately.
 
+    Each canvas file becomes an agent with the name of the file. When you save a file, its agent changes.
+
     Examples:
     ragflow-lg serve --model demo
+
+    ragflow-lg serve my_canvas.json --open
 
     ragflow-lg serve --host 0.0.0.0 --port 9380 --settings production.toml
     """
@@ -51,11 +63,13 @@ def serve(
 
     config = load_settings(settings)
     overrides = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    run(_serve(config.model_copy(update={"server": config.server.model_copy(update=overrides)}), model))
+    config = config.model_copy(update={"server": config.server.model_copy(update=overrides)})
+    run(_serve(config, model, canvases or (), opens=open_))
 
 
-async def _serve(settings: Settings, model: str) -> None:
+async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, opens: bool) -> None:
     from ragflow_lg.server.agents.artifact_files import deleting_expired_files
+    from ragflow_lg.server.agents.served_files import CanvasFiles, following_canvas_files
     from ragflow_lg.server.assembly.app_state import open_app_state
     from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
     from ragflow_lg.server.assembly.warm_up import loading_turn_code
@@ -76,10 +90,16 @@ async def _serve(settings: Settings, model: str) -> None:
     ):
         async with open_app_state(settings, model=model) as app_state:
             app = make_app(app_state)
+            files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
+            agents = await files.store()
             key = await _create_first_key(app_state)
+            page_key = await _create_page_key(app_state) if opens else ""
 
             def announce(url: str) -> None:
                 print_line(url)
+                if page_key:
+                    place = f"&agent={agents[0]}" if len(agents) == 1 else ""
+                    _open_page(f"{url}/page#key={page_key}{place}")
                 if key:
                     print_line(hand_over(key, FILE))
                 print_line(f"OpenAPI document: {url}/openapi.json")
@@ -91,6 +111,7 @@ async def _serve(settings: Settings, model: str) -> None:
                 operations.loop_watch.watching(),
                 returning_memory(),
                 deleting_expired_files(app_state),
+                following_canvas_files(files),
                 finding_sandbox(app_state.services.code),
                 _serve_metrics(section, operations),
             ):
@@ -126,3 +147,27 @@ async def _create_first_key(app_state: AppState) -> str:
         return ""
     audit("key.created", tenant=DEFAULT_TENANT, name="first start", kind="api")
     return await keys.create(DEFAULT_TENANT, app_state.now_ms(), name="first start")
+
+
+async def _create_page_key(app_state: AppState) -> str:
+    """Create a key for the person who starts the server. It is valid for a day."""
+    from ragflow_lg.server.database.key_repository import KeyRepository
+    from ragflow_lg.server.observability.audit import audit
+
+    now = app_state.now_ms()
+    audit("key.created", tenant=DEFAULT_TENANT, name="page", kind="api")
+    keys = KeyRepository(app_state.database)
+    return await keys.create(DEFAULT_TENANT, now, name="page", expire_ms=now + PAGE_KEY_MS)
+
+
+def _open_page(address: str) -> None:
+    """Print the address of the page and open it. A browser sends nothing that follows its `#`."""
+    import os
+    import sys
+    import webbrowser
+
+    # elsewhere, output is kept in a log, which should not contain the key
+    shown = address if sys.stdout.isatty() else address.partition("#")[0]
+    print_line(f"Page: {shown}")
+    if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:  # no browser in the terminal
+        webbrowser.open(address)

@@ -15,10 +15,12 @@ export class ApiError extends Error {
 
 /** Return the stored key, or the one in the fragment of the address, which is then removed from the address. */
 export function readKey() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (given) {
-    storeKey(given);
-    history.replaceState(null, "", location.pathname + location.search);
+  const given = new URLSearchParams(location.hash.slice(1));
+  const key = given.get("key");
+  if (key) {
+    storeKey(key);
+    const agent = given.get("agent");
+    history.replaceState(null, "", location.pathname + location.search + (agent ? `#/${agent}` : ""));
   }
   return sessionStorage.getItem(KEY) || "";
 }

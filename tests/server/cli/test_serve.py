@@ -16,9 +16,9 @@ from tests.server.cli.command import ROOT, invoke
 from tests.server.http.app_server import ECHO
 
 
-def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        python_command("-m", "ragflow_lg", "serve", "--port", "0", "--model", "demo"),
+        python_command("-m", "ragflow_lg", "serve", "--port", "0", "--model", "demo", *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -120,7 +120,25 @@ def test_metrics_audit_and_log_go_where_the_settings_say(tmp_path: Path) -> None
     assert key not in errors + audit
 
 
+def test_canvas_files_become_agents_and_the_link_to_the_page_stays_out_of_logs(tmp_path: Path) -> None:
+    (tmp_path / "echo.json").write_text(json.dumps(ECHO))
+    process = start(tmp_path, "echo.json", "--open")
+    assert process.stdout is not None
+    url, page, key_line, _ = (process.stdout.readline().strip() for _ in range(4))
+    assert page == f"Page: {url}/page"  # the output is no terminal
+    headers = {"Authorization": f"Bearer {read_first_key(key_line)}"}
+    with httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=60) as client:
+        assert [agent["title"] for agent in client.get("/agents").json()["data"]["canvas"]] == ["echo"]
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
 def test_user_errors_are_reported(tmp_path: Path) -> None:
     no_database = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}"}
     assert isinstance(invoke("serve", "--port", "0", environment=no_database).exception, DatabaseError)
     assert isinstance(invoke("serve", "--host", "no.such.host.invalid").exception, SettingsError)
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("[]")
+    refused = invoke("serve", wrong, environment={"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db"})
+    assert "wrong.json: The DSL should be a JSON object." in str(refused.exception)

@@ -1,0 +1,140 @@
+"""Agents of canvas files: one agent for each file, whose draft follows the file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.server.agents.agent_versions import build_version
+from ragflow_lg.server.agents.drafts import check_draft
+from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import AppState
+
+CATEGORY = "agent_canvas"
+LOOK_S = 1.0
+"""Time between two looks at the files."""
+
+MAX_BYTES = 16 * 1024**2
+MAX_FILES = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+class CanvasFiles:
+    """The canvases of a tenant's files and folders. An agent has the name of its file, without ``.json``."""
+
+    def __init__(self, app_state: AppState, tenant: str, paths: Sequence[Path]) -> None:
+        self._app_state = app_state
+        self._tenant = tenant
+        self._paths = paths
+        self._seen: dict[Path, tuple[int, int]] = {}
+
+    async def store(self) -> list[str]:
+        """Store the files that are new or have changed. Return the ids of their agents.
+
+        Raises:
+            RagflowLgError: if a file cannot be read, or its canvas cannot be a draft; the other files are stored.
+        """
+        stored: list[str] = []
+        failures: list[str] = []
+        for file in await asyncio.to_thread(self._find):
+            try:
+                stamp = await asyncio.to_thread(_stamp, file)
+                if self._seen.get(file) == stamp:
+                    continue
+                self._seen[file] = stamp  # a wrong file is reported once, until it is saved again
+                text = await asyncio.to_thread(_read, file)
+                stored.append(await self._store(file.stem, text))
+            except RagflowLgError as error:
+                failures.append(f"{file}: {error}")
+        if failures:
+            raise SettingsError("\n".join(failures))
+        return stored
+
+    def _find(self) -> list[Path]:
+        files = [
+            file
+            for path in self._paths
+            for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])  # not those of subfolders
+        ]
+        titles = [file.stem for file in files]
+        if twice := next((file for file in files if titles.count(file.stem) > 1), None):
+            raise SettingsError(f"Two files are named {twice.stem!r}: agents have the names of their files.")
+        if len(files) > MAX_FILES:
+            raise SettingsError(f"There are {len(files):,} canvas files; at most {MAX_FILES:,} can be served.")
+        return files
+
+    async def _store(self, title: str, text: str) -> str:
+        if len(title) > TITLE_CHARS:
+            raise SettingsError(f"The name of the file is too long for an agent: at most {TITLE_CHARS} characters.")
+        app_state, now = self._app_state, self._app_state.now_ms()
+        dsl = await check_draft(app_state.settings_of(self._tenant), app_state.workers_of(self._tenant), text)
+        agents = AgentRepository(app_state.database, self._tenant)
+        found, _ = await agents.find(AgentQuery(title=title, categories=(CATEGORY,)))
+        agent = next((row for row in found if row.title == title), None)
+        if agent is None:
+            agent = AgentRow(
+                id=app_state.new_id(),
+                title=title,
+                title_key=title.casefold()[:TITLE_CHARS],
+                create_ms=now,
+                update_ms=now,
+                canvas_category=CATEGORY,
+            )
+            version = build_version(app_state.new_id(), agent.id, title, dsl, now, is_released=False)
+            agent.version_id = version.id
+            await agents.add(agent, version)
+            return agent.id
+        draft = await agents.version(agent.id, agent.version_id)
+        if draft is None or draft.dsl != dsl:
+            version = build_version(app_state.new_id(), agent.id, title, dsl, now, is_released=False)
+            await agents.change(agent.id, {"update_ms": now}, version)
+        return agent.id
+
+
+@asynccontextmanager
+async def following_canvas_files(files: CanvasFiles) -> AsyncGenerator[None]:
+    """Store changed files inside the context, a second after they are saved."""
+    task = asyncio.create_task(_follow(files), name="follow canvas files")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _follow(files: CanvasFiles) -> None:
+    while True:
+        await asyncio.sleep(LOOK_S)
+        try:
+            if changed := await files.store():
+                logger.info("%s canvas files changed", len(changed))
+        except RagflowLgError as error:
+            logger.warning("A canvas file cannot be used: %s", error)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise SettingsError(f"The file cannot be read: {error.strerror}.") from None
+    if status.st_size > MAX_BYTES:
+        raise SettingsError(f"The file has {status.st_size:,} bytes; at most {MAX_BYTES:,} are allowed.")
+    return status.st_mtime_ns, status.st_size
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except OSError as error:
+        raise SettingsError(f"The file cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError("The file is not UTF-8.") from None

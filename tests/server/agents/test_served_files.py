@@ -1,0 +1,77 @@
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.agents import served_files
+from ragflow_lg.server.agents.served_files import CanvasFiles, following_canvas_files
+from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from tests.server.http.app_server import AppServer, canvas, start_app
+
+ECHO = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["{sys.query}"]}, []))
+OTHER = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["other"]}, []))
+
+
+def write(path: Path, dsl: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(dsl))
+    return path
+
+
+async def drafts(server: AppServer) -> dict[str, Any]:
+    agents = AgentRepository(server.app_state.database, "tenant")
+    rows, _ = await agents.find(AgentQuery())
+    versions = {row.title: await agents.version(row.id, row.version_id) for row in rows}
+    return {title: json.loads(version.dsl) for title, version in versions.items() if version is not None}
+
+
+async def test_each_file_is_an_agent_that_follows_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_files, "LOOK_S", 0.02)
+    folder = tmp_path / "canvases"
+    folder.mkdir()
+    write(folder / "one.json", ECHO)
+    single = write(tmp_path / "two.json", OTHER)
+    async with start_app(tmp_path) as server:
+        files = CanvasFiles(server.app_state, "tenant", [folder, single])
+        assert len(await files.store()) == 2
+        assert await files.store() == []  # nothing has changed
+        assert await drafts(server) == {"one": ECHO, "two": OTHER}
+        async with following_canvas_files(files):
+            write(folder / "one.json", {**OTHER, "history": []})
+            write(folder / "three.json", ECHO)
+            async with asyncio.timeout(20):
+                while await drafts(server) != {"one": {**OTHER, "history": []}, "two": OTHER, "three": ECHO}:
+                    await asyncio.sleep(0.02)
+
+
+async def test_a_restart_keeps_the_agents_and_their_ids(tmp_path: Path) -> None:
+    file = write(tmp_path / "one.json", ECHO)
+    async with start_app(tmp_path) as server:
+        first = await CanvasFiles(server.app_state, "tenant", [file]).store()
+        assert await CanvasFiles(server.app_state, "tenant", [file]).store() == first
+
+
+async def test_a_wrong_file_is_named_and_the_others_are_served(tmp_path: Path) -> None:
+    wrong, good = tmp_path / "wrong.json", write(tmp_path / "good.json", ECHO)
+    wrong.write_text("{")
+    async with start_app(tmp_path) as server:
+        files = CanvasFiles(server.app_state, "tenant", [wrong, good, tmp_path / "none.json"])
+        with pytest.raises(SettingsError, match=r"wrong\.json: The DSL is not JSON") as raised:
+            await files.store()
+        assert "none.json: The file cannot be read" in str(raised.value)
+        assert list(await drafts(server)) == ["good"]
+        write(wrong, OTHER)
+        with pytest.raises(SettingsError, match=r"none\.json"):
+            await files.store()
+        assert sorted(await drafts(server)) == ["good", "wrong"]
+
+
+async def test_two_files_with_one_name_are_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "same.json", ECHO)
+    async with start_app(tmp_path) as server:
+        with pytest.raises(SettingsError, match="Two files are named 'same'"):
+            await CanvasFiles(server.app_state, "tenant", [tmp_path / "a", tmp_path / "b"]).store()
