@@ -36,6 +36,9 @@ _ERROR_VALUES = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(0|[1-9]\d{0,14})?(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 
+_OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+"""The beginning of files of older Office programs, and of encrypted ones of today."""
+
 
 class SourceFile(NamedTuple):
     """A file, named as its user knows it."""
@@ -64,6 +67,8 @@ def open_tables(file: SourceFile, selection: str, count: CellCount) -> Iterator[
 def _book_tables(file: SourceFile, selection: str, count: CellCount) -> Iterator[Table]:
     library: Any = _import_openpyxl()
     with _converting_errors(f"{file.name!r} cannot be read", _describe):
+        if file.content.startswith(_OLE):
+            raise ServiceError("it has a password or is an XLS file; save it as XLSX without a password")
         check_unpacked_size(file.content)
         book: Any = library.load_workbook(io.BytesIO(file.content), read_only=True, data_only=True)
     sheets: list[Any] = list(book.worksheets)

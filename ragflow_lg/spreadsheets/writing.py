@@ -119,7 +119,12 @@ def _write_cell(
 
 def _text(value: Cell) -> str:
     plain = plain_cell(value)
-    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
+    return _encodable(json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain))
+
+
+def _encodable(text: str) -> str:
+    """Replace unpaired surrogates, which no file can contain."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def sheet_title(name: str, used: set[str]) -> str:
@@ -128,7 +133,7 @@ def sheet_title(name: str, used: set[str]) -> str:
     >>> sheet_title("a/b", {"a_b"})
     'a_b_1'
     """
-    base = _UNFIT_IN_TITLE.sub("_", name)[:_MAX_TITLE_CHARS].strip("'").strip() or "Sheet"
+    base = _UNFIT_IN_TITLE.sub("_", _encodable(name))[:_MAX_TITLE_CHARS].strip("'").strip() or "Sheet"
     base = f"{base}_" if base.lower() == "history" else base  # reserved by Excel
     title, number = base, 0
     while title.lower() in used:

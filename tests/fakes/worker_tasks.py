@@ -54,6 +54,12 @@ def fill(size: int) -> int:
     return len(bytearray(size))
 
 
+@worker_task("Aborting", small_size=0)
+def abort() -> None:
+    """End the process as a library does that gets no more memory."""
+    os.abort()
+
+
 @worker_task("Crashing", small_size=0)
 def crash() -> None:
     """End the process as a bug in a C library would."""

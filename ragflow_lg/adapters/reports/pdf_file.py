@@ -11,7 +11,7 @@ from ragflow_lg.adapters.reports.images import Picture
 from ragflow_lg.adapters.reports.languages import LANGUAGES, SAMPLES, describe_missing, main_language
 from ragflow_lg.adapters.reports.markdown_reader import BOXES
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.report_tree import Block, Heading, plain_text
+from ragflow_lg.adapters.reports.report_tree import Block, Heading, count_cells, plain_text
 from ragflow_lg.adapters.reports.typst_compiler import CODE_FAMILY, compile_source, find_problems, open_fonts
 from ragflow_lg.adapters.reports.typst_literals import literal
 from ragflow_lg.adapters.reports.typst_source import TypstWriter
@@ -26,6 +26,9 @@ BODY_FAMILY = "Libertinus Serif"
 
 _SYMBOL_FAMILIES = ("New Computer Modern", CODE_FAMILY, "DejaVu Sans", "Noto Sans Symbols", "Noto Sans Symbols2")
 """Families that are looked at last, by name: Typst's own search misses some of their characters."""
+
+MAX_TABLE_CELLS = 25_000
+"""Maximum number of cells of all tables: Typst needs about 25 KiB of memory for each."""
 
 MAX_CHECKED = 4_000
 """How many different characters are looked for in the fonts."""
@@ -44,8 +47,13 @@ def write_pdf(
     ``text`` is the source of the blocks, whose characters are looked for in the fonts.
 
     Raises:
-        ServiceError: if Typst refuses the source.
+        ServiceError: if Typst refuses the source, or the tables are too large.
     """
+    if (cells := count_cells(blocks)) > MAX_TABLE_CELLS:
+        raise ServiceError(
+            f"The tables have {cells:,} cells, more than the {MAX_TABLE_CELLS:,} that fit into a PDF file. "
+            "Write a spreadsheet instead, or shorten the tables."
+        )
     fonts, families = open_fonts(settings.font_folders, settings.system_fonts)
     by_language = [family for each in LANGUAGES.values() for family in each.families]
     wanted = [*settings.fonts, BODY_FAMILY, *by_language, *_SYMBOL_FAMILIES]

@@ -151,6 +151,19 @@ def inline_parts(blocks: Sequence[Block]) -> Iterator[Inline]:
                     yield from _parts(cell)
 
 
+def count_cells(blocks: Sequence[Block]) -> int:
+    """Return the number of cells of all tables."""
+    count = 0
+    for block in blocks:
+        if isinstance(block, Table):
+            count += len(block.alignments) * (1 + len(block.rows))
+        elif isinstance(block, Quote):
+            count += count_cells(block.blocks)
+        elif isinstance(block, ItemList):
+            count += sum(count_cells(item.blocks) for item in block.items)
+    return count
+
+
 def _parts(content: Sequence[Inline]) -> Iterator[Inline]:
     for part in content:
         yield part

@@ -114,6 +114,9 @@ class WorkerProcess:
                 raise WorkLimitError(
                     f"{task.activity} did not finish within {task.seconds:g} s of processor time and was stopped."
                 )
+            if status == -signal.SIGABRT:  # libraries that are not written in Python end so
+                why = f"probably because it needs more than {self._memory_bytes // 1024**2:,} MiB of memory"
+                raise WorkLimitError(f"{task.activity} ended its worker process, {why}.")
         raise WorkLimitError(f"{task.activity} ended its worker process with status {status}.")
 
     def _fail(self, task: WorkerTask[..., Any], kind: str, rest: list[Any]) -> NoReturn:

@@ -82,6 +82,11 @@ def test_more_rows_than_wanted_are_counted() -> None:
     [
         ("a.xlsx", b"no zip", "'a.xlsx' cannot be read: it is damaged or not of this type: BadZipFile"),
         ("a.xls", b"\xd0\xcf\x11\xe0", "'a.xls' is not an XLSX or CSV file; save it as one"),
+        (
+            "a.xlsx",
+            bytes.fromhex("d0cf11e0a1b11ae1") + bytes(512),
+            "'a.xlsx' cannot be read: it has a password or is an",
+        ),
         ("a.csv", b"a\n\xff\xfa\n", "'a.csv' is not UTF-8 text"),
         ("a.csv", b"a\n" + b"x" * 200_000, "'a.csv', row 2: it is not valid CSV: "),
         (
@@ -210,6 +215,11 @@ def test_values_keep_their_types() -> None:
 def test_a_text_that_is_too_long_is_named_by_its_cell() -> None:
     with pytest.raises(ServiceError, match=r"the new sheet 'S', cell B2: a text of 40,000 characters exceeds"):
         write_spreadsheet({"S": [{"a": 1, "b": "x" * 40_000}]}, "xlsx", False)
+
+
+def test_text_that_is_no_unicode_is_written() -> None:
+    written = write_spreadsheet({"S\ud800": [{"a\ud800": "b\udfff"}]}, "xlsx", False)
+    assert cells(joined(written)) == {"S_": [[("a?", "s")], [("b?", "s")]]}
 
 
 def test_files_are_converted_with_their_times() -> None:

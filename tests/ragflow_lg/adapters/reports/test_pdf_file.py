@@ -15,6 +15,7 @@ from ragflow_lg.adapters.reports.pdf_file import write_pdf
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.adapters.reports.typst_compiler import draw_picture
 from ragflow_lg.base.cjk_font import find_cjk_font
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.reports import Layout
 from tests.fakes.images import PNG
 
@@ -206,3 +207,9 @@ def test_a_drawing_becomes_pixels_for_targets_that_need_them() -> None:
     assert picture is not None
     assert picture.type == "png"
     assert picture.width > picture.height > 0
+
+
+def test_tables_that_need_too_much_memory_are_refused_at_once() -> None:
+    table = "> | a | b |\n> |---|---|\n" + "> | c | d |\n" * 12_500
+    with pytest.raises(ServiceError, match="The tables have 25,002 cells, more than the 25,000 that fit into a PDF"):
+        write(table)

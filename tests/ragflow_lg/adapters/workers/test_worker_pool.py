@@ -50,6 +50,7 @@ async def test_results_have_the_limits_of_stored_values(pool: WorkerPool) -> Non
         (tasks.sleep, (60,), "Sleeping did not finish within 0.3 s and was stopped."),
         (tasks.search, (), "Searching did not finish within 1 s"),
         (tasks.fill, (2 * 1024**3,), "Filling needs more than 512 MiB of memory and was stopped."),
+        (tasks.abort, (), "Aborting ended its worker process, probably because it needs more than 512 MiB of memory."),
         (tasks.crash, (), "Crashing ended its worker process with status -11."),
     ],
 )
