@@ -239,11 +239,9 @@ def _print_report(folder: Path, report: PullReport, arrived: ArrivalReport | Non
     if report.sessions or (arrived and arrived.sessions):
         print_line(f"{count_of(report.sessions, 'session')} pulled")
     if arrived:
-        print_line(
-            f"{count_of(arrived.agents, 'agent')} for `serve`, {count_of(arrived.sessions, 'session')} go on here"
-        )
+        print_line(f"{count_of(arrived.agents, 'agent')} and {count_of(arrived.sessions, 'session')} moved in")
         if arrived.sessions:
-            print_line(f"{arrived.checked} of them have the same messages; {arrived.waiting} wait for an answer")
+            print_line(f"the same messages as there: {arrived.checked}; waiting for an answer: {arrived.waiting}")
     for line in [*report.kept, *problems][:MAX_SHOWN]:
         print_note(f"- {line}")
     if len(problems) > MAX_SHOWN:

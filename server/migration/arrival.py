@@ -135,7 +135,7 @@ class Arrival:
             self.report.problems.append(f"{name} cannot be continued: {error}")
             return
         self.report.sessions += 1
-        self.report.waiting += result.status == "waiting"
+        self.report.waiting += result.is_waiting
         self.report.checked += not difference
         if difference:
             self.report.problems.append(f"{name}: {difference}")

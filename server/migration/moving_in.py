@@ -13,6 +13,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.stored_reference import write_reference
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, AgentRow, MessageRow, SessionRow
+from ragflow_lg.server.migration.session_files import is_behind, transcript_of
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteSession
@@ -80,14 +81,21 @@ async def store_agent(database: Database, moving: MovingAgent, now_ms: int) -> s
 
 
 async def store_session(database: Database, session: RemoteSession, version_id: str) -> bool:
-    """Store a session with its messages and their sources. Return False if it is here already, or its id is too long.
+    """Store a session with its messages and their sources, or what it has gone on there.
+
+    Return False if it is here already, or its id is too long.
 
     Raises:
         DatabaseError: if the database fails.
     """
     sessions = SessionRepository(database, TENANT)
-    if len(session.id) > ID_CHARS or await sessions.get(session.id) is not None:
+    if len(session.id) > ID_CHARS:
         return False
+    if (known := await sessions.get(session.id)) is not None:
+        rows = (await sessions.messages([session.id]))[session.id]
+        if not is_behind([(row.role, row.content) for row in rows], transcript_of(session.messages)):
+            return False
+        await sessions.delete(known.agent_id, session.id)
     row = SessionRow(
         id=session.id,
         agent_id=session.agent_id,

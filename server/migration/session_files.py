@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteMessage, RemoteSession
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import to_json, to_text
 from ragflow_lg.dsl.chat_messages import answer_message, question_message
 
@@ -17,8 +17,15 @@ Transcript = list[tuple[str, str]]
 
 
 def write_session(session: RemoteSession) -> bytes:
-    """Return the file of a session: JSON."""
-    return msgspec.json.format(msgspec.json.encode(session), indent=1) + b"\n"
+    """Return the file of a session: JSON.
+
+    Raises:
+        ServiceError: if it is nested too deeply.
+    """
+    try:
+        return msgspec.json.format(msgspec.json.encode(session), indent=1) + b"\n"
+    except RecursionError:
+        raise ServiceError("The session is nested too deeply.") from None
 
 
 def read_session_file(content: bytes, name: str) -> RemoteSession:
@@ -36,6 +43,17 @@ def read_session_file(content: bytes, name: str) -> RemoteSession:
 def transcript_of(messages: Sequence[RemoteMessage]) -> Transcript:
     """Return the messages of a session as pairs."""
     return [(message.role, message.content) for message in messages]
+
+
+def is_behind(here: Transcript, there: Transcript) -> bool:
+    """Return whether a conversation has only gone on there.
+
+    >>> is_behind([("user", "a")], [("user", "a"), ("assistant", "b")])
+    True
+    >>> is_behind([("user", "a"), ("user", "c")], [("user", "a"), ("assistant", "b"), ("user", "d")])
+    False
+    """
+    return len(here) < len(there) and there[: len(here)] == here
 
 
 def thread_messages(transcript: Transcript, seed: int) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -11,8 +11,10 @@ from ragflow_lg.dsl_compiler.langgraph_app.imported_turn import wait_at
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.server.migration.session_files import (
+    Transcript,
     build_globals,
     build_history,
+    is_behind,
     thread_messages,
     transcript_of,
     transcript_of_thread,
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 class ThreadResult(Struct, frozen=True):
     """What became of a session."""
 
-    status: Literal["here", "moved", "waiting"]
-    """``here``: it was here already, and was not changed. ``waiting``: its form waits for an answer."""
+    is_new: bool
+    """Whether it was not here before."""
+    is_waiting: bool
+    """Whether its form waits for an answer."""
     problem: str = ""
     """What could not be continued."""
 
@@ -41,29 +45,29 @@ async def import_session(
 ) -> ThreadResult:
     """Create the thread of a session. ``canvas_id`` is the file of the canvas, for the commands that continue it.
 
-    A session that is here already is left alone, because it may have gone on.
+    A session that is here already is left alone, because it may have gone on, unless it has only gone on there.
 
     Raises:
         CheckpointError: if the store fails.
         ConflictError: if the session is being imported by another process.
     """
-    if await newest_run(store, session.id) is not None:
-        return ThreadResult("here")
-    if await has_session(store, session.id):  # an import was killed before it was complete
+    if (newest := await newest_run(store, session.id)) is not None:
+        stored, expected = await _read_transcript(session, canvas, store), transcript_of(session.messages)
+        if not is_behind(stored, expected):
+            return ThreadResult(is_new=False, is_waiting=newest.status == "waiting")
+    if await has_session(store, session.id):  # it is behind, or an import was killed before it was complete
         await store.delete_session(session.id)
     forms, problem = _find_forms(session, canvas)
     canvas = canvas.with_saver(store.saver)
     await _write_thread(session, canvas, store, services, forms)
-    status: Literal["moved", "waiting"] = "moved"
     if forms:
         # Nothing runs but the forms, which interrupt before they start.
         runner = Runner(canvas, services, store=store, canvas_id=canvas_id)
         async for _ in runner.continue_(session.id):
             pass
-        status = "waiting" if await runner.pauses(session.id) else "moved"
-    else:
-        await store.runs.put(_build_record(session, canvas, services, canvas_id))
-    return ThreadResult(status, problem)
+        return ThreadResult(is_new=True, is_waiting=bool(await runner.pauses(session.id)))
+    await store.runs.put(_build_record(session, canvas, services, canvas_id))
+    return ThreadResult(is_new=True, is_waiting=False, problem=problem)
 
 
 def _find_forms(session: RemoteSession, canvas: CompiledCanvas) -> tuple[list[NodeId], str]:
@@ -137,9 +141,7 @@ def _build_record(session: RemoteSession, canvas: CompiledCanvas, services: Serv
 
 async def check_transcript(session: RemoteSession, canvas: CompiledCanvas, store: Store) -> str:
     """Compare a session with its thread. Return what differs, or ``""``. The thread may have gone on."""
-    graph = canvas.with_saver(store.saver).graph
-    snapshot = await graph.aget_state(thread_config(canvas, session.id))
-    stored = transcript_of_thread(list(snapshot.values.get("messages", [])))
+    stored = await _read_transcript(session, canvas, store)
     expected = transcript_of(session.messages)
     for number, (here, there) in enumerate(zip(stored, expected, strict=False)):
         if here != there:
@@ -147,3 +149,9 @@ async def check_transcript(session: RemoteSession, canvas: CompiledCanvas, store
     if len(stored) < len(expected):
         return f"{len(stored)} of {len(expected)} messages are here"
     return ""
+
+
+async def _read_transcript(session: RemoteSession, canvas: CompiledCanvas, store: Store) -> Transcript:
+    graph = canvas.with_saver(store.saver).graph
+    snapshot = await graph.aget_state(thread_config(canvas, session.id))
+    return transcript_of_thread(list(snapshot.values.get("messages", [])))

@@ -91,6 +91,8 @@ def write_list(
         lines += ["## Settings that the canvases need", "", "```toml", missing.strip("\n"), "```", ""]
     if problems:
         lines += ["## Problems", ""] + [f"- {_comment(problem)}" for problem in problems] + [""]
+    if not (variables or any(blanked.values()) or missing or problems):
+        lines.append("Nothing is missing.")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

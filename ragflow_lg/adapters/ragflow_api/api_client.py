@@ -30,6 +30,9 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 """Maximum size of one answer."""
 
 PAGE_SIZE = 30
+MAX_DIGITS = 18
+"""Maximum number of digits of a whole number, so that it fits into 64 bits."""
+
 _MAX_DETAIL_CHARS = 300
 _BUSY = frozenset([429, 502, 503, 504])
 
@@ -130,10 +133,7 @@ class RagflowApi:
         raise ServiceError(f"RAGFlow's list {path} has more than {limit:,} entries; that many are not supported.")
 
     def _read(self, path: str, response: HttpResponse) -> Any:
-        try:
-            answer = as_map(json.loads(response.text))
-        except (ValueError, RecursionError):
-            answer = {}
+        answer = _parse(response.text)
         is_other_method = response.status == 405 or "MethodNotAllowed" in str(answer.get("message"))
         if response.status == 404 or answer.get("code") == 404 or is_other_method:
             raise RefusalError(f"RAGFlow has no {path}.", 404, is_unknown_route=True)
@@ -154,6 +154,24 @@ class RagflowApi:
         advice = " Check the API key." if is_key else ""
         what = f"RAGFlow refused {path} ({code}): {reason.rstrip('.') or 'no reason given'}.{advice}"
         return RefusalError(what, code)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """Return an answer, or ``{}`` if it is no JSON object.
+
+    Long numbers become floats and unpaired surrogates ``?``, because neither could be stored.
+    """
+    try:
+        answer = as_map(json.loads(text, parse_int=_parse_int))
+        if "\\ud" in text or "\\uD" in text:
+            answer = as_map(json.loads(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        return {}
+    return answer
+
+
+def _parse_int(text: str) -> int | float:
+    return int(text) if len(text) <= MAX_DIGITS else float(text)
 
 
 def _asked_wait(headers: Mapping[str, str], default_s: float) -> float:

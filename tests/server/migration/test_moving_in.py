@@ -5,23 +5,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
 from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset, list_documents, page_of_chunks
-from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.server.assembly.app_state import open_app_state
-from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import start_server
-from ragflow_lg.server.settings import load_settings
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
-from tests.server.migration.commands import command, pull
+from tests.server.migration.commands import command, open_here, pull
 
 MOVED = Path("moved")
 
@@ -39,17 +31,6 @@ async def populate(server: AppServer) -> dict[str, list[str]]:
     return sessions
 
 
-async def open_here(stack: AsyncExitStack) -> httpx.AsyncClient:
-    """Start the server of the folder, as ``ragflow-lg serve`` does there."""
-    state = await stack.enter_async_context(open_app_state(load_settings(Path("ragflow-lg.toml")), model="demo"))
-    app = make_app(state)
-    key = await KeyRepository(state.database).create("default", int(SystemClock().now()))
-    running = start_server(app, open_socket("127.0.0.1", 0), app.state.turns.drain, 5)
-    url = await stack.enter_async_context(running)
-    headers = {"Authorization": f"Bearer {key}"}
-    return await stack.enter_async_context(httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=20))
-
-
 async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hello."], repeat=True)]) as server:
         sessions = await populate(server)
@@ -57,7 +38,7 @@ async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytes
         done = await pull(server.url, "--sessions")
         assert done.returncode == 0, done.stderr
         assert "5 agents written" in done.stdout
-        assert "20 of them have the same messages; 4 wait for an answer" in done.stdout
+        assert "the same messages as there: 20; waiting for an answer: 4" in done.stdout
         agents = {row["title"]: row["id"] for row in (await server.client.get("/agents")).json()["data"]["canvas"]}
         before = (await server.client.get(f"/agents/{agents['Echo']}/sessions/{sessions['Echo'][0]}")).json()["data"]
     monkeypatch.chdir(MOVED)
@@ -88,6 +69,29 @@ async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytes
     assert '"content": "Size 7"' in resumed.stdout
 
 
+async def test_a_session_that_went_on_there_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start_app(tmp_path) as server:
+        agent = await server.agent(ECHO, "Echo")
+        session = await server.session(agent)
+        await server.ask(agent, "one", session_id=session)
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url, "--sessions")
+        await server.ask(agent, "two, over there", session_id=session)
+        again = await command("pull", "moved", "--sessions")
+        assert "the same messages as there: 1" in again.stdout, again.stderr
+    monkeypatch.chdir(MOVED)
+    async with AsyncExitStack() as stack:
+        client = await open_here(stack)
+        shown = (await client.get(f"/agents/{agent}/sessions/{session}")).json()["data"]
+        assert [message["content"] for message in shown["message"]][-2:] == [
+            "two, over there",
+            "You said two, over there",
+        ]
+        assert shown["dsl"]["globals"]["sys.conversation_turns"] == 2
+
+
 async def test_a_session_that_went_on_here_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path) as server:
         agent = await server.agent(ECHO, "Echo")
@@ -98,7 +102,7 @@ async def test_a_session_that_went_on_here_is_left_alone(tmp_path: Path, monkeyp
         store = ("--settings", "moved/ragflow-lg.toml", "--checkpoint", "sqlite:///moved/ragflow-lg.db")
         await command("run", "moved/agents/echo.json", "two", "--session", session, *store)
         again = await command("pull", "moved", "--sessions")
-        assert "1 of them have the same messages" in again.stdout, again.stderr
+        assert "the same messages as there: 1" in again.stdout, again.stderr
         await server.ask(agent, "three, over there", session_id=session)
         apart = await command("pull", "moved", "--sessions")
         assert apart.returncode == 1

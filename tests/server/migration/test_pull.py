@@ -1,6 +1,7 @@
 """Pulling from recorded answers of RAGFlow's generations, and from hostile servers."""
 
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from ragflow_lg.server.migration.folder import PulledFolder
 from ragflow_lg.server.migration.manifest import read_manifest
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
 from tests.server.cli.command import Completed
-from tests.server.migration.commands import command, pull
+from tests.server.migration.commands import command, open_here, pull
 
 PAINTER, TALKED, WAITING, COLOURS = "a1" * 16, "51" * 16, "52" * 16, "d1" * 16
 MOVED = Path("moved")
@@ -32,7 +33,7 @@ def texts() -> str:
 async def test_sessions_of_every_generation_go_on_here(generation: str) -> None:
     done = await serve(generation, "--sessions")
     assert "2 agents written" in done.stdout, done.stderr
-    assert "2 of them have the same messages; 1 wait for an answer" in done.stdout, done.stderr
+    assert "the same messages as there: 2; waiting for an answer: 1" in done.stdout, done.stderr
     store = ("--settings", "moved/ragflow-lg.toml", "--checkpoint", "sqlite:///moved/ragflow-lg.db")
     answered = await command("resume", WAITING, "--input", "colour=green", *store)
     assert '"content": "a tree! In green."' in answered.stdout, answered
@@ -40,6 +41,20 @@ async def test_sessions_of_every_generation_go_on_here(generation: str) -> None:
     assert '"event": "user_inputs"' in asked.stdout, asked
     last = await command("resume", TALKED, "--input", "colour=grey", *store)
     assert "a cat! In grey." in last.stdout
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+async def test_sources_stay_with_their_answers(generation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await serve(generation, "--sessions")
+    monkeypatch.chdir(MOVED)
+    async with AsyncExitStack() as stack:
+        client = await open_here(stack)
+        sessions = (await client.get(f"/agents/{PAINTER}/sessions")).json()["data"]
+        (talked,) = [session for session in sessions if session["id"] == TALKED]
+        assert [message.get("reference") for message in talked["message"]][:4] == [None, None, [], None]
+        (cited,) = talked["message"][4]["reference"]
+        assert (cited["content"], cited["document_name"]) == ("Blue is calm.", "colours.md")
+        assert (talked["user_id"], talked["name"], talked["round"]) == ("anna", "first words", 2)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -119,6 +134,21 @@ async def test_one_bad_agent_does_not_stop_the_others() -> None:
     assert "1 agent written" in done.stdout
     assert "Painter: " in done.stderr
     assert "nested too deeply" in done.stderr
+
+
+async def test_a_strange_session_does_not_stop_the_others() -> None:
+    def spoil(server: RecordedRagflow) -> None:
+        row = server.answers[f"GET /api/v1/agents/{PAINTER}/sessions/{TALKED}"]["body"]["data"]
+        deep: Any = "x"
+        for _ in range(400):
+            deep = {"a": deep}
+        state = {**row["dsl"], "globals": {"sys.x": deep, "env.y": 2**80, "__overwrite__": 1, "sys.z": "\ud800"}}
+        outputs = {"__start__": 1, "history": [["user", {"type": "__overwrite__"}], ["assistant", [1]]]}
+        row["dsl"] = {**state, **outputs, "path": ["begin", 7]}
+
+    done = await serve("0.27", "--sessions", then=spoil)
+    assert "the same messages as there: 1; waiting for an answer: 1" in done.stdout, done.stderr
+    assert f"{TALKED}.json cannot be continued: A value is nested deeper than 64 levels." in done.stderr
 
 
 async def test_a_private_server_must_be_allowed() -> None:

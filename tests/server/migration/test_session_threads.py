@@ -41,8 +41,8 @@ JOINED: dict[str, Any] = {
 }
 
 
-async def play(document: dict[str, Any], remote: RemoteSession, answer: dict[str, Any] | None) -> tuple[str, str, str]:
-    """Import a session and go on. Return the status, the problem and the answer."""
+async def play(document: dict[str, Any], remote: RemoteSession, answer: dict[str, Any] | None) -> tuple[bool, str, str]:
+    """Import a session and go on. Return whether it waited, the problem and the answer."""
     compiled, services = load_canvas(document), fake_services()
     async with open_store("memory://", SystemClock()) as store:
         result = await import_session(remote, compiled, store, services, "canvas.json")
@@ -55,20 +55,20 @@ async def play(document: dict[str, Any], remote: RemoteSession, answer: dict[str
         assert state["globals"]["env.x"] == "y"
         assert [entry[0] for entry in state["history"]][:2] == ["user", "assistant"]
         again = await import_session(remote, compiled, store, services, "canvas.json")
-        assert again.status == "here"
-        return result.status, result.problem, run.answer
+        assert not again.is_new
+        return result.is_waiting, result.problem, run.answer
 
 
 @pytest.mark.parametrize("outputs", [{"s": {"_next": ["ask"]}}, {}])
 async def test_a_form_behind_a_choice_waits_and_its_join_runs(outputs: dict[str, Any]) -> None:
     played = await play({"components": JOINED}, session(["ask"], outputs), {"w": "yes"})
-    assert played == ("waiting", "", "word yes")
+    assert played == (True, "", "word yes")
 
 
 async def test_a_finished_session_takes_the_next_question() -> None:
     document: dict[str, Any] = {"components": {**JOINED, "s": switch({"ask": "ask"}, "other")}}
     document["components"]["m"] = {**JOINED["m"], "obj": {"component_name": "Message", "params": {"content": ["done"]}}}
-    assert await play(document, session(["begin", "s", "other", "m"]), None) == ("moved", "", "done")
+    assert await play(document, session(["begin", "s", "other", "m"]), None) == (False, "", "done")
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ async def test_a_form_that_cannot_wait_is_reported(path: list[str], problem: str
         "UserFillUp:Text": {"obj": {"component_name": "Message", "params": {"content": ["x"]}}, "downstream": []},
         "UserFillUp:Ask": form("w", tips="word?", downstream=[]),
     }
-    status, found, _ = await play({"components": components}, session(path), None)
-    assert status == "moved"
+    is_waiting, found, _ = await play({"components": components}, session(path), None)
+    assert not is_waiting
     assert problem in found
 
 
@@ -108,5 +108,5 @@ async def test_an_import_that_was_killed_is_repeated() -> None:
         async for record in store.runs.of_session(SESSION):
             await store.runs.delete(SESSION, [record.run_id])
         again = await import_session(remote, compiled, store, services, "canvas.json")
-        assert again.status == "waiting"
+        assert again.is_waiting
         assert len(await Runner(compiled, services, store=store).pauses(SESSION)) == 1

@@ -101,6 +101,15 @@ async def test_strange_answers_are_reported(ragflow: RecordedRagflow, body: str,
     assert KEY not in str(caught.value)
 
 
+async def test_values_that_cannot_be_stored_are_replaced(ragflow: RecordedRagflow) -> None:
+    ragflow.faults = [
+        Route("", body='{"code": 0, "data": ["a\\ud800b", "\\ud83d\\ude00", 12345678901234567890123, 7]}')
+    ]
+    data = await open_api(ragflow).get("/x")
+    assert data == ["a?b", "😀", 12345678901234567890123.0, 7]
+    assert isinstance(data[2], float)
+
+
 async def test_huge_answers_are_refused(ragflow: RecordedRagflow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragflow_lg.adapters.ragflow_api.api_client.MAX_BODY_BYTES", 1000)
     with pytest.raises(ServiceError, match="larger than the limit of 1,000 bytes"):
