@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PAGE = Service("The page")
 REQUEST_S = 60.0
+ROBOTS_REDIRECTS = 5
+"""How many redirects of a robots.txt are followed."""
 MAX_HOPS = 5
 """Maximum number of addresses, redirects included."""
 MAX_ROBOTS_CHARS = 512 * 1024
@@ -106,20 +108,21 @@ async def _read(ctx: RunContext, params: Params, url: str) -> HttpResponse:
     for _ in range(MAX_HOPS):
         parts = _split(url)
         origin = urlunsplit((parts[0], parts[1], "", "", ""))
+        host = parts[1].rpartition("@")[2]  # what comes before is an account, which nobody shall read
         if rules.obeys_robots:
             if origin not in allowed:
                 allowed[origin] = await _robots(ctx, params, origin)
             if not allowed[origin].can_fetch(rules.user_agent, url):
                 raise ServiceError(
-                    f"The robots.txt of {parts[1][:200]!r} does not allow programs to read this page ([crawler] "
+                    f"The robots.txt of {host[:200]!r} does not allow programs to read this page ([crawler] "
                     "obey_robots)."
                 )
         response = await _get(ctx, params, url, rules.max_page_bytes)
-        target = response.headers.get("location", "") if response.status in _REDIRECTS else ""
+        target = _target(response)
         if not target:
             if not 200 <= response.status < 300:
                 raise PAGE.error(response)
-            return response._replace(url=url)
+            return response._replace(url=urlunsplit(urlsplit(url)._replace(netloc=host)))
         url = _join(url, target)
     raise ServiceError(f"The page redirects more than {MAX_HOPS - 1} times.")
 
@@ -138,7 +141,7 @@ async def _get(ctx: RunContext, params: Params, url: str, max_bytes: int) -> Htt
 async def _robots(ctx: RunContext, params: Params, origin: str) -> RobotFileParser:
     """Return the rules of a site: none if it has no robots.txt, and everything is forbidden if it is unavailable."""
     robots = RobotFileParser()
-    response = await _get(ctx, params, f"{origin}/robots.txt", MAX_ROBOTS_CHARS)
+    response = await _get_robots(ctx, params, f"{origin}/robots.txt")
     if response.status >= 500:
         raise ServiceError(
             f"The robots.txt of the site is unavailable: it answered {response.status}.", is_retryable=True
@@ -146,6 +149,24 @@ async def _robots(ctx: RunContext, params: Params, origin: str) -> RobotFilePars
     lines = response.text[:MAX_ROBOTS_CHARS].splitlines() if response.status == 200 else []
     await ctx.run_in_thread(robots.parse, lines)
     return robots
+
+
+async def _get_robots(ctx: RunContext, params: Params, url: str) -> HttpResponse:
+    """Return the rules of a site, or the last of too many redirects, which stands for no rules. Source: RFC 9309."""
+    response = await _get(ctx, params, url, MAX_ROBOTS_CHARS)
+    for _ in range(ROBOTS_REDIRECTS):
+        target = _target(response)
+        if not target:
+            break
+        url = _join(url, target)
+        _split(url)
+        response = await _get(ctx, params, url, MAX_ROBOTS_CHARS)
+    return response
+
+
+def _target(response: HttpResponse) -> str:
+    """Return where a redirect leads; ``""`` for other responses."""
+    return response.headers.get("location", "") if response.status in _REDIRECTS else ""
 
 
 def _split(url: str) -> tuple[str, str]:

@@ -84,3 +84,25 @@ async def test_a_missing_robots_allows_and_an_unavailable_one_forbids(status: in
 
     result = await run_tool("Crawler", ServiceStub(handle, Answer("", 429)), query="http://{host}/laos")
     assert says in str(result.error or result.outputs["formalized_content"])
+
+
+@pytest.mark.parametrize(("hops", "says"), [(1, "does not allow"), (5, "does not allow"), (6, "# Laos")])
+async def test_redirects_of_robots_are_followed(hops: int, says: str) -> None:
+    def handle(call: Call) -> Answer:
+        if not call.path.startswith("/robots"):
+            return web_site.handle(call)
+        number = int(call.path.removeprefix("/robots").removesuffix(".txt") or 0)
+        if number < hops:
+            return Answer("", 301, {"Location": f"/robots{number + 1}.txt"})
+        return Answer("User-agent: *\nDisallow: /", kind="text/plain")
+
+    result = await run_tool("Crawler", ServiceStub(handle, Answer("", 429)), query="http://{host}/laos")
+    assert says in str(result.error or result.outputs["formalized_content"])
+
+
+@pytest.mark.parametrize("path", ["laos", "private"])
+async def test_an_account_in_an_address_is_used_and_not_shown(path: str) -> None:
+    stub = web_site.stub()
+    result = await run_tool("Crawler", stub, query=f"http://anna:s3cret@{{host}}/{path}")
+    assert stub.received[-1].headers["authorization"] == "Basic YW5uYTpzM2NyZXQ="
+    assert "s3cret" not in str((result.error, result.outputs))
