@@ -50,6 +50,8 @@ class _Service(Struct, frozen=True):
         """Run a program."""
         if self.key and not _has_key(request, self.key):
             return _json({"detail": "The key is missing or wrong."}, 401)
+        if "origin" in request.headers:  # browsers add it to whatever a page sends, also to another site
+            return _json({"detail": "Web pages cannot run programs."}, 403)
         begun = time.monotonic()
         try:
             code_request = _read_request(await self._read_body(request))

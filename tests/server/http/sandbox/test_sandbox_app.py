@@ -94,6 +94,15 @@ async def test_a_key_is_required_if_one_is_set() -> None:
                     await client.run(request)
 
 
+async def test_web_pages_cannot_run_programs() -> None:
+    """A page may send text to any address without asking; only the header ``Origin`` tells it from other clients."""
+    async with serving(ScriptedSandbox()) as url, httpx.AsyncClient(base_url=url) as client:
+        for origin in ("https://evil.example", "null"):
+            headers = {"Origin": origin, "Content-Type": "text/plain"}
+            reply = await client.post("/run", content=json.dumps(body_of()), headers=headers)
+            assert (reply.status_code, reply.json()) == (403, {"detail": "Web pages cannot run programs."})
+
+
 async def test_a_service_that_has_gone_is_an_error() -> None:
     async with serving(ScriptedSandbox()) as url:
         pass
