@@ -6,6 +6,7 @@ documentation of their endpoints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -14,6 +15,11 @@ Family: TypeAlias = Literal["openai", "anthropic", "azure", "bedrock", "google",
 
 RerankStyle: TypeAlias = Literal["cohere", "dashscope", "jina", "tei", "voyage"]
 """How requests for reranking look."""
+
+
+_PATH = re.compile(r"^https?://[^/]*", re.IGNORECASE)
+"""What precedes the path of an address."""
+_OWN_PATHS = ("", "/v1beta", "/openai")
 
 
 class KnownProvider(NamedTuple):
@@ -33,7 +39,7 @@ class KnownProvider(NamedTuple):
     compatible_path: str = ""
     """How addresses end that are compatible with OpenAI's API, for providers whose other addresses are not."""
     own_family: Family = ""
-    """The family of these other addresses."""
+    """The family of addresses that have no other path than such APIs have. Others may be those of a proxy."""
     rerank_style: RerankStyle = "jina"
     address_name: str = ""
     """The environment variable that replaces the address, if it has an unusual name."""
@@ -44,10 +50,12 @@ class KnownProvider(NamedTuple):
         >>> [PROVIDERS["Ollama"].family_at(f"http://localhost:11434{path}") for path in ("", "/v1")]
         ['ollama', 'openai']
         """
-        path = base_url.partition("?")[0].rstrip("/")
+        path = _PATH.sub("", base_url.partition("?")[0].rstrip("/"))
         if not base_url or not self.compatible_path:
             return self.family
-        return "openai" if path.endswith(self.compatible_path) else self.own_family
+        if path.endswith(self.compatible_path):
+            return "openai"
+        return self.own_family if path in _OWN_PATHS else self.family
 
     @property
     def required_variable(self) -> str:

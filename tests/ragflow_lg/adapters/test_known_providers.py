@@ -54,3 +54,21 @@ def test_names_are_found_in_ids() -> None:
 def test_addresses_have_variables() -> None:
     assert PROVIDERS["OpenAI"].address_variable == "OPENAI_BASE_URL"
     assert PROVIDERS["CometAPI"].address_variable == "COMETAPI_BASE_URL"
+
+
+@pytest.mark.parametrize(
+    ("name", "base_url", "family"),
+    [
+        ("Gemini", "", "openai"),
+        ("Gemini", "https://generativelanguage.googleapis.com/v1beta", "google"),
+        ("Gemini", "https://generativelanguage.googleapis.com/v1beta/openai/", "openai"),
+        ("Gemini", "https://proxy.example/v1", "openai"),
+        ("Ollama", "http://localhost:11434/", "ollama"),
+        ("Ollama", "http://proxy.example/ollama/v1", "openai"),
+        ("Azure-OpenAI", "https://acme.openai.azure.com/?api-version=2025-03-01-preview", "azure"),
+        ("Azure-OpenAI", "https://acme.openai.azure.com/openai/v1", "openai"),
+        ("Anthropic", "https://proxy.example/v1", "anthropic"),
+    ],
+)
+def test_the_address_decides_between_two_apis(name: str, base_url: str, family: str) -> None:
+    assert PROVIDERS[name].family_at(base_url) == family
