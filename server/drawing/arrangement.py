@@ -27,6 +27,8 @@ MAX_TITLE_LINES = 2
 MARGIN, PADDING, BAR = 28.0, 18.0, 44.0
 """Around the drawing, around the nodes inside a container, and the height of a container's bar with its title."""
 MIN_GAP, MAX_GAP = 56.0, 190.0
+TURN = 24.0
+"""The room that a steep edge has to turn before its label."""
 LANE = 18.0
 """Distance between two back edges, which run beside the nodes of their level."""
 
@@ -206,8 +208,8 @@ class _Arranger:
                 tuple(Point(base.along + point.along, base.across + point.across) for point in bend)
                 for bend in level.layers.bends.get(ends, ())
             ]
-            room = 14.0 if self._is_down else text_width(edge.label, LABEL_SIZE) / 2 + 14
-            commands, label = _curve(source[1], target[0], bends, min(room, self._gap / 2))
+            half = 0.0 if self._is_down else text_width(edge.label, LABEL_SIZE) / 2
+            commands, label = _curve(source[1], target[0], bends, half, self._gap)
         x, y = self._xy(label)
         self._wires.append(Wire(edge, self._path(commands), x, y))
 
@@ -228,19 +230,27 @@ class _Arranger:
 
 
 def _curve(
-    start: Point, end: Point, bends: Sequence[tuple[Point, ...]], label_room: float
+    start: Point, end: Point, bends: Sequence[tuple[Point, ...]], label_half: float, gap: float
 ) -> tuple[list[Command], Point]:
     """Return an edge's curve, which is straight where it passes a rank, and its label's position.
 
-    The label stands ``label_room`` before the end of the first part, where edges from one node have parted.
+    The label stands at the end of the first part, where edges from one node have parted; ``label_half`` is half its
+    length, 0 if it takes no room. A steep edge is straight there, so that its label stands beside no other edge.
     """
     commands: list[Command] = [("M", (start,))]
     label, at = None, start
     for enter, leave in [*bends, (end, end)]:
-        half = (at.along + enter.along) / 2
-        commands.append(("C", (Point(half, at.across), Point(half, enter.across), enter)))
-        label = label or _point_before_end(at, enter, label_room)
-        if leave != enter:
+        turn = enter
+        if label is None:
+            room = min(label_half + 14, gap / 2)
+            if label_half and abs(enter.across - at.across) > gap:
+                turn = Point(enter.along - min(2 * label_half + 18, gap - TURN), enter.across)
+                label = Point(enter.along - room, enter.across)
+            else:
+                label = _point_before_end(at, enter, room)
+        half = (at.along + turn.along) / 2
+        commands.append(("C", (Point(half, at.across), Point(half, turn.across), turn)))
+        if leave != turn:
             commands.append(("L", (leave,)))
         at = leave
     assert label is not None

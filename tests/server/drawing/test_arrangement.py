@@ -66,3 +66,15 @@ def test_a_cycle_runs_beside_the_nodes_of_its_level() -> None:
     (again,) = [wire for wire in arrangement.wires if wire.edge.label]
     assert again.label_y > max(box.y + box.height for box in arrangement.boxes.values())
     assert again.label_y < arrangement.height
+
+
+def test_the_label_of_a_steep_edge_stands_beside_its_target() -> None:
+    targets = [f"t{i}" for i in range(12)]
+    nodes = tuple(SketchNode(id_, id_, "X", "") for id_ in ("s", *targets))
+    edges = tuple(SketchEdge("s", id_, f"Case {id_}", True) for id_ in targets)
+    arrangement = arrange(Sketch("", nodes, edges))
+    middles = {id_: box.y + box.height / 2 for id_, box in arrangement.boxes.items() if id_ in targets}
+    for wire in arrangement.wires:
+        nearest = next(iter(sorted(middles, key=lambda id_, y=wire.label_y: abs(middles[id_] - y))))
+        assert nearest == wire.edge.target
+        assert wire.label_x < arrangement.boxes[nearest].x
