@@ -97,8 +97,9 @@ class EndpointSpeech:
         )
         response = await self._send(request, settings, "speech model")
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if not response.content or kind.startswith(("text/", "application/json")):
-            raise ServiceError(f"The speech model {settings.model!r} sent no audio.")
+        if not response.content or kind.startswith(("text/", "image/")) or "json" in kind or "xml" in kind:
+            what = f": its answer is {kind!r:.80}" if response.content else ""
+            raise ServiceError(f"The speech model {settings.model!r} sent no audio{what}.")
         cost = settings.price * len(text) / 1_000_000
         return SpokenText(response.content, Usage(estimate_tokens(text), 0, 1, cost))
 

@@ -1,5 +1,7 @@
 """Speech endpoints: requests, refusals, and errors without keys."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -68,6 +70,9 @@ async def test_without_its_key_a_model_is_not_asked() -> None:
     [
         (HttpResponse(200, {"content-type": "audio/mpeg"}, "", ""), "sent no audio"),
         (HttpResponse(200, {"content-type": "application/json"}, "", "", b'{"a": 1}'), "sent no audio"),
+        (HttpResponse(200, {"content-type": "text/html; charset=utf-8"}, "", "", b"<p>"), "its answer is 'text/html'"),
+        (HttpResponse(200, {"content-type": "image/png"}, "", "", b"x"), "its answer is 'image/png'"),
+        (HttpResponse(200, {"content-type": "application/problem+json"}, "", "", b"{}"), "sent no audio"),
         (HttpResponse(401, {}, "", "", b"bad key sk-1234"), "answered with status 401: bad key …"),
     ],
 )
@@ -100,3 +105,31 @@ async def test_audio_that_is_too_large_is_an_error() -> None:
         assert speech.can_transcribe
         assert not small.can_transcribe
         await http.aclose()
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "timeout_s", "problem"),
+    [(0.0, 20.0, "larger than the limit of"), (0.05, 0.5, "did not answer within 0.5 s")],
+)
+async def test_audio_without_end_is_cut_off(pause_s: float, timeout_s: float, problem: str) -> None:
+    async def send_for_ever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: audio/mpeg\r\ntransfer-encoding: chunked\r\n\r\n")
+            while not writer.is_closing():
+                writer.write(b"4000\r\n" + bytes(0x4000) + b"\r\n")
+                await writer.drain()
+                await asyncio.sleep(pause_s)
+        writer.close()
+
+    server = await asyncio.start_server(send_for_ever, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        speech = speech_of(
+            GuardedHttpClient(HttpSettings(allow=("127.0.0.1",))),
+            base_url=f"http://127.0.0.1:{port}",
+            timeout_s=timeout_s,
+        )
+        async with asyncio.timeout(30):
+            with pytest.raises(ServiceError, match=problem):
+                await speech.speak("Hello", "")
