@@ -52,7 +52,12 @@ def test_the_example_of_webhooks_is_that_of_its_page() -> None:
     assert json.loads(samples("docs/webhooks.md", "json")[0]) == canvas["components"]["begin"]["obj"]["params"]
 
 
-RUN = [*(("docs/library.md", at) for at in range(4)), ("docs/from_langgraph.md", 0), ("README.md", 0)]
+RUN = [
+    *(("docs/library.md", at) for at in range(4)),
+    *(("docs/langchain.md", at) for at in range(2, 6)),
+    ("docs/from_langgraph.md", 0),
+    ("README.md", 0),
+]
 
 
 @pytest.mark.parametrize(("page", "at"), RUN)

@@ -1,6 +1,6 @@
 """A tool of LangChain (`BaseTool`) as a component, for an Agent's ``tools`` or as a node with ``arguments``.
 
-LangChain is not imported here: whoever has such a tool has imported it, and ``check`` stays quick.
+LangChain is not imported here: anyone who has such a tool has imported it, and ``check`` stays quick.
 """
 
 from __future__ import annotations

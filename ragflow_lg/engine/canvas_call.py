@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, to_text
@@ -97,6 +97,20 @@ def _request(ctx: RunContext, plan: Plan, arguments: Mapping[str, Any]) -> TurnR
     Raises:
         ComponentError: if an argument is missing or has the wrong type.
     """
+    try:
+        request = read_arguments(plan, arguments)
+    except ComponentError as error:
+        raise ComponentError(str(error), node=ctx.node.id) from None
+    user = ctx.global_value("sys.user_id")
+    return {**request, "user_id": user} if isinstance(user, str) and user else request
+
+
+def read_arguments(plan: Plan, arguments: Mapping[str, Any]) -> TurnRequest:
+    """Return the request for a turn with arguments that follow `parameter_schema`.
+
+    Raises:
+        ComponentError: if an argument is missing or has the wrong type.
+    """
     fields = [field for field in plan.form if not is_file(field.type)]
     inputs = {field.name: arguments[field.name] for field in fields if arguments.get(field.name) is not None}
     problems = form_problems({field.name: _declared(field) for field in fields}, inputs)
@@ -104,13 +118,11 @@ def _request(ctx: RunContext, plan: Plan, arguments: Mapping[str, Any]) -> TurnR
     if takes_query(plan) and not (isinstance(query, str) and query.strip()):
         problems.setdefault(QUERY, f"{QUERY!r} is required and must be text.")
     if problems:
-        raise ComponentError("Invalid arguments: " + " ".join(problems.values()), node=ctx.node.id)
-    request: TurnRequest = {
-        "query": query if takes_query(plan) else "",
+        raise ComponentError("Invalid arguments: " + " ".join(problems.values()))
+    return {
+        "query": cast("str", query) if takes_query(plan) else "",
         "inputs": {name: {"value": value} for name, value in inputs.items()},
     }
-    user = ctx.global_value("sys.user_id")
-    return {**request, "user_id": user} if isinstance(user, str) and user else request
 
 
 def _declared(field: FormField) -> dict[str, JsonValue]:

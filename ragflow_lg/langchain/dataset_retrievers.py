@@ -108,7 +108,7 @@ class DatasetRetriever(BaseRetriever):
                 rerank_id=self.rerank_id,
             )
         )
-        return [_document(chunk) for chunk in result.chunks]
+        return [document_of_chunk(chunk) for chunk in result.chunks]
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return run_blocking(self._aget_relevant_documents(query))
@@ -216,7 +216,7 @@ def _embedders(embeddings: Embeddings | None, http: GuardedHttpClient) -> Embedd
     return ConfiguredEmbedders({}, http) if embeddings is None else LangChainEmbedder(embeddings)
 
 
-def _document(chunk: Chunk) -> Document:
+def document_of_chunk(chunk: Chunk) -> Document:
     """Return a chunk as a document. Its metadata has the names of RAGFlow's references, and ``source``."""
     fields = {name: next((chunk[key] for key in keys if chunk.get(key)), None) for name, keys in _CHUNK_FIELDS.items()}
     content = to_text(chunk.get("content_with_weight") or chunk.get("content") or "")

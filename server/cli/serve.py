@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,7 @@ def serve(
         int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Print a link to the page that signs in, and open it.")] = False,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Offer the agents as tools of an MCP server as well.")] = False,
     model: Model = "",
     settings: SettingsFile = None,
 ) -> None:
@@ -57,12 +58,15 @@ def serve(
     ragflow-lg serve my_canvas.json --open
 
     ragflow-lg serve --host 0.0.0.0 --port 9380 --settings production.toml
+
+    ragflow-lg serve --mcp
     """
     from ragflow_lg.server.http.edge.uvicorn_server import run
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)
-    overrides = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    options = {"host": host, "port": port, "mcp": mcp or None}
+    overrides = {name: value for name, value in options.items() if value is not None}
     config = config.model_copy(update={"server": config.server.model_copy(update=overrides)})
     run(_serve(config, model, canvases or (), opens=open_))
 
@@ -102,6 +106,8 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                     _open_page(f"{url}/page#key={page_key}{place}")
                 if key:
                     print_line(hand_over(key, FILE))
+                if section.mcp:
+                    print_line(f"MCP server: {url}/mcp")
                 print_line(f"OpenAPI document: {url}/openapi.json")
                 start_loading()
 
@@ -114,6 +120,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 following_canvas_files(files),
                 finding_sandbox(app_state.services.code),
                 _serve_metrics(section, operations),
+                app.state.mcp.running() if section.mcp else nullcontext(),
             ):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)
 

@@ -17,8 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
+from ragflow_lg.base.extras import require
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
@@ -154,6 +156,8 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.readiness = Readiness(app_state, operations.loop_watch)
     app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
     _add_routes(app, _ROUTERS)
+    if section.mcp:
+        _mount_mcp(app)
     if section.ragflow_ui is not None:
         _mount_front_end(app, section.ragflow_ui, section.allow_origins)
     app.add_middleware(PageFiles, has_root=section.ragflow_ui is None)
@@ -178,6 +182,19 @@ def _add_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """
     for router in routers:
         app.router.routes.extend(router.routes)
+
+
+def _mount_mcp(app: FastAPI) -> None:
+    """Add the MCP server. ``app.state.mcp`` must be running while the application serves.
+
+    Raises:
+        SettingsError: if the package for it is not installed.
+    """
+    require("mcp", "The MCP server ([server] mcp, --mcp)")
+    from ragflow_lg.server.http.mcp.mcp_endpoint import McpEndpoint
+
+    app.state.mcp = McpEndpoint()
+    app.router.routes.append(Route("/mcp", app.state.mcp, include_in_schema=False))
 
 
 def _mount_front_end(app: FastAPI, folder: Path, embedding_origins: Sequence[str]) -> None:

@@ -86,6 +86,8 @@ class ServerSection(Section):
     """Folder of canvases (``*.json``) offered as templates in addition to the built-in ones."""
     ragflow_ui: Path | None = None
     """Folder with a build of RAGFlow's front end (``dist``) to serve, with the routes that only it needs."""
+    mcp: bool = False
+    """Whether the agents are tools of an MCP server at ``/mcp`` as well."""
     users: dict[str, UserSection] = Field(default_factory=dict[str, UserSection])
     """People who may sign in to that front end, by e-mail address; everybody else needs an API key."""
     sign_in_s: Annotated[int, Field(ge=60)] = 7 * 24 * 3600

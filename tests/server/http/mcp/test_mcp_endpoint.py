@@ -1,0 +1,152 @@
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from mcp import ClientSession, McpError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import (
+    CallToolResult,
+    CancelledNotification,
+    CancelledNotificationParams,
+    ClientNotification,
+    TextContent,
+)
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.fakes.services import Reply
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, start_app
+
+CITY = {"name": "Where to?", "type": "line", "optional": False}
+DAYS = {"name": "How long?", "type": "integer", "optional": True}
+TRIP = canvas(
+    ("begin", "Begin", {"mode": "task", "inputs": {"city": CITY, "days": DAYS}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{begin@days} days in {begin@city}"]}, []),
+)
+
+
+@asynccontextmanager
+async def serving(folder: Path, *replies: Reply, **more: Any) -> AsyncGenerator[AppServer]:
+    async with start_app(folder, replies, mcp=True, **more) as server, server.app.state.mcp.running():
+        yield server
+
+
+@asynccontextmanager
+async def client_of(server: AppServer, key: str = "") -> AsyncGenerator[ClientSession]:
+    headers = {"Authorization": f"Bearer {key or server.key}"}
+    async with (
+        httpx.AsyncClient(headers=headers, timeout=20) as http,
+        streamable_http_client(f"{server.url}/mcp", http_client=http) as (read, write, _),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        yield session
+
+
+def text_of(result: CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+async def test_each_agent_is_a_tool_with_its_form(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        await server.agent(TRIP, title="Trip planner!")
+        await server.agent(ECHO, title="回声")
+        async with client_of(server) as client:
+            trip, echo = (await client.list_tools()).tools
+            assert (trip.name, trip.title) == ("Trip_planner", "Trip planner!")
+            assert trip.inputSchema["required"] == ["city"]
+            assert trip.inputSchema["properties"]["days"]["type"] == "integer"
+            assert echo.name.startswith("agent_")
+            assert echo.inputSchema["required"] == ["query"]
+            assert text_of(await client.call_tool("Trip_planner", {"city": "Rome", "days": 3})) == "3 days in Rome"
+            assert text_of(await client.call_tool(echo.name, {"query": "hi"})) == "You said hi"
+
+
+async def test_wrong_calls_are_errors_of_the_tool(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        await server.agent(TRIP, title="Trip")
+        await server.agent(FORM, title="Form")
+        async with client_of(server) as client:
+            for name, arguments, problem in [
+                ("Trip", {"days": "many"}, "Invalid arguments: "),
+                ("Trap", {}, "There is no tool 'Trap'"),
+                ("Form", {"query": "x"}, "Which size?\n\nThe agent waits"),
+            ]:
+                result = await client.call_tool(name, arguments)
+                assert result.isError
+                assert problem in text_of(result)
+
+
+async def test_progress_and_sources(tmp_path: Path) -> None:
+    reports: list[tuple[float, str | None]] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, message))
+
+    async with serving(tmp_path, Reply("Water. [ID:61]", repeat=True)) as server:
+        await server.agent(MODEL, title="Ask")
+        async with client_of(server) as client:
+            result = await client.call_tool("Ask", {"query": "hi"}, progress_callback=report)
+    assert reports[0] == (1, "begin")
+    assert result.meta is not None
+    assert len(result.meta["ragflow-lg/session_id"]) == 32
+
+
+async def test_cancelling_a_call_stops_the_model(tmp_path: Path) -> None:
+    async with serving(tmp_path, Reply(chunks=["a"] * 1000, pause_s=0.05)) as server:
+        await server.agent(MODEL, title="Slow")
+        async with client_of(server) as client:
+            call = asyncio.ensure_future(client.call_tool("Slow", {"query": "hi"}))
+            while not server.model.requests:
+                await asyncio.sleep(0.01)
+            id_ = client._request_id - 1  # pyright: ignore[reportPrivateUsage] - the client has no method to cancel
+            params = CancelledNotificationParams(requestId=id_)
+            notification = CancelledNotification(method="notifications/cancelled", params=params)
+            await client.send_notification(ClientNotification(notification))
+            with pytest.raises(McpError, match="cancelled"):
+                await asyncio.wait_for(call, 5)
+            with anyio.fail_after(5):
+                while server.app_state.run_manager.running_count:
+                    await asyncio.sleep(0.02)
+
+
+async def test_keys_see_only_their_own_agents_and_sessions(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        await server.agent(ECHO, title="Echo")
+        other = await KeyRepository(server.app_state.database).create("other", 1)
+        async with client_of(server, other) as client:
+            assert (await client.list_tools()).tools == []
+            assert (await client.call_tool("Echo", {"query": "x"})).isError
+        async with httpx.AsyncClient(base_url=server.url) as http:
+            accept = {"Accept": "application/json, text/event-stream"}
+            hello = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "initialize",
+                "params": {
+                    "protocolVersion": "2025-06-18",
+                    "capabilities": {},
+                    "clientInfo": {"name": "t", "version": "1"},
+                },
+            }
+            for key in ("Bearer", "Bearer ragflow-wrong"):
+                answer = await http.post("/mcp", json=hello, headers={**accept, "Authorization": key})
+                assert answer.status_code == 401
+            opened = await http.post("/mcp", json=hello, headers={**accept, "Authorization": f"Bearer {server.key}"})
+            session = opened.headers["mcp-session-id"]
+            listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+            headers = {**accept, "Authorization": f"Bearer {other}", "mcp-session-id": session}
+            stolen = await http.post("/mcp", json=listing, headers=headers)
+            assert stolen.status_code == 404
+
+
+async def test_without_the_setting_there_is_no_endpoint(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        assert (await server.client.post(f"{server.url}/mcp", content=json.dumps({}))).status_code == 404
