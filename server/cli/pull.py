@@ -61,15 +61,21 @@ def pull(
 
     ragflow-lg pull moved   (again, later)
     """
-    from ragflow_lg.server.migration.connection import find_source, read_key, remember_source, with_api
+    from ragflow_lg.server.migration.connection import (
+        find_source,
+        load_folder_settings,
+        read_key,
+        remember_source,
+        with_api,
+    )
     from ragflow_lg.server.migration.folder import PulledFolder
     from ragflow_lg.server.migration.manifest import Manifest
-    from ragflow_lg.server.settings import load_settings
 
     _require_own_folder(folder)
     pulled = PulledFolder(folder.resolve())
     known = pulled.read_manifest()
     source = find_source(pulled.path, known, from_, key_env, is_private=allow_private)
+    config = load_folder_settings(pulled.path, settings)
     key = read_key(source)
     manifest = known or Manifest()
     manifest.url, manifest.key_env = source.url, source.key_env
@@ -78,7 +84,7 @@ def pull(
     pulled.path.mkdir(parents=True, exist_ok=True)
     with contextlib.chdir(pulled.path):  # so that relative paths in the settings are those of `serve` there
         work = _Pull(pulled, manifest, source, own_settings, options)
-        report, arrived = with_api(load_settings(own_settings), source, key, work.run)
+        report, arrived = with_api(config, source, key, work.run)
     remember_source(pulled.path, source)
     problems = [*report.problems, *(arrived.problems if arrived else ())]
     _print_report(folder, report, arrived, problems)

@@ -34,15 +34,21 @@ def status(
     Example: ragflow-lg status moved
     """
     from ragflow_lg.server.assembly.library import catalog
-    from ragflow_lg.server.migration.connection import find_source, read_key, remember_source, with_api
+    from ragflow_lg.server.migration.connection import (
+        find_source,
+        load_folder_settings,
+        read_key,
+        remember_source,
+        with_api,
+    )
     from ragflow_lg.server.migration.folder import PulledFolder
     from ragflow_lg.server.migration.pusher import read_status
-    from ragflow_lg.server.settings import load_settings
 
     pulled = PulledFolder(folder.resolve())
     manifest = pulled.require_manifest()
     source = find_source(pulled.path, manifest, from_, key_env, is_private=allow_private)
-    key, config = read_key(source), load_settings(settings)
+    config = load_folder_settings(pulled.path, settings)
+    key = read_key(source)
 
     async def work(api: RagflowApi) -> int:
         problems, count = list[str](), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import Awaitable, Callable, Generator
@@ -144,6 +145,19 @@ def explain_refusal() -> Generator[None]:
         if "not on the public internet" not in str(error):
             raise
         raise ServiceError(f"{error} If the server is yours, add --allow-private.") from error
+
+
+def load_folder_settings(folder: Path, file: Path | None) -> Settings:
+    """Return the settings of a folder, and read the ``.env`` beside them; ``file`` replaces the settings.
+
+    Raises:
+        SettingsError: if they are invalid or not trusted.
+    """
+    from ragflow_lg.server.settings import load_settings
+
+    own = file.resolve() if file else None
+    with contextlib.chdir(folder if folder.is_dir() else Path.cwd()):
+        return load_settings(own)
 
 
 def open_http(settings: Settings, source: Source) -> GuardedHttpClient:

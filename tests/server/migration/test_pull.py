@@ -1,6 +1,7 @@
 """Pulling from recorded answers of RAGFlow's generations, and from hostile servers."""
 
 import json
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,19 @@ async def test_a_killed_pull_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
                 path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
             }
             assert resumed == whole
+
+
+async def test_the_key_may_stand_beside_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with RecordedRagflow("0.27").running() as server:
+        assert isinstance(server, RecordedRagflow)
+        await pull(server.url)
+        monkeypatch.delenv("THEIR_KEY")
+        assert (await command("status", "moved")).returncode == 2
+        (MOVED / ".env").write_text("THEIR_KEY=ragflow-k3y-of-theirs\n")
+        try:
+            assert (await command("status", "moved")).stdout == "No difference.\n"
+        finally:
+            os.environ.pop("THEIR_KEY", None)
 
 
 async def test_changed_files_are_kept() -> None:
