@@ -1,4 +1,4 @@
-"""Middleware that serves the page: `/page` and the files below, and `/` if a browser asks for it."""
+"""Middleware that serves the page and the API reference: `/page`, `/docs`, and `/` if a browser asks for it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(page.__file__).parent
 PREFIX = "/page"
+REFERENCE = "/docs"
 _SUFFIXES = (".html", ".css", ".js")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -52,6 +53,8 @@ class PageFiles:
         path: str = scope["path"]
         if path == PREFIX or (path == "/" and self._has_root and "text/html" in Headers(scope=scope).get("accept", "")):
             return "index.html"
+        if path == REFERENCE:
+            return "reference.html"
         name = path.removeprefix(f"{PREFIX}/")
         return name if name != path and name.endswith(_SUFFIXES) else ""
 

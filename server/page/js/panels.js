@@ -96,7 +96,7 @@ export function UseIt({ agent }) {
     ["OpenAI", `import os\n\nfrom openai import OpenAI\n\nclient = OpenAI(api_key=os.environ["KEY"], base_url="${server}/api/v1/agents_openai/${agent}")\nanswer = client.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])\nprint(answer.choices[0].message.content)`],
   ];
   return html`<section class="panel" aria-label=${t("use")}>
-    <p class="hint">${t("keyHint")}</p>
+    <p class="hint">${t("keyHint")} <a href="docs" target="_blank">${t("reference")}</a></p>
     ${snippets.map(([name, text]) => html`<h3>${name}</h3><pre>${text}</pre><${Copy} text=${text} />`)}
   </section>`;
 }

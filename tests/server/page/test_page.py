@@ -192,6 +192,17 @@ async def test_a_wrong_key_is_refused_and_leaves_no_trace(tmp_path: Path) -> Non
         assert server.key not in page.url
 
 
+async def test_the_reference_describes_the_routes(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await page.goto(f"{server.url}/docs")
+        await page.get_by_role("searchbox").fill("Answer a run")
+        await expect(page.locator(".operation")).to_have_count(1)
+        await page.get_by_text("POST /native/v1/agents/{agent_id}/runs/{run_id}/resume").click()
+        await expect(page.locator(".operation")).to_contain_text("answers")
+        await expect(page.locator(".operation")).to_contain_text("422")
+
+
 async def test_a_large_canvas_is_drawn_and_searched(tmp_path: Path) -> None:
     names = [f"StringTransform:{at}" for at in range(400)]
     params = {"method": "merge", "script": "{sys.query}", "delimiters": [","]}

@@ -10,7 +10,7 @@ HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 async def test_browsers_get_the_page_and_programs_the_greeting(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        for path, headers in (("/", HTML), ("/page", {}), ("/page/", HTML)):
+        for path, headers in (("/", HTML), ("/page", {}), ("/page/", HTML), ("/docs", {})):
             page = await client.get(path, headers=headers)
             assert page.headers["content-type"] == "text/html; charset=utf-8"
             policy = page.headers["content-security-policy"]
