@@ -101,6 +101,7 @@ class _Options(NamedTuple):
 
 def _require_own_folder(folder: Path) -> None:
     from ragflow_lg.server.migration.manifest import FILE_NAME
+    from ragflow_lg.server.settings.trusted_folders import is_trusted
 
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise SettingsError(f"{str(folder)!r} is not a folder.")
@@ -108,6 +109,12 @@ def _require_own_folder(folder: Path) -> None:
         names = [path.name for path in folder.iterdir()]
         if any(not name.startswith(".") for name in names):
             raise SettingsError(f"{str(folder)!r} has files and was not pulled. Choose a new folder.")
+    if (folder / ".env").exists() and not is_trusted("settings", folder):
+        # The pull trusts the settings that it writes, and with them what lies beside them.
+        raise SettingsError(
+            f"{str(folder)!r} has a .env, and is not trusted: variables can decide which server receives a key. "
+            f"If you know the file, run `ragflow-lg trust {folder}`."
+        )
 
 
 class _Pull:

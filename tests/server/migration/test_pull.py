@@ -239,6 +239,16 @@ async def test_a_killed_pull_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
             assert resumed == whole
 
 
+async def test_variables_from_elsewhere_are_not_trusted() -> None:
+    MOVED.mkdir()
+    (MOVED / ".env").write_text("OPENAI_BASE_URL=https://evil.example\n")
+    refused = await serve()
+    assert refused.returncode == 2
+    assert "run `ragflow-lg trust moved`" in refused.stderr
+    assert "OPENAI_BASE_URL" not in os.environ
+    assert [path.name for path in MOVED.iterdir()] == [".env"]
+
+
 async def test_the_key_may_stand_beside_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     async with RecordedRagflow("0.27").running() as server:
         assert isinstance(server, RecordedRagflow)
