@@ -10,8 +10,10 @@ import socket
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
+from email.errors import MessageError
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.parser import BytesHeaderParser
+from email.policy import SMTP, SMTPUTF8
 from email.utils import formataddr, formatdate, make_msgid
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -175,11 +177,27 @@ def build_mail(message: MailMessage, sender: str, sender_name: str) -> EmailMess
         mail["Subject"] = message.subject
         mail["Date"] = formatdate(localtime=False)
         mail["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2] or "localhost")
+        _check_headers(mail)
         mail.set_content(message.html, subtype="html", charset="utf-8", cte="base64")
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, MessageError) as error:
         raise ServiceError(f"The e-mail cannot be written: {error}. Nothing was sent.") from None
     mail.make_alternative()
     return mail
+
+
+def _check_headers(mail: EmailMessage) -> None:
+    """Check that the headers are the same ones after they have been written.
+
+    Older versions of Python decode the encoded words that they are given and write the line breaks in them. Between the
+    long words of a name, they write a blank line, which ends the headers.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    for policy in (SMTP, SMTPUTF8):
+        written = BytesHeaderParser().parsebytes(mail.as_bytes(policy=policy))
+        if written.keys() != mail.keys() or written.get_payload():
+            raise ValueError("a header has a line break in an encoded word, or words that are too long")
 
 
 async def _deliver(

@@ -2,13 +2,15 @@
 
 import asyncio
 import ssl
+from email import message_from_bytes
+from email.policy import SMTP
 from typing import Any
 
 import pytest
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
-from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
+from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer, build_mail
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.mail import MailAccount, MailMessage, Security
 from tests.fakes.smtp_server import PASSWORD, USER, SmtpServer, certificates, smtp_server
@@ -183,11 +185,21 @@ async def test_an_unknown_server_and_a_missing_package_are_named(monkeypatch: py
         MailMessage(USER, "", ("a@example.com\r\nBcc: x@y.example",), (), "s", "t"),
         MailMessage(USER, "", ("a@example.com",), ("b@example.com\nX: y",), "s", "t"),
         MailMessage(USER, "", ("a@example.com",), (), "s\r\nBcc: x@y.example", "t"),
+        MailMessage(USER, "", ("a@example.com",), (), "=?x-unknown?q?=0D=0ABcc:x@y.example?=", "t"),
+        MailMessage(USER, f"{'x' * 80}hello {'x' * 80}", ("a@example.com",), (), "s", "t"),
     ],
-    ids=["sender", "name", "to", "cc", "subject"],
+    ids=["sender", "name", "to", "cc", "subject", "encoded subject", "blank line in a folded name"],
 )
 async def test_a_line_break_in_a_header_is_refused(message: MailMessage) -> None:
     async with smtp_server() as server:
         with pytest.raises(ServiceError, match="Nothing was sent"):
             await mailer(server).send("office", message)
     assert (server.received, server.logins) == ([], [])
+
+
+@pytest.mark.parametrize("subject", ["=?utf-8?q?gr=C3=BCn?=", "茶　と緑茶" * 40, "grün\u00a0und blau", 'a, "b" <c> (d'])
+def test_other_subjects_are_kept(subject: str) -> None:
+    mail = build_mail(MailMessage(USER, "Ännchen, Büro", ("a@example.com",), (), subject, "t"), USER, "Ännchen, Büro")
+    written = message_from_bytes(mail.as_bytes(), policy=SMTP)
+    assert written["Subject"] == {"=?utf-8?q?gr=C3=BCn?=": "grün"}.get(subject, subject)
+    assert written["From"] == f'"Ännchen, Büro" <{USER}>'
