@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from ragflow_lg.dsl_compiler.eject.python_literals import comment
+from ragflow_lg.dsl_compiler.eject.python_literals import comment, literal
 
 
 class PythonModule:
@@ -59,3 +59,11 @@ class PythonModule:
         names = sorted(self._names[module], key=lambda name: (not name.isupper(), not name[0].isupper(), name))
         line = f"from {module} import {', '.join(names)}"
         return line if len(line) <= 88 else "\n".join([f"from {module} import (", *(f"    {n}," for n in names), ")"])
+
+
+def command_type(module: PythonModule, targets: Iterable[str]) -> str:
+    """Return the type of a function that names the next nodes, and import what it needs."""
+    names = literal(list(dict.fromkeys(targets)))[1:-1]
+    if names:
+        module.use("typing", "Literal")
+    return f"Command[Literal[{names}]]" if names else "Command[str]"

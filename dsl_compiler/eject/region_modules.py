@@ -7,14 +7,14 @@ from typing import Any, cast
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, empty_of_type
-from ragflow_lg.component.plan import Plan, PlanNode, Region
+from ragflow_lg.component.plan import ERROR, Plan, PlanNode, Region
 from ragflow_lg.dsl.variable_references import Reference
-from ragflow_lg.dsl_compiler.eject.flow_shape import FlowShape, NotEjectable
+from ragflow_lg.dsl_compiler.eject.flow_shape import FlowShape, NotEjectable, forward_targets, is_commanding
 from ragflow_lg.dsl_compiler.eject.graph_code import GraphCode
 from ragflow_lg.dsl_compiler.eject.node_writer import NodeWriter
 from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
 from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal, quoted
-from ragflow_lg.dsl_compiler.eject.python_module import PythonModule
+from ragflow_lg.dsl_compiler.eject.python_module import PythonModule, command_type
 
 
 def nodes_inside(plan: Plan, region: Region) -> list[NodeId]:
@@ -73,8 +73,9 @@ class RegionModule:
             raise NotEjectable(self.owner, "its rounds run side by side")
         if self.owner.exits:
             raise NotEjectable(self.owner, "its body jumps to nodes outside it")
-        if self.owner.on_error.method:
-            raise NotEjectable(self.owner, "its errors continue elsewhere")
+        params: Any = self.owner.params
+        if self.owner.on_error.method and not self._is_iteration and params.loop_termination_condition:
+            raise NotEjectable(self.owner, "an error in its conditions continues elsewhere")
         exits = [node for node in self.body.nodes if node.spec.kind == "region_exit" and not node.runs_alone]
         if exits:
             raise NotEjectable(exits[0], "it ends a round in which other nodes may still run")
@@ -222,11 +223,43 @@ class RegionModule:
         module.use("langgraph.runtime", "Runtime")
         module.use(f"{self.model.package}.canvas", "CANVAS")
         module.use_public("Outputs", "Services")
+        result = "StateUpdate"
+        if is_commanding(owner):
+            module.use("langgraph.types", "Command")
+            result = command_type(module, [*self._goto(owner.on_error.goto), *self._goto(owner.downstream)])
         module.add(
-            f"async def {name}(state: State, runtime: Runtime[Services]) -> StateUpdate:",
+            f"async def {name}(state: State, runtime: Runtime[Services]) -> {result}:",
             f'    """{owner.spec.name}: {owner.spec.description}"""',
             *(f"    {line}" for line in (*self._entering(), *self._leaving())),
         )
+
+    def _goto(self, targets: Iterable[str]) -> list[str]:
+        """Return the functions that run next; without any, the round of the region around this one ends."""
+        names = [self.model.name(target) for target in forward_targets(self.model.plan, self.owner, targets)]
+        around = self.model.regions_around(self.owner)
+        return names or ([self.model.round_node(around[-1])] if around else [])
+
+    def _caught(self, line: str) -> list[str]:
+        """Return a statement that goes on as the canvas says if the region cannot begin."""
+        owner, policy = self.owner, self.owner.on_error
+        has_default = policy.method == "comment" and policy.default and not policy.goto and not owner.spec.shows_default
+        if not policy.method or not (policy.jumps or policy.default):
+            return [line]
+        self.module.use_public("ComponentError")
+        blank: dict[str, JsonValue | Code] = dict.fromkeys(owner.outputs)
+        changed = {"result": policy.default} if has_default else {ERROR: Code("str(error)")}
+        update = f"{{{quoted(self.name)}: {literal({**blank, **changed})}{self._mark()}}}"
+        after = f"Command(update={update}, goto={literal(self._goto(policy.goto))})" if policy.jumps else update
+        caught = "ComponentError as error" if "str(error)" in update else "ComponentError"
+        return ["try:", f"    {line}", f"except {caught}:", f"    return {after}"]
+
+    @property
+    def _marks_last(self) -> bool:
+        """Whether the region records that it may be the last node of the turn."""
+        return self.owner.parent is None and not self.outer.is_single and not self.outer.successors[self.owner.id]
+
+    def _mark(self) -> str:
+        return f', "turn": CANVAS.mark_last({quoted(self.name)})' if self._marks_last else ""
 
     def _entering(self) -> list[str]:
         """Return the statements that run the subgraph."""
@@ -235,7 +268,7 @@ class RegionModule:
         entered: dict[str, JsonValue | Code] = {name: Code("outputs"), f"{name}_round": -1}
         steps = len(self.body.nodes) + 3
         if self._is_iteration:
-            lines.append(f"items = {self._items()}")
+            lines += self._caught(f"items = {self._items()}")
             first: dict[str, JsonValue | Code] = {key: [] for key in self._declared()}
             entered |= {f"{name}_items": Code("items"), f"{name}_results": {}}
             entered |= {f"{name}_ran": {}} if self.noted else {}
@@ -261,9 +294,12 @@ class RegionModule:
         if self._is_iteration and self._collects:
             results = f'final.get("{self.name}_results", {{}})'
             more.append(f'update["{self.name}"] = {{**final.get("{self.name}", outputs), **{results}}}')
-        if self.owner.parent is None and not self.outer.is_single and not self.outer.successors[self.owner.id]:
+        if self._marks_last:
             self.module.use_public("join_updates")
             more.append(f'update = join_updates(update, {{"turn": CANVAS.mark_last({quoted(self.name)})}})')
+        if is_commanding(self.owner):
+            more.append(f"return Command(update=update, goto={literal(self._goto(self.owner.downstream))})")
+            return [f"update = {call}", *more]
         return [f"update = {call}", *more, "return update"] if more else [f"return {call}"]
 
     def _declared(self) -> Iterable[str]:

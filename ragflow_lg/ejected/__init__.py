@@ -3,7 +3,7 @@
 The implementation is the one that runs canvases; nothing is copied. ``docs/eject.md`` shows a generated package.
 """
 
-from ragflow_lg.base.errors import NodeFailedError
+from ragflow_lg.base.errors import ComponentError, NodeFailedError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.components.data_operations import combine_maps, maps_of
 from ragflow_lg.components.list_operations import drop_duplicates, sort_items
@@ -31,6 +31,7 @@ from ragflow_lg.services.services import Services
 __all__ = [
     "Canvas",
     "Component",
+    "ComponentError",
     "Join",
     "JoiningGraph",
     "Node",

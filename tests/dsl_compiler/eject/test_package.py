@@ -1,5 +1,6 @@
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,3 +142,31 @@ def test_an_iteration_collects_only_from_rounds_in_which_the_node_has_run() -> N
     assert verdict.package is not None
     module = verdict.package.files["ejected_package/nodes/iteration_a.py"]
     assert 'note_round(string_transform_a, "iteration_a")' in module
+
+
+GOTO = {"exception_method": "goto", "exception_goto": ["Message:C"]}
+DEFAULT = {"exception_method": "comment", "exception_default_value": "nothing"}
+
+
+@pytest.mark.parametrize("items", ["sys.query", "StringTransform:B@result"])
+@pytest.mark.parametrize("downstream", [["Message:B"], []])
+@pytest.mark.parametrize("policy", [GOTO, DEFAULT, {**DEFAULT, "exception_goto": ["Message:C"]}])
+def test_an_iteration_may_go_elsewhere_without_a_list(
+    policy: dict[str, Any], downstream: list[str], items: str
+) -> None:
+    collects = {"outputs": {"found": {"type": "Array<string>", "ref": "StringTransform:A@result"}}}
+    split = {"method": "split", "split_ref": "sys.query", "delimiters": [","]}
+    document = canvas(
+        {
+            "begin": node("Begin", {}, ["StringTransform:B", "Message:P"]),
+            "StringTransform:B": node("StringTransform", split, ["Iteration:A"]),
+            "Iteration:A": node("Iteration", {"items_ref": items, **collects, **policy}, downstream),
+            "IterationItem:A": node("IterationItem", {}, ["StringTransform:A"], parent_id="Iteration:A"),
+            "StringTransform:A": text_node(parent_id="Iteration:A"),
+            "Message:B": node("Message", {"content": ["{Iteration:A@found}"]}),
+            "Message:C": node("Message", {"content": ["{Iteration:A@_ERROR}"]}),
+            "Message:P": node("Message", {"content": ["beside"]}),
+        }
+    )
+    verdict = judge("route", document, ["1,2", "3"], demo_services(None))
+    assert verdict.state == "equal", verdict.text
