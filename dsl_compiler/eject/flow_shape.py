@@ -39,6 +39,13 @@ class FlowShape(Struct, frozen=True):
             if not is_commanding(node) and not node.routes:
                 yield from ((node.id, target) for target in self.successors[node.id] if target not in self.waiting)
 
+    def marks_last(self, plan: Plan, node: PlanNode) -> bool:
+        """Return whether a node records that it may be the last one of the turn when it has not failed."""
+        if node.parent is not None or self.is_single:
+            return False
+        following = node.downstream if is_commanding(node) and not node.routes else node.targets
+        return not forward_targets(plan, node, following)
+
     def reachable(self, *sources: NodeId) -> set[NodeId]:
         """Return the nodes that can run after some nodes."""
         return _reachable(self.successors, sources)

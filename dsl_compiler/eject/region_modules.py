@@ -248,18 +248,15 @@ class RegionModule:
         self.module.use_public("ComponentError")
         blank: dict[str, JsonValue | Code] = dict.fromkeys(owner.outputs)
         changed = {"result": policy.default} if has_default else {ERROR: Code("str(error)")}
-        update = f"{{{quoted(self.name)}: {literal({**blank, **changed})}{self._mark()}}}"
+        mark = f', "turn": CANVAS.mark_last({quoted(self.name)})' if self._marks_last and not policy.jumps else ""
+        update = f"{{{quoted(self.name)}: {literal({**blank, **changed})}{mark}}}"
         after = f"Command(update={update}, goto={literal(self._goto(policy.goto))})" if policy.jumps else update
         caught = "ComponentError as error" if "str(error)" in update else "ComponentError"
         return ["try:", f"    {line}", f"except {caught}:", f"    return {after}"]
 
     @property
     def _marks_last(self) -> bool:
-        """Whether the region records that it may be the last node of the turn."""
-        return self.owner.parent is None and not self.outer.is_single and not self.outer.successors[self.owner.id]
-
-    def _mark(self) -> str:
-        return f', "turn": CANVAS.mark_last({quoted(self.name)})' if self._marks_last else ""
+        return self.outer.marks_last(self.model.plan, self.owner)
 
     def _entering(self) -> list[str]:
         """Return the statements that run the subgraph."""

@@ -170,3 +170,19 @@ def test_an_iteration_may_go_elsewhere_without_a_list(
     )
     verdict = judge("route", document, ["1,2", "3"], demo_services(None))
     assert verdict.state == "equal", verdict.text
+
+
+def test_a_node_with_an_exception_route_may_be_the_last_one() -> None:
+    route = {"exception_method": "goto", "exception_goto": ["Message:Bad"]}
+    document = canvas(
+        {
+            "begin": node("Begin", {}, ["ListOperations:A", "StringTransform:P"]),
+            "ListOperations:A": node(
+                "ListOperations", {"query": "sys.files", "operations": "head", "n": 1, **route}, []
+            ),
+            "Message:Bad": node("Message", {"content": ["bad"]}),
+            "StringTransform:P": text_node(),
+        }
+    )
+    verdict = judge("last", document, ["hello"], demo_services(None))
+    assert verdict.state == "equal", verdict.text
