@@ -10,6 +10,7 @@ import pytest
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
 from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset, list_documents, page_of_chunks
+from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
@@ -233,3 +234,23 @@ def stored_vectors(database: KnowledgeDatabase, name: str) -> list[tuple[str, by
         documents = list_documents(connection, dataset.number)
         pages = [page_of_chunks(connection, dataset.number, each.id, 0, 1000)[0] for each in documents]
     return [(chunk.content, vector) for page in pages for chunk, vector in page]
+
+
+@pytest.mark.parametrize("compat", ["0.24", "0.25.1"])
+async def test_a_server_that_answers_as_older_ones_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compat: str
+) -> None:
+    async with start_app(tmp_path) as server:
+        agent = await server.agent(FORM, "Form", release=True)
+        session = await server.session(agent)
+        await server.ask(agent, "hello", session_id=session)
+        key = await KeyRepository(server.app_state.database).create("tenant", 1, compat=compat)
+        monkeypatch.setenv("THEIR_KEY", key)
+        done = await pull(server.url, "--sessions")
+        assert done.returncode == 0, done.stderr
+        assert "the same messages as there: 1; waiting for an answer: 1" in done.stdout
+        file = MOVED / "agents" / "form.json"
+        file.write_text(file.read_text().replace("Which size?", "Your size?"))
+        pushed = await command("push", "moved")
+        assert pushed.stdout == "updated: Form (agents/form.json)\n", pushed.stderr
+        assert "Your size?" in json.dumps((await server.client.get(f"/agents/{agent}")).json())
