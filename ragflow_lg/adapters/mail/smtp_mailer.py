@@ -194,10 +194,12 @@ def _check_headers(mail: EmailMessage) -> None:
     Raises:
         ValueError: if they are not.
     """
+    if any("\r" in str(value) or "\n" in str(value) for value in mail.values()):
+        raise ValueError("a header has a line break in an encoded word")
     for policy in (SMTP, SMTPUTF8):
         written = BytesHeaderParser().parsebytes(mail.as_bytes(policy=policy))
         if written.keys() != mail.keys() or written.get_payload():
-            raise ValueError("a header has a line break in an encoded word, or words that are too long")
+            raise ValueError("a header has words that are too long, or a line break in an encoded word")
 
 
 async def _deliver(
