@@ -48,7 +48,8 @@ CANVAS: dict[str, Any] = {
 
 def loaded_by(program: str, *arguments: str) -> set[str]:
     """Run a program of its own and give the top-level modules it loaded."""
-    tail = "\nimport json, sys\nsys.stderr.write('\\n' + json.dumps(sorted(sys.modules)))"
+    names = "sorted(name for name, module in sys.modules.items() if module is not None)"  # None: cannot be imported
+    tail = f"\nimport json, sys\nsys.stderr.write('\\n' + json.dumps({names}))"
     done = subprocess.run(
         [sys.executable, "-c", program + tail, *arguments],
         capture_output=True,
