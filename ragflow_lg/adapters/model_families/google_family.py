@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from ragflow_lg.adapters.model_families.model_family import (
     select_sampling,
     stop_option,
 )
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatRequest
 
 _NAMES = {
@@ -32,6 +34,7 @@ _NO_THINKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gemini-3", {"thinking_level": "low"}),
 )
 """The options with which models think least. Not all of them can answer without thinking."""
+_PROJECT, _LOCATION = "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"
 _responses: ContextVar[list[Any]] = ContextVar("_responses")
 """The responses of the current call. The library closes a stream that nobody reads only when garbage is collected."""
 _VERTEX_DOMAIN = "aiplatform.googleapis.com"
@@ -46,7 +49,8 @@ async def _remember(response: Any) -> None:
 class GoogleFamily(ModelFamily):
     """Gemini. Addresses of ``aiplatform.googleapis.com`` belong to Vertex AI.
 
-    Vertex AI takes an API key, or the application's default credentials for ``GOOGLE_CLOUD_PROJECT``.
+    Vertex AI takes an API key, or the application's default credentials for ``GOOGLE_CLOUD_PROJECT`` and
+    ``GOOGLE_CLOUD_LOCATION``.
     """
 
     def __init__(self, endpoint: FamilyEndpoint) -> None:
@@ -91,12 +95,18 @@ class GoogleFamily(ModelFamily):
         from google import genai
         from google.genai.types import HttpOptions
 
-        http = HttpOptions(
-            base_url=self.endpoint.base_url.rstrip("/"),
-            client_args=self._http_options(),
-            async_client_args=self._http_options(),
-        )
-        return genai.Client(vertexai=True, api_key=self.endpoint.api_key or None, http_options=http)
+        key, base_url = self.endpoint.api_key, self.endpoint.base_url.rstrip("/")
+        arguments = self._http_options()
+        http = HttpOptions(base_url=base_url, client_args=arguments, async_client_args=arguments)
+        if key:
+            return genai.Client(vertexai=True, api_key=key, http_options=http)
+        project = os.environ.get(_PROJECT, "")
+        if not project:
+            raise SettingsError(f"Vertex AI needs a key, or the name of a project in the variable {_PROJECT}.")
+        if urlsplit(base_url).hostname == _VERTEX_DOMAIN:
+            http.base_url = None  # that of the location
+        location = os.environ.get(_LOCATION) or "global"
+        return genai.Client(vertexai=True, project=project, location=location, http_options=http)
 
     def options(self, model: str, request: ChatRequest) -> dict[str, Any]:
         """Return the options."""

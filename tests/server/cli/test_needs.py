@@ -1,9 +1,11 @@
 import json
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from ragflow_lg.base import extras
 from ragflow_lg.base.errors import CompileError
 from tests.fakes.canvas import canvas, node
 from tests.server.cli.command import SUPPORT, invoke
@@ -90,3 +92,17 @@ def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> 
     assert lines[0] == "The settings lack something that the canvas needs:"
     assert [line.split(":")[0] for line in lines[1:5]] == ["  a, b", "  c", "  d", "  e"]
     assert "a, b" not in invoke("run", file, "x", "--model", "demo", "--events", "pretty").stderr
+
+
+def test_missing_packages_are_named_with_their_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-10")
+    monkeypatch.setitem(extras.EXTRAS, "anthropic", ("no_such_package",))
+    model = {"llm_id": "claude-sonnet-4-6@Anthropic", "prompts": [{"role": "user", "content": "x"}]}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(canvas({"a": node("LLM", model)})))
+    assert "Anthropic's API needs no_such_package. Install it with: pip install" in invoke("needs", path).stdout
+    template = invoke("needs", path, "--output", "toml").stdout
+    assert re.search(r"needs packages: pip install '.*\[anthropic\]'\n$", template)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    template = invoke("needs", path, "--output", "toml").stdout
+    assert template.endswith("claude-sonnet-4-6@Anthropic only needs the environment variable ANTHROPIC_API_KEY.\n")

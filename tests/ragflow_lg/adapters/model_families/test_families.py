@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.http import answer_limits
@@ -31,6 +33,7 @@ from tests.fakes.model_wires.google_wire import GoogleWire
 from tests.fakes.model_wires.ollama_wire import OllamaWire
 from tests.fakes.model_wires.openai_wire import AzureWire
 from tests.fakes.model_wires.wire import Fault, Reply, Wire, WireStub, serving_wire, sse
+from tests.fakes.tool_stubs.stub import Call
 
 KEY = "test-key-123"
 
@@ -67,6 +70,9 @@ ROUND = (
     {"role": "tool", "tool_call_id": "call_1", "content": "rain"},
 )
 
+ACCOUNT = {"type": "service_account", "project_id": "acme", "client_email": "a@acme.example", "client_id": "1"}
+TOKEN = {"access_token": "token-of-google", "token_type": "Bearer", "expires_in": 3600}
+
 pytestmark = pytest.mark.filterwarnings("ignore:Tool messages were passed:RuntimeWarning")
 
 
@@ -84,6 +90,13 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 def key_of(case: Case) -> str:
     """Return the key; botocore sends keys only by HTTPS, so requests to Bedrock's stub are signed."""
     return "" if case.client == "bedrock" else KEY
+
+
+def private_key() -> str:
+    """Return a new private key of a service account."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form, unencrypted = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, unencrypted).decode()
 
 
 @asynccontextmanager
@@ -427,3 +440,33 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyP
 
 def test_no_secret_is_in_a_description() -> None:
     assert KEY not in repr(FamilyEndpoint("http://a", KEY))
+
+
+async def test_vertex_takes_the_default_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Vertex(GoogleWire):
+        def check(self, call: Call) -> None:
+            place = "projects/acme/locations/europe-west1"
+            assert call.path == f"/v1beta1/{place}/publishers/google/models/gemini-2.5-flash:generateContent"
+            assert call.headers["authorization"] == "Bearer token-of-google"
+
+    token = Route("/token", "POST", headers={"Content-Type": "application/json"}, body=json.dumps(TOKEN))
+    async with HttpServer([token]).running() as server, serving_wire(Vertex()) as (stub, address):
+        account = {**ACCOUNT, "private_key": private_key(), "token_uri": f"http://127.0.0.1:{server.port}/token"}
+        (tmp_path / "account.json").write_text(json.dumps(account))
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
+        monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "acme")
+        monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "europe-west1")
+        monkeypatch.setattr(GoogleFamily, "_is_vertex", True)
+        models = ConfiguredModels(ChatModelSettings(providers={"Zoo": ProviderSettings(address, client="google")}))
+        assert (await models.model("gemini-2.5-flash@Zoo").complete(HELLO)).text == "Hello"
+        await models.aclose()
+        assert stub.problems == []
+
+
+async def test_vertex_names_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    provider = ProviderSettings("https://aiplatform.googleapis.com", client="google")
+    models = ConfiguredModels(ChatModelSettings(providers={"Zoo": provider}))
+    with pytest.raises(SettingsError, match="a project in the variable GOOGLE_CLOUD_PROJECT"):
+        await models.model("gemini-2.5-flash@Zoo").complete(HELLO)
+    await models.aclose()
