@@ -51,7 +51,7 @@ class _Loader(Loader):
         return self.loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__class__ = _Deferred
+        ModuleType.__setattr__(module, "__class__", _Deferred)
 
 
 class _Deferred(ModuleType):

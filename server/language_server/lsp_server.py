@@ -23,7 +23,6 @@ from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler import CheckedCanvas
 from ragflow_lg.dsl_compiler.json_spans import plan_fix, plan_fixes
-from ragflow_lg.server.language_server.completion import complete
 from ragflow_lg.server.language_server.hover import find_hover
 from ragflow_lg.server.language_server.lsp_types import (
     to_completion,
@@ -33,6 +32,7 @@ from ragflow_lg.server.language_server.lsp_types import (
     to_range,
     to_symbols,
 )
+from ragflow_lg.server.language_server.name_completion import complete
 from ragflow_lg.server.language_server.navigation import find_definition, find_renamable, find_uses, plan_rename
 from ragflow_lg.server.language_server.open_document import CheckResult, OpenDocument, TextVersion, judge
 from ragflow_lg.server.language_server.outline import build_outline

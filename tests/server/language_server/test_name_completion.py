@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.dsl_compiler.json_spans import TextEdit, apply_edits
-from ragflow_lg.server.language_server.completion import CompletionEntry, complete
+from ragflow_lg.server.language_server.name_completion import CompletionEntry, complete
 from tests.fakes.canvas import canvas, node
 from tests.server.language_server.shop import MODEL, TEXT, model_of, offset_of
 
