@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,14 +13,15 @@ import typer
 
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import AnswerError, RagflowLgError
-from ragflow_lg.base.portability import on_signal
+from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
 from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.form_fields import as_declared, parse_value
+from ragflow_lg.server.cli.line_input import FILES, open_input
 from ragflow_lg.server.cli.play import free_name
 from ragflow_lg.server.cli.run import read_attachments
-from ragflow_lg.server.cli.terminal import paint, print_line, print_note
+from ragflow_lg.server.cli.terminal import print_line, print_note
 from ragflow_lg.server.runs.stored_sessions import fork_session, has_session
 
 if TYPE_CHECKING:
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
 
-HELP = """Write a question and press Enter. A line that ends with \\ goes on in the next one.
+HELP = """Write a question and press Enter. Alt-Enter, or \\ at the end of a line, begins a new line.
   /file PATH     attach a file; it stays until another one replaces it
   /rerun NODE    play the last turn again from a node, in a new session
   /fork          go on in a copy of the session
   /new           begin a new session
   /session       show the name of the session
   /trace         show what agents do, or hide it
-  /quit          end; Ctrl-D does so as well, and Ctrl-C stops a turn"""
+  /continue      finish a turn that was stopped or interrupted
+  /quit          end; Ctrl-D does so as well, and Ctrl-C stops an answer"""
 
 Command = Callable[[str], Awaitable[None]]
 
@@ -59,6 +60,7 @@ class Dialogue:
         self._has_ended = False
         self._commands: dict[str, Command] = {
             "file": self._attach,
+            "continue": self._continue,
             "fork": self._fork,
             "help": self._help,
             "new": self._begin_session,
@@ -67,6 +69,9 @@ class Dialogue:
             "session": self._show_session,
             "trace": self._toggle_trace,
         }
+        nodes = runner.plan.nodes.values()
+        names = [*(node.id for node in nodes), *(node.title for node in nodes if node.title)]
+        self._input = open_input({**dict.fromkeys(self._commands, ()), "file": [FILES], "rerun": names})
 
     async def run(self) -> None:
         """Converse until the input ends, or the user does."""
@@ -81,6 +86,8 @@ class Dialogue:
                 print_note(error.message)
             except RagflowLgError as error:
                 print_note(str(error))
+            except KeyboardInterrupt:
+                print_note("The line is dropped. /quit or Ctrl-D ends the conversation.")
             except EOFError:
                 self._has_ended = True
         print_note(f"The session is {self._session}.")
@@ -88,6 +95,8 @@ class Dialogue:
     async def _greet(self) -> None:
         if await has_session(self._store, self._session):
             print_note(f"Going on with the session {self._session}. /help lists the commands.")
+            if await self._runner.unfinished_checkpoint(self._session):
+                print_note("Its last turn was interrupted: /continue finishes it, a question begins a new turn.")
             return
         plan = self._runner.plan
         if prologue := str(getattr(plan.nodes[plan.entry].params, "prologue", "") or ""):
@@ -95,7 +104,7 @@ class Dialogue:
         print_note("/help lists the commands.")
 
     async def _take_line(self) -> None:
-        line = await _read(paint("> ", "cyan", "bold"))
+        line = await self._input.read("> ", is_question=True)
         name, _, argument = line.strip().removeprefix("/").partition(" ")
         if line.startswith("/"):
             command = self._commands.get(name)
@@ -105,7 +114,7 @@ class Dialogue:
 
     async def _ask(self, query: str) -> None:
         if self._runner.plan.form and not self._fields:
-            self._fields = await _fill(self._runner.plan.form)
+            self._fields = await self._fill(self._runner.plan.form)
         inputs = {name: {"value": value} for name, value in self._fields.items()}
         files, self._files = await asyncio.to_thread(read_attachments, self._files), []
         await self._play(self._runner.start(self._session, {"query": query, "inputs": inputs, "files": files}))
@@ -114,16 +123,42 @@ class Dialogue:
         answers: dict[str, dict[str, Any]] = {}
         for pause in pauses:
             show_forms([pause])
-            values = await _fill(form_fields(pause.inputs))
+            values = await self._fill(form_fields(pause.inputs))
             answers[pause.id] = {name: {"value": value} for name, value in values.items()}
         await self._play(self._runner.resume(self._session, answers))
+
+    async def _fill(self, form: Iterable[FormField]) -> dict[str, Any]:
+        """Ask for each field until its value fits. An empty line leaves an optional field out, or takes its default."""
+        values: dict[str, Any] = {}
+        for field in form:
+            while True:
+                choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
+                default = "" if field.value in (None, "", [], {}) else to_text(field.value)
+                text = (
+                    await self._input.read(f"{field.label}{choices}{f' [{default}]' if default else ''}: ") or default
+                )
+                if not text and field.is_optional:
+                    break
+                try:
+                    value = parse_value(field, text)
+                except AnswerError as problem:
+                    print_note(str(problem))
+                    continue
+                if problems := form_problems(as_declared([field]), {field.name: value}):
+                    print_note(problems[field.name])
+                    continue
+                values[field.name] = value
+                break
+        return values
 
     async def _play(self, run: Run) -> None:
         on_signal(signal.SIGINT, run.cancel)
         try:
             await show(self._runner.plan, run, has_trace=self._has_trace)
         finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            restore_interrupt()
+        if run.status == "cancelled":
+            print_note("/continue finishes the answer, a question begins a new turn.")
 
     async def _help(self, argument: str) -> None:
         print_note(HELP)
@@ -149,6 +184,9 @@ class Dialogue:
     async def _toggle_trace(self, argument: str) -> None:
         self._has_trace = not self._has_trace
         print_note(f"What agents do is {'shown' if self._has_trace else 'hidden'}.")
+
+    async def _continue(self, argument: str) -> None:
+        await self._play(self._runner.continue_(self._session))
 
     async def _fork(self, argument: str) -> None:
         target = await free_name(self._store, f"{self._session}-fork")
@@ -179,50 +217,6 @@ def _check_file(name: str) -> Path:
     path = Path(name).expanduser()
     read_attachments([path])
     return path
-
-
-async def _fill(form: Iterable[FormField]) -> dict[str, Any]:
-    """Ask for each field until its value fits. An empty line leaves an optional field out, or takes its default."""
-    values: dict[str, Any] = {}
-    for field in form:
-        while True:
-            choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
-            default = "" if field.value in (None, "", [], {}) else to_text(field.value)
-            text = await _read(f"{field.label}{choices}{f' [{default}]' if default else ''}: ") or default
-            if not text and field.is_optional:
-                break
-            try:
-                value = parse_value(field, text)
-            except AnswerError as problem:
-                print_note(str(problem))
-                continue
-            if problems := form_problems(as_declared([field]), {field.name: value}):
-                print_note(problems[field.name])
-                continue
-            values[field.name] = value
-            break
-    return values
-
-
-async def _read(prompt: str) -> str:
-    """Return the next line of standard input, with those that a backslash at its end adds.
-
-    Raises:
-        EOFError: if the input has ended.
-    """
-    text = await asyncio.to_thread(_read_line, prompt)
-    while text.endswith("\\"):
-        text = text[:-1] + "\n" + await asyncio.to_thread(_read_line, paint("… ", "dim"))
-    return text
-
-
-def _read_line(prompt: str) -> str:
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.removesuffix("\n").removesuffix("\r")
 
 
 def _new_name() -> str:

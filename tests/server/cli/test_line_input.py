@@ -1,0 +1,160 @@
+"""Conversations on a real terminal."""
+
+import json
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from tests.fakes.canvas import canvas, node
+from tests.server.cli.command import ROOT
+
+PROMPT = "\x1b[?2004h"
+"""The terminal's control sequence with which a prompt begins."""
+
+UP, CONTROL_C, CONTROL_D, ALT_ENTER = "\x1b[A", "\x03", "\x04", "\x1b\r"
+
+
+class Terminal:
+    """A terminal in which ``ragflow-lg chat`` runs."""
+
+    def __init__(self, child: int, terminal: int) -> None:
+        self.child, self._terminal, self.shown = child, terminal, ""
+
+    def type(self, text: str, expected: str) -> str:
+        """Type a text and return what is shown until the expected text."""
+        os.write(self._terminal, text.encode())
+        return self._read(expected)
+
+    def ask(self, text: str, expected: str) -> None:
+        """Type a text, and wait for what is expected and for the next prompt."""
+        if PROMPT not in self.type(text, expected).rpartition(expected)[2]:
+            self._read(PROMPT)
+
+    def _read(self, expected: str) -> str:
+        end, new = time.monotonic() + 30, ""
+        while expected not in new:
+            assert time.monotonic() < end, self.shown + new
+            if select.select([self._terminal], [], [], 0.2)[0]:
+                new += os.read(self._terminal, 4096).decode("utf-8", "replace")
+        self.shown += new
+        return new
+
+
+@contextmanager
+def chat(file: Path, *options: str) -> Generator[Terminal]:
+    words = [sys.executable, "-m", "ragflow_lg", "chat", str(file), "--session", "anna", *options]
+    words += ["--checkpoint", f"sqlite:///{file.parent}/chat.db"]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(file.parent)
+        os.execvpe(
+            sys.executable,
+            words,
+            {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200", "PROMPT_TOOLKIT_NO_CPR": "1"},
+        )
+    try:
+        yield Terminal(child, terminal)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.close(terminal)
+        os.waitpid(child, 0)
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Path:
+    path = tmp_path / "echo.json"
+    nodes = {
+        "begin": node("Begin", {}, ["m"]),
+        "m": node("Message", {"content": ["You: {sys.query} Files: {sys.files}"]}),
+    }
+    path.write_text(json.dumps(canvas(nodes)))
+    return path
+
+
+def test_lines_are_edited_remembered_and_completed(echo: Path) -> None:
+    (echo.parent / "note.txt").write_text("milk")
+    with chat(echo, "--model", "demo") as terminal:
+        terminal.ask("", "/help lists")
+        terminal.ask("first\r", "You: first")
+        terminal.ask(f"one{ALT_ENTER}two\r", "You: one\r\ntwo")
+        terminal.ask(f"{UP}{UP}{UP}\r", "You: first")
+        terminal.ask("dropped" + CONTROL_C, "The line is dropped")
+        terminal.type("/fi\t", "le")
+        terminal.type(" not\t", "e.txt")
+        terminal.ask("\r", "note.txt goes with the next question")
+        terminal.ask("three\r", "milk")
+        terminal.type("/rerun beg\t", "in")
+        terminal.ask("\r", "The session is anna-rerun")
+        terminal.type(CONTROL_D, "The session is anna-rerun.")
+
+
+@pytest.fixture
+def slow_model(tmp_path: Path) -> Generator[Path]:
+    """A canvas whose model shows one word and then waits until it is asked again."""
+    free = Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for word in ("Well", ", done."):
+                piece = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": word}}], "id": "1"}
+                head = {"object": "chat.completion.chunk", "created": 1, "model": "slow"}
+                self.wfile.write(f"data: {json.dumps(head | piece)}\n\n".encode())
+                self.wfile.flush()
+                free.wait(20)
+            self.wfile.write(b"data: [DONE]\n\n")
+            free.set()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    (tmp_path / "settings.toml").write_text(
+        f'[providers.Slow]\nbase_url = "http://127.0.0.1:{server.server_port}/v1"\nmodels = ["slow"]\nmax_retries = 0\n'
+    )
+    params = {"llm_id": "slow@Slow", "prompts": [{"role": "user", "content": "{sys.query}"}]}
+    nodes = {
+        "begin": node("Begin", {}, ["l"]),
+        "l": node("LLM", params, ["m"]),
+        "m": node("Message", {"content": ["{l@content}"]}),
+    }
+    path = tmp_path / "slow.json"
+    path.write_text(json.dumps(canvas(nodes)))
+    yield path
+    free.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_control_c_stops_an_answer_and_keeps_the_conversation(slow_model: Path) -> None:
+    with chat(slow_model, "--settings", "settings.toml") as terminal:
+        terminal.ask("", "/help lists")
+        terminal.type("hello\r", "Well")
+        terminal.ask(CONTROL_C, "/continue finishes the answer")
+        terminal.type("/session\r", "anna")
+
+
+def test_a_killed_conversation_goes_on(slow_model: Path) -> None:
+    with chat(slow_model, "--settings", "settings.toml") as terminal:
+        terminal.ask("", "/help lists")
+        terminal.type("hello\r", "Well")
+        os.kill(terminal.child, signal.SIGKILL)
+    with chat(slow_model, "--settings", "settings.toml") as terminal:
+        terminal.ask("", "/help lists")
+        assert "Going on with the session anna" in terminal.shown
+        terminal.type("/continue\r", "Well")
