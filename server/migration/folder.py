@@ -69,7 +69,7 @@ class PulledFolder:
         """Write a file that only its owner may read, and its folders.
 
         Raises:
-            SettingsError: if it cannot be written, or lies behind a symbolic link.
+            SettingsError: if it cannot be written, or is reached through a symbolic link.
         """
         path = self._checked(name)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -88,7 +88,7 @@ class PulledFolder:
         """Return the path of a file, by which it is found from any folder.
 
         Raises:
-            SettingsError: if it lies behind a symbolic link.
+            SettingsError: if it is reached through a symbolic link.
         """
         return self._checked(name).resolve()
 
