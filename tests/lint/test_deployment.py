@@ -75,6 +75,7 @@ def test_compose_mounts_settings_and_passes_the_keys_that_they_name(
     assert server["environment"]["RAGFLOW_LG_SETTINGS"] == target
     settings = load_settings(tmp_path / "ragflow-lg.toml")
     assert settings.chat_settings().providers["Tongyi-Qianwen"].api_key == "key"
+    monkeypatch.delenv("DASHSCOPE_API_KEY")  # a known key would choose its provider's model
     assert load_settings(ROOT / source).chat_settings().default_model == "demo"
     assert server["environment"]["OPENAI_API_KEY"] == "${OPENAI_API_KEY:-}"
 
