@@ -97,9 +97,10 @@ class RedisItems:
             try:
                 return await self._query(query, count, "distance", "ASC", *params)
             except ResponseError:
-                if await self._has_vectors(len(vector)):
-                    raise
-                return []
+                if not await self._has_vectors(len(vector)):
+                    return []
+                # another process has just added the field to the index
+                return await self._query(query, count, "distance", "ASC", *params)
 
     async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
         """Return items that were written before a time, or that are too many."""

@@ -169,6 +169,6 @@ def test_a_page_shows_both_drawings_with_marks(tmp_path: Path) -> None:
     assert result.exit_code == 1
     page = result.stdout
     titles = ["a (changed)", "c (removed)", "a (changed)", "b (added)"]
-    assert [t for t in re.findall(r"<g><title>(.*?)</title>", page) if "(" in t] == titles
+    assert [t for t in re.findall(r"<g[^>]*><title>(.*?)</title>", page) if "(" in t] == titles
     assert "&lt;b&gt;one" in page
     assert "<b>" not in page

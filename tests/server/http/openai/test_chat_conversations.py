@@ -110,7 +110,7 @@ async def test_the_user_of_the_program_is_the_user_of_the_session(tmp_path: Path
         assert row["user_id"] == "ada"
 
 
-@pytest.mark.parametrize("name", ["ada", "a" * 300])
+@pytest.mark.parametrize("name", ["ada", "a" * 255])
 async def test_users_of_a_chat_with_the_same_name_do_not_share_sessions(tmp_path: Path, name: str) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
@@ -123,6 +123,14 @@ async def test_users_of_a_chat_with_the_same_name_do_not_share_sessions(tmp_path
             other.messages = list(ada.messages)
             assert (await other.say("42"))[1] != session
         assert await ada.say("42") == ("Size 42", session)
+
+
+async def test_a_name_that_would_have_to_be_cut_is_refused(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        ada = ChatProgram(server, await server.agent(FORM), {"X-OpenWebUI-User-Id": "a" * 256})
+        answer = await ada.send([{"role": "user", "content": "go"}])
+        assert answer.status_code >= 400
+        assert "255" in answer.json()["error"]["message"]
 
 
 async def test_an_agent_is_found_by_its_title_if_no_other_has_it(tmp_path: Path) -> None:
