@@ -21,8 +21,6 @@ const TEXTS = {
   thinking: ["Thinking", "思考过程"],
   calls: ["Tool calls", "工具调用"],
   continue: ["Continue", "继续"],
-  again: ["Ask again", "重新提问"],
-  edit: ["Edit", "编辑"],
   answer: ["Answer", "提交"],
   graph: ["Graph", "流程图"],
   timeline: ["Steps", "步骤"],
