@@ -21,6 +21,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "azure": ("langchain",),
     "bedrock": ("botocore", "langchain", "langchain_aws"),
     "browser": ("playwright",),
+    "chat": ("prompt_toolkit",),
     "cjk": ("cvttf_NotoSansCJK_Regular",),
     "code-deno": ("deno",),
     "crawler": ("lxml", "trafilatura"),

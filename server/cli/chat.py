@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ragflow_lg.server.agents.dataset_chat import build_dataset_chat
+from ragflow_lg.server.cli.line_input import require_line_editor
 from ragflow_lg.server.cli.options import Checkpoint, Conversation, Model, SettingsFile
 
 
@@ -45,6 +46,7 @@ def chat(
         raise typer.BadParameter("Name a canvas file, or datasets with --dataset.")
     if reasoning and not datasets:
         raise typer.BadParameter("--reasoning needs --dataset; in a canvas, set strategy of an Agent to deep_research.")
+    require_line_editor()
     source = build_dataset_chat(datasets, has_reasoning=reasoning) if file is None else file.resolve()
     canvas_id = str(source) if file is not None else f"datasets: {', '.join(datasets)}"
     asyncio.run(_converse(source, canvas_id, session or "", model, checkpoint, settings))

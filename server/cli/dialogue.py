@@ -37,8 +37,9 @@ HELP = """Write a question and press Enter. Alt-Enter, or \\ at the end of a lin
   /new           begin a new session
   /session       show the name of the session
   /trace         show what agents do, or hide it
+  /form          answer the form that waits, after Ctrl-C has left it
   /continue      finish a turn that was stopped or interrupted
-  /quit          end; Ctrl-D does so as well, and Ctrl-C stops an answer"""
+  /quit          end; Ctrl-D does so as well, and Ctrl-C stops an answer or leaves a form"""
 
 Command = Callable[[str], Awaitable[None]]
 
@@ -57,11 +58,14 @@ class Dialogue:
         self._fields: dict[str, Any] = {}
         """Begin's fields. They are asked once a session."""
         self._has_trace = False
+        self._is_form_left = False
+        """Whether the user has left the form that waits; it is not asked again before the user wants it."""
         self._has_ended = False
         self._commands: dict[str, Command] = {
             "file": self._attach,
             "continue": self._continue,
             "fork": self._fork,
+            "form": self._return_to_form,
             "help": self._help,
             "new": self._begin_session,
             "quit": self._quit,
@@ -78,7 +82,8 @@ class Dialogue:
         await self._greet()
         while not self._has_ended:
             try:
-                if pauses := await self._runner.pauses(self._session):
+                pauses = [] if self._is_form_left else await self._runner.pauses(self._session)
+                if pauses:
                     await self._answer(pauses)
                 else:
                     await self._take_line()
@@ -116,6 +121,8 @@ class Dialogue:
         if self._runner.plan.form and not self._fields:
             self._fields = await self._fill(self._runner.plan.form)
         inputs = {name: {"value": value} for name, value in self._fields.items()}
+        if self._is_form_left and await self._runner.pauses(self._session):
+            await self._runner.abandon(self._session)  # else the question would answer a form with one field
         files, self._files = await asyncio.to_thread(read_attachments, self._files), []
         await self._play(self._runner.start(self._session, {"query": query, "inputs": inputs, "files": files}))
 
@@ -123,7 +130,12 @@ class Dialogue:
         answers: dict[str, dict[str, Any]] = {}
         for pause in pauses:
             show_forms([pause])
-            values = await self._fill(form_fields(pause.inputs))
+            try:
+                values = await self._fill(form_fields(pause.inputs))
+            except KeyboardInterrupt:
+                self._is_form_left = True
+                print_note("The form waits: /form answers it, a question begins a new turn.")
+                return
             answers[pause.id] = {name: {"value": value} for name, value in values.items()}
         await self._play(self._runner.resume(self._session, answers))
 
@@ -152,6 +164,7 @@ class Dialogue:
         return values
 
     async def _play(self, run: Run) -> None:
+        self._is_form_left = False
         on_signal(signal.SIGINT, run.cancel)
         try:
             await show(self._runner.plan, run, has_trace=self._has_trace)
@@ -174,8 +187,13 @@ class Dialogue:
         self._files.append(path)
         print_note(f"{path.name} goes with the next question.")
 
+    async def _return_to_form(self, argument: str) -> None:
+        self._is_form_left = False
+        if not await self._runner.pauses(self._session):
+            print_note("No form waits.")
+
     async def _begin_session(self, argument: str) -> None:
-        self._session, self._fields = _new_name(), {}
+        self._session, self._fields, self._is_form_left = _new_name(), {}, False
         await self._greet()
 
     async def _show_session(self, argument: str) -> None:

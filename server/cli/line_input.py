@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ragflow_lg.base.extras import require
 from ragflow_lg.server.cli.terminal import paint
 
 if TYPE_CHECKING:
@@ -30,9 +31,23 @@ class LineInput(Protocol):
         ...
 
 
+def require_line_editor() -> None:
+    """Check that lines can be edited, if standard input is a terminal. Lines of a pipe need nothing.
+
+    Raises:
+        SettingsError: if the extra is missing.
+    """
+    if _is_terminal():
+        require("chat", "`ragflow-lg chat` on a terminal")
+
+
 def open_input(commands: Mapping[str, Sequence[str]]) -> LineInput:
     """Return the input for a conversation. ``commands`` are the values that complete each command."""
-    return TerminalInput(commands) if sys.stdin.isatty() and sys.stderr.isatty() else PlainInput()
+    return TerminalInput(commands) if _is_terminal() else PlainInput()
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class PlainInput:

@@ -4,13 +4,18 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import Distribution, distribution, packages_distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.architecture.sources import ROOT, imported_modules, sources
+
+MAX_BASE_DISTRIBUTIONS = 60
+MAX_BASE_MB = 200
 
 ADDRESSES = re.compile(
     "|".join(
@@ -43,6 +48,32 @@ def requirements(*extras: str) -> set[str]:
         if line.startswith("ragflow-lg["):
             names |= requirements(*line.partition("[")[2].partition("]")[0].split(","))
     return names - {"ragflow-lg"}
+
+
+def base_distributions() -> list[Distribution]:
+    """Return what an installation without extras consists of, apart from the project: found in this environment."""
+    found: dict[str, Distribution] = {}
+    waiting = [(Requirement(line), "") for line in project()["project"]["dependencies"]]
+    seen = set[tuple[str, str]]()
+    while waiting:
+        needed, extra = waiting.pop()
+        if needed.marker and not needed.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(needed.name)
+        found[name] = distribution(needed.name)
+        for wanted in ("", *needed.extras):
+            if (name, wanted) not in seen:
+                seen.add((name, wanted))
+                waiting += [(Requirement(line), wanted) for line in found[name].requires or ()]
+    return list(found.values())
+
+
+def test_an_installation_without_extras_is_small() -> None:
+    installed = base_distributions()
+    names = sorted(one.name for one in installed)
+    assert len(names) + 1 <= MAX_BASE_DISTRIBUTIONS, names
+    files = {Path(str(file.locate())) for one in installed for file in one.files or () if file.suffix != ".pyc"}
+    assert sum(file.stat().st_size for file in files if file.is_file()) < MAX_BASE_MB * 10**6
 
 
 def tracked_files() -> list[Path]:

@@ -15,6 +15,9 @@ from threading import Event, Thread
 
 import pytest
 
+from ragflow_lg.base import extras
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.line_input import require_line_editor
 from tests.fakes.canvas import canvas, node
 from tests.server.cli.command import ROOT
 
@@ -158,3 +161,38 @@ def test_a_killed_conversation_goes_on(slow_model: Path) -> None:
         terminal.ask("", "/help lists")
         assert "Going on with the session anna" in terminal.shown
         terminal.type("/continue\r", "Well")
+
+
+def test_control_c_leaves_a_form_which_waits(tmp_path: Path) -> None:
+    form = {"size": {"name": "Size", "type": "line", "optional": False}}
+    nodes = {
+        "begin": node("Begin", {}, ["ask"]),
+        "ask": node("UserFillUp", {"inputs": form}, ["m"]),
+        "m": node("Message", {"content": ["{sys.query}, size {ask@size}."]}),
+    }
+    path = tmp_path / "form.json"
+    path.write_text(json.dumps(canvas(nodes)))
+    with chat(path, "--model", "demo") as terminal:
+        terminal.ask("", "/help lists")
+        terminal.type("shoes\r", "Size:")
+        terminal.ask(CONTROL_C, "The form waits: /form")
+        terminal.ask("/session\r", "anna")
+        terminal.type("/form\r", "Size:")
+        terminal.ask("L\r", "shoes, size L.")
+        terminal.ask("/form\r", "No form waits.")
+        terminal.type("boots\r", "Size:")
+        terminal.ask(CONTROL_C, "The form waits")
+        terminal.type("hats\r", "Size:")
+        terminal.ask("M\r", "hats, size M.")
+
+
+def test_a_terminal_needs_the_line_editor_and_a_pipe_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nothing(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(extras, "find_spec", find_nothing)
+    require_line_editor()
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with pytest.raises(SettingsError, match=r"chat` on a terminal needs prompt_toolkit.*pip install '.*\[chat\]'"):
+        require_line_editor()
