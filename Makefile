@@ -22,7 +22,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-prose site format bench soak conformance shown corpus corpus-table templates tools
+.PHONY: run test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
 .PHONY: hashes pin-images audit sbom crash eject failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
@@ -111,7 +111,7 @@ site: $(VENV)/.ok
 	@cd .cache/documentation && $(CURDIR)/$(BIN)/python -m zensical build --strict # it fills a folder .cache of its own
 	@echo "Open .cache/documentation/site/index.html"
 
-lint: lint-code lint-prose
+lint: lint-code lint-page lint-prose
 
 lint-code: $(VENV)/.ok
 	$(BIN)/ruff format --check .
@@ -119,6 +119,19 @@ lint-code: $(VENV)/.ok
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+
+# The types and rules of the page's modules. The libraries get the types of their packages.
+PAGE_TOOLS := .cache/page_tools
+lint-page:
+	@if ! { command -v node && command -v npm; } >/dev/null; then echo "node and npm are missing: the page's modules are not checked." >&2; \
+	else $(MAKE) --no-print-directory $(PAGE_TOOLS)/.ok && rm -rf $(PAGE_TOOLS)/js && cp -r server/page/js $(PAGE_TOOLS) \
+		&& $(PAGE_TOOLS)/node_modules/.bin/tsc -p $(PAGE_TOOLS) \
+		&& $(PAGE_TOOLS)/node_modules/.bin/eslint --config $(PAGE_TOOLS)/eslint.config.js server/page/js; fi
+
+$(PAGE_TOOLS)/.ok: $(wildcard .ci/page_tools/* .ci/page_tools/vendor/*)
+	@rm -rf $(PAGE_TOOLS) && mkdir -p $(@D) && cp -r .ci/page_tools/. $(PAGE_TOOLS)
+	@cd $(PAGE_TOOLS) && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 lint-prose: $(VALE)
 	$(VALE) $(PROSE)
