@@ -22,6 +22,7 @@ from starlette.routing import Route
 from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
 from ragflow_lg.base.extras import require
 from ragflow_lg.server.agents.quotas import Quotas
+from ragflow_lg.server.http.document.document_route import make_document_route
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeaders, StripTrailingSlash
@@ -145,9 +146,7 @@ class _Application(FastAPI):
 
 def make_app(app_state: AppState) -> FastAPI:
     """Create the application from opened server parts. ``app.state.turns`` drains its runs."""
-    app = _Application(
-        title="ragflow-lg", version=version("ragflow-lg"), docs_url=None, redoc_url=None, redirect_slashes=False
-    )
+    app = _Application(title="ragflow-lg", version=version("ragflow-lg"), openapi_url=None, redirect_slashes=False)
     section = app_state.settings.server
     operations = Operations(section, app_state.callbacks, app_state.settings.limits)
     app_state = replace(app_state, callbacks=(*app_state.callbacks, RunMetrics(operations.metrics)))
@@ -156,6 +155,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.readiness = Readiness(app_state, operations.loop_watch)
     app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
     _add_routes(app, _ROUTERS)
+    app.router.routes.append(make_document_route(app.openapi))
     if section.mcp:
         _mount_mcp(app)
     if section.ragflow_ui is not None:
