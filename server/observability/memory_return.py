@@ -9,6 +9,7 @@ import asyncio
 import ctypes
 import gc
 import os
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ GROWTH_BYTES = 16 * 1024 * 1024
 INTERVAL_S = 2.0
 MAX_INTERVAL_S = 8.0
 """The interval after trimming that returned little."""
+COLLECTING_SHARE = 1 / 200
+"""The share of the time that collecting garbage may take, since nothing else runs meanwhile."""
 _MMAP_THRESHOLD = -3
 """The number of the option in ``mallopt``."""
 _STATM = Path("/proc/self/statm")
@@ -58,15 +61,37 @@ def read_resident_bytes() -> int:
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+class GarbageCollection:
+    """Collects large values in cycles. By itself, the collector runs after many objects, no matter how large."""
+
+    def __init__(self, collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the function that collects all garbage, and a clock in seconds."""
+        self._collect = collect
+        self._clock = clock
+        self._next = 0.0
+
+    def run(self) -> None:
+        """Collect garbage, unless that has taken more than its share of the time.
+
+        With a million objects of turns, one collection stops every stream for a third of a second.
+        """
+        started = self._clock()
+        if started < self._next:
+            return
+        self._collect()
+        ended = self._clock()
+        self._next = ended + (ended - started) / COLLECTING_SHARE
+
+
 async def _return_memory(trim: Callable[[], object]) -> None:
-    at_start, interval_s = read_resident_bytes(), INTERVAL_S
+    at_start, interval_s, garbage = read_resident_bytes(), INTERVAL_S, GarbageCollection()
     while True:
         await asyncio.sleep(interval_s)
         before = read_resident_bytes()
         if before < at_start + GROWTH_BYTES:
             interval_s = INTERVAL_S
             continue
-        gc.collect()  # large values in cycles; by itself, the collector runs after many objects, no matter how large
+        garbage.run()
         await asyncio.to_thread(trim)  # without the interpreter's lock
         has_returned = before - read_resident_bytes() > GROWTH_BYTES // 4
         interval_s = INTERVAL_S if has_returned else min(2 * interval_s, MAX_INTERVAL_S)

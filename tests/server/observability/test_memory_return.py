@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ragflow_lg.server.observability.memory_return import find_trim
+from ragflow_lg.server.observability.memory_return import GarbageCollection, find_trim
 
 PROGRAM = """
 import asyncio, gc, sys
@@ -42,3 +42,19 @@ def test_freed_memory_is_returned(held_by: str):
     full, after = map(int, done.stdout.split())
     assert full > 90_000_000
     assert after < 20_000_000
+
+
+def test_slow_collections_are_rare() -> None:
+    times: list[float] = []
+    now = 100.0
+
+    def collect() -> None:
+        nonlocal now
+        times.append(now)
+        now += 0.25
+
+    garbage = GarbageCollection(collect, lambda: now)
+    while now < 200.0:
+        garbage.run()
+        now += 2.0
+    assert times == [100.0, 150.25]
