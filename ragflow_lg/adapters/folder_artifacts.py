@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.local_file_ids import local_file_id
 from ragflow_lg.services.code import Artifact, NoArtifacts, StoredArtifact
 
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069:*?\"<>|]")
@@ -19,7 +20,8 @@ class FolderArtifacts(NoArtifacts):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.expanduser()
-        self._stored: set[str] = set()
+        self.stored: dict[str, None] = {}
+        """The addresses of the files that this object has written, oldest first."""
 
     async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
         """Write a file. Its address is its path.
@@ -33,9 +35,9 @@ class FolderArtifacts(NoArtifacts):
             raise ServiceError(
                 f"The file {artifact.name!r} cannot be written to {self._folder}: {error.strerror}."
             ) from error
-        self._stored.add(path.as_posix())
+        self.stored[path.as_posix()] = None
         text = (await super().store(artifact, has_text=has_text)).text
-        return StoredArtifact(path.as_posix(), text)
+        return StoredArtifact(path.as_posix(), text, local_file_id(path, artifact.content))
 
     async def find(self, address: str) -> bytes | None:
         """Return a file that this object has written, or None.
@@ -43,7 +45,7 @@ class FolderArtifacts(NoArtifacts):
         Raises:
             ServiceError: if it cannot be read.
         """
-        if address not in self._stored:
+        if address not in self.stored:
             return None
         try:
             return await asyncio.to_thread(Path(address).read_bytes)

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
 from ragflow_lg.base.errors import ComponentError, DatabaseError, RequestError, ServiceError, SettingsError
+from ragflow_lg.base.local_file_ids import local_path
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.report_files import EXTENSIONS, ReportFile, strip_thinking, write_report_file
@@ -161,13 +162,14 @@ def _describe(ctx: RunContext, params: Params, file: ReportFile) -> Mapping[str,
     """Return RAGFlow's download info. Large files are not repeated in it, because it is stored with the session."""
     is_repeated = len(file.content) <= ctx.services.reports.inline_bytes
     query = urlencode({"ext": params.output_format, "mime_type": file.media_type})
+    is_served = bool(file.id) and local_path(file.id) is None
     return {
         "doc_id": file.id or ctx.services.ids.run_id(),
         "filename": file.name,
         "mime_type": file.media_type,
         "size": len(file.content),
         "base64": base64.b64encode(file.content).decode("ascii") if is_repeated else "",
-        "preview_url": f"/api/v1/agents/attachments/{file.id}/preview?{query}" if file.id else file.address,
+        "preview_url": f"/api/v1/agents/attachments/{file.id}/preview?{query}" if is_served else file.address,
         "include_download_info_in_content": params.include_download_info_in_content,
     }
 

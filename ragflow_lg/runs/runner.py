@@ -74,7 +74,7 @@ class Runner:
 
             saver = InMemorySaver()
         self._canvas = canvas.with_saver(saver)
-        self._services = services
+        self.services = services
         self._store = store
         self._leases = store.leases if store is not None else None
         self._canvas_id = canvas_id
@@ -121,7 +121,7 @@ class Runner:
             ConflictError: if the session is not waiting, or is running.
         """
         self._saver()
-        await abandon(self._canvas, session, self._store, self._services.clock)
+        await abandon(self._canvas, session, self._store, self.services.clock)
 
     async def state(self, session: SessionId | str) -> dict[str, Any]:
         """Return a session's stored state, which is empty if there is no session or no saver.
@@ -215,7 +215,7 @@ class Runner:
     ) -> Run:
         return Run(
             self._canvas,
-            self._services,
+            self.services,
             session,
             intent,
             request,

@@ -340,8 +340,9 @@ async def open_services(
     """
     from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-    from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
+    from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.assembly.accounts import open_accounts
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
@@ -349,7 +350,6 @@ async def open_services(
     from ragflow_lg.server.assembly.memories import open_memories
     from ragflow_lg.server.assembly.run_files import file_services
     from ragflow_lg.services.services import Services
-    from ragflow_lg.services.workers import NoWorkers
 
     clock, stack = SystemClock(), AsyncExitStack()
     policies = tool_policies(settings, clock)
@@ -357,9 +357,8 @@ async def open_services(
         from ragflow_lg.adapters.recording.player import Player  # its models of records are slow to build
 
         if isinstance(recording, Player):
-            async with open_sandbox(settings) as code:  # programs and documents are not recorded, but made again
-                others = {"code": code, **file_services(settings, NoWorkers())}
-                yield recording.services(InlineFiles(), clock, RandomIds(), policies, settings.prompts, **others)
+            async with _open_player(recording, settings, policies) as services:
+                yield services
             return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
@@ -367,10 +366,11 @@ async def open_services(
     knowledge = SettingsKnowledge(settings)
     workers = WorkerPool(settings.limits.workers, settings.limits.worker_memory_bytes, settings.limits.worker_queue)
     try:
+        accounts = await stack.enter_async_context(open_accounts(settings, workers))
         services = Services(
             models,
             http,
-            InlineFiles(),
+            LocalFiles(workers, accounts["speech"]),
             clock,
             RandomIds(),
             settings.tool_settings,
@@ -384,13 +384,28 @@ async def open_services(
             state_limits=settings.limits.state,
             secrets=settings.secrets,
             **file_services(settings, workers),
-            **await stack.enter_async_context(open_accounts(settings, workers)),
+            **accounts,
         )
         yield recording.wrap(services) if recording is not None else services
     finally:
         await stack.aclose()
         for service in (workers, knowledge, servers, models, server_http, http):
             await service.aclose()
+
+
+@asynccontextmanager
+async def _open_player(player: Player, settings: Settings, policies: ToolPolicies) -> AsyncGenerator[Services]:
+    """Open the services of a replay. Programs and documents are not recorded, but made again."""
+    from ragflow_lg.adapters.local_files import LocalFiles
+    from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
+    from ragflow_lg.server.assembly.run_files import file_services
+    from ragflow_lg.services.workers import NoWorkers
+
+    workers = NoWorkers()
+    async with open_sandbox(settings) as code:
+        others = {"code": code, **file_services(settings, workers)}
+        yield player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)
 
 
 @asynccontextmanager

@@ -14,14 +14,14 @@ import typer
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import AnswerError, RagflowLgError
 from ragflow_lg.base.portability import on_signal, restore_interrupt
-from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
+from ragflow_lg.server.cli.attached_files import read_attachments
 from ragflow_lg.server.cli.console import show, show_forms
-from ragflow_lg.server.cli.form_fields import as_declared, parse_value
+from ragflow_lg.server.cli.form_fields import as_declared, default_text, parse_value
 from ragflow_lg.server.cli.line_input import FILES, open_input
 from ragflow_lg.server.cli.play import free_name
-from ragflow_lg.server.cli.run import read_attachments
 from ragflow_lg.server.cli.terminal import print_line, print_note
+from ragflow_lg.server.cli.written_files import WrittenFiles
 from ragflow_lg.server.runs.stored_sessions import fork_session, has_session
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Dialogue:
         self._runner = runner
         self._store = store
         self._session = session or _new_name()
+        self._written_files = WrittenFiles(runner.services)
         self._files: list[Path] = []
         self._fields: dict[str, Any] = {}
         """Begin's fields. They are asked once a session."""
@@ -145,7 +146,7 @@ class Dialogue:
         for field in form:
             while True:
                 choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
-                default = "" if field.value in (None, "", [], {}) else to_text(field.value)
+                default = default_text(field)
                 text = (
                     await self._input.read(f"{field.label}{choices}{f' [{default}]' if default else ''}: ") or default
                 )
@@ -170,6 +171,7 @@ class Dialogue:
             await show(self._runner.plan, run, has_trace=self._has_trace)
         finally:
             restore_interrupt()
+            self._written_files.report()
         if run.status == "cancelled":
             print_note("/continue finishes the answer, a question begins a new turn.")
 

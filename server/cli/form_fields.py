@@ -13,7 +13,8 @@ import typer
 
 from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.base.values import to_text
-from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
+from ragflow_lg.dsl.forms import FormField, form_fields, form_problems, is_file
+from ragflow_lg.server.cli.attached_files import describe_file
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
@@ -36,6 +37,7 @@ def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all:
     """
     fields_by_name = {field.name: field for field in form}
     values: dict[str, Any] = {}
+    texts: dict[str, list[str]] = {}
     problems: list[str] = []
     names: set[str] = set()
     for entry in entries:
@@ -44,7 +46,13 @@ def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all:
             names.add(name)
             if name not in fields_by_name and fields_by_name:
                 raise _unknown_field(name, fields_by_name)
-            values[name] = parse_value(fields_by_name[name], text) if name in fields_by_name else text
+            texts.setdefault(name, []).append(text)
+            values[name] = text
+        except AnswerError as problem:
+            problems.append(str(problem))
+    for name in [name for name in texts if name in fields_by_name]:
+        try:
+            values[name] = _parse_texts(fields_by_name[name], texts[name])
         except AnswerError as problem:
             problems.append(str(problem))
     if problems and needs_all:
@@ -73,31 +81,40 @@ def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, d
                 raise _unknown_field(name, qualified if "@" in name else {**shared, **qualified})
         except AnswerError as problem:
             problems.append(str(problem))
-    matches = match_fields(pauses, entries)
+    matches = _match_entries(pauses, entries)
     for pause in pauses:
         for field in form_fields(pause.inputs):
-            if (text := matches.get(pause.id, {}).get(field.name)) is None:
+            if not (texts := matches.get(pause.id, {}).get(field.name)):
                 continue
             try:
-                answers.setdefault(pause.id, {})[field.name] = parse_value(field, text)
+                answers.setdefault(pause.id, {})[field.name] = _parse_texts(field, texts)
             except AnswerError as problem:
-                if pause.is_checked:
+                if pause.is_checked or is_file(field.type):
                     problems.append(str(problem))
                 else:
-                    answers.setdefault(pause.id, {})[field.name] = text
+                    answers.setdefault(pause.id, {})[field.name] = texts[-1]
     _raise_problems(problems)
     return answers
 
 
 def match_fields(pauses: Iterable[Pause], entries: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return the text for each field of each open form, by pause id; ignore entries that do not match a field."""
+    matches = _match_entries(pauses, entries)
+    return {id_: {field: texts[-1] for field, texts in fields.items()} for id_, fields in matches.items()}
+
+
+def _match_entries(pauses: Iterable[Pause], entries: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """Return all texts for each field of each open form, by pause id."""
     shared, qualified = _fields_by_name(pauses)
-    matches: dict[str, dict[str, str]] = {}
+    matches: dict[str, dict[str, list[str]]] = {}
     pairs = [entry.partition("=") for entry in entries if "=" in entry]
     for names in (shared, qualified):  # an answer to one form overrides an answer to all
+        found: dict[str, dict[str, list[str]]] = {}
         for name, _, text in pairs:
             for id_, field in names.get(name, ()):
-                matches.setdefault(id_, {})[field] = text
+                found.setdefault(id_, {}).setdefault(field, []).append(text)
+        for id_, fields in found.items():
+            matches.setdefault(id_, {}).update(fields)
     return matches
 
 
@@ -113,6 +130,15 @@ def _fields_by_name(pauses: Iterable[Pause]) -> tuple[_FieldsByName, _FieldsByNa
             shared.setdefault(name, []).append((pause.id, name))
             qualified.setdefault(f"{pause.node}@{name}", []).append((pause.id, name))
     return shared, qualified
+
+
+def _parse_texts(field: FormField, texts: Sequence[str]) -> Any:
+    """Return the value that the last text stands for, or the files of all texts."""
+    values = [parse_value(field, text) for text in texts]
+    if not is_file(field.type):
+        return values[-1]
+    files: list[Any] = [value for value in values if isinstance(value, dict)]
+    return files or values[-1]
 
 
 def _raise_problems(problems: Iterable[str]) -> None:
@@ -150,12 +176,14 @@ def as_declared(form: Iterable[FormField]) -> dict[str, dict[str, Any]]:
 
 
 def parse_value(field: FormField, text: str) -> Any:
-    """Parse text according to its field's type.
+    """Parse text according to its field's type. In a field for files, ``@PATH`` is a file of this machine.
 
     Raises:
-        AnswerError: If the text does not have that type.
+        AnswerError: If the text does not have that type, or the file cannot be read.
     """
     kind = field.type.lower()
+    if is_file(kind) and text.startswith("@"):
+        return describe_file(text[1:])
     try:
         if kind in ("integer", "number"):
             return int(text) if kind == "integer" else _require_finite(float(text))
@@ -179,6 +207,14 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def default_text(field: FormField) -> str:
+    """Return the default value of a field as the user would type it.
+
+    A field for files has none: a canvas must not name files of this machine.
+    """
+    return "" if is_file(field.type) or field.value in (None, "", [], {}) else to_text(field.value)
+
+
 def _require_finite(number: float) -> float:
     if not math.isfinite(number):
         raise ValueError("must be finite")
@@ -193,7 +229,7 @@ def prompt_fields(form: Iterable[FormField], values: Mapping[str, Any]) -> dict[
     for field in form:
         while field.name not in fields and not field.is_optional:
             choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
-            start = "" if field.value in (None, "", [], {}) else to_text(field.value)
+            start = default_text(field)
             text = str(typer.prompt(f"{field.label}{choices}", default=start, show_default=bool(start)))
             try:
                 value = parse_value(field, text)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import AnswerError
-from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
+from ragflow_lg.dsl.forms import FormField, form_fields, form_problems, is_file
 from ragflow_lg.server.cli.form_fields import as_declared, match_fields, parse_value
 from ragflow_lg.server.cli.options import RunOptions
 from ragflow_lg.server.cli.terminal import format_command
@@ -66,10 +66,14 @@ def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: RunOpt
             if text is None and field.is_optional:
                 continue
             name = field.name if len(pauses) == 1 else f"{pause.node}@{field.name}"
-            answers[f"{name}={text if text is not None and _is_valid(field, text) else 'VALUE'}"] = None
+            answers[f"{name}={text if text is not None and _is_valid(field, text) else _placeholder(field)}"] = None
     words = [word for answer in answers for word in ("--input", answer)]
     subject = f"The form in {forms} is" if len(pauses) == 1 else f"The forms in {forms} are"
     return f"{subject} still open. Answer with: {next_command(options, 'resume', session, *words)}"
+
+
+def _placeholder(field: FormField) -> str:
+    return "@FILE" if is_file(field.type) else "VALUE"
 
 
 def _is_valid(field: FormField, text: str) -> bool:

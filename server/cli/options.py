@@ -117,18 +117,34 @@ ReplayModeOption: TypeAlias = Annotated[
 ]
 Attachments: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Option("--file", "-f", help="Attach a text file or picture (sys.files). Repeatable.", metavar="PATH"),
+    typer.Option(
+        "--file",
+        "-f",
+        help="Attach a document, text, table, picture or audio file (sys.files). Repeatable.",
+        metavar="PATH",
+    ),
 ]
 BeginInputs: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--input", "-i", help="Fill a field of Begin's form. Repeatable.", metavar="NAME=VALUE"),
+    typer.Option(
+        "--input",
+        "-i",
+        help="Fill a field of Begin's form; NAME=@PATH gives a file to a field for files. Repeatable.",
+        metavar="NAME=VALUE",
+    ),
 ]
 Conversation: TypeAlias = Annotated[
     str | None,
     typer.Option("--session", "-s", help="Name of the conversation to continue or start.", callback=check_session_name),
 ]
 Inputs: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--input", "-i", help="Fill a field of the form. Repeatable.", metavar="NAME=VALUE")
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        help="Fill a field of the form; NAME=@PATH gives a file to a field for files. Repeatable.",
+        metavar="NAME=VALUE",
+    ),
 ]
 EventsOption: TypeAlias = Annotated[
     Events | None,

@@ -26,6 +26,7 @@ from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions
 from ragflow_lg.server.cli.terminal import count_of, print_note
+from ragflow_lg.server.cli.written_files import WrittenFiles, keep_files
 from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
 from ragflow_lg.server.settings import Settings, load_settings
@@ -63,6 +64,7 @@ def play_canvas(
     are the form answers as typed, for the hint after a refused answer. ``before`` may inspect the store and raise.
     """
     options.check_replay()
+    settings = keep_files(settings)
     is_pretty = options.events is Events.PRETTY or (options.events is None and sys.stdout.isatty())
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session that nobody continues
     url = options.checkpoint or (settings.checkpoints if session else MEMORY)
@@ -92,6 +94,7 @@ def play_canvas(
             run = result if isinstance(result, Run) else await result
             output = show(canvas.plan, run, has_trace=options.trace) if is_pretty else _write_events(run, options.trace)
             status = await _play(runner, run, caller, output, is_pretty=is_pretty)
+            WrittenFiles(services).report()
             return status if recording is None else _finish_recording(recording, run, status)
 
     status = asyncio.run(play())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragflow_lg.base.similar_files import suggest_file
 from ragflow_lg.server.cli.options import Attachments, BeginInputs, Conversation, RunOptions, with_run_options
 from ragflow_lg.server.cli.terminal import format_command, print_note
 
@@ -20,45 +19,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
     from ragflow_lg.server.settings import Settings
-
-MAX_BYTES = 10 * 1024 * 1024
-"""Maximum file size. The content is stored in the session and sent to the model."""
-
-
-def read_attachments(paths: Iterable[Path]) -> list[dict[str, str]]:
-    """Read files: images as ``data:`` URIs, all others as text.
-
-    Raises:
-        typer.BadParameter: If a file cannot be read, is too large, or is not what its suffix says.
-    """
-    return [{"name": path.name, "content": _read_content(path)} for path in paths]
-
-
-def _read_content(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise _error(path, f"cannot be read: {reason}.{suggest_file(path)}") from None
-    except ValueError as error:
-        raise _error(path, f"cannot be read: {error}.") from None
-    if len(content) > MAX_BYTES:
-        raise _error(path, f"is larger than {MAX_BYTES // 1024**2} MiB.")
-    import asyncio  # `run --help` needs none of these
-
-    from ragflow_lg.adapters.knowledge.attachments import file_text
-    from ragflow_lg.base.errors import ServiceError
-    from ragflow_lg.services.workers import NoWorkers
-
-    try:
-        return asyncio.run(file_text(NoWorkers(), str(path), "", content))
-    except ServiceError as error:
-        raise typer.BadParameter(str(error), param_hint="--file") from None
-
-
-def _error(path: Path, reason: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{str(path)!r} {reason}", param_hint="--file")
 
 
 @with_run_options
@@ -84,11 +44,14 @@ def run(
 
     ragflow-lg run chat.json "What is in it?" --file report.md --session anna
 
+    ragflow-lg run prices.json --input sheet=@sales.csv
+
     ragflow-lg run chat.json "Hello" --record hello.jsonl   (later, without a model: --replay hello.jsonl)
     """
     from ragflow_lg.checkpoints.store_url import store_kind
     from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import load_canvas
+    from ragflow_lg.server.cli.attached_files import read_attachments
     from ragflow_lg.server.cli.play import play_canvas
     from ragflow_lg.server.settings import load_settings
 

@@ -31,7 +31,7 @@ class RunSection(Section):
     """How many events may wait for the reader before nodes have to wait."""
     downloads: Path | None = None
     """Folder for the files that runs create, such as documents and artifacts of CodeExec. A server stores such files
-    itself. Default: they are not kept."""
+    itself. Default: ``ragflow-lg-downloads`` on the command line; programs do not keep them."""
 
 
 class UserSection(Section):

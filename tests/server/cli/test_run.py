@@ -1,5 +1,4 @@
 import asyncio
-import base64
 import json
 import os
 import sqlite3
@@ -9,12 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from ragflow_lg.base.errors import CheckpointError, CompileError, SettingsError
-from ragflow_lg.server.cli import run as attachments
-from ragflow_lg.server.cli.run import read_attachments
-from tests.fakes.images import PNG
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, SUPPORT, call, frames, invoke, one_line, write_canvas
@@ -222,37 +217,6 @@ def test_an_unknown_exporter_is_refused(guide: Path) -> None:
     wrong = {"RAGFLOW_LG_OTEL__ENABLED": "1", "RAGFLOW_LG_OTEL__EXPORTER": "smoke"}
     result = invoke("run", guide, "Hello", "-m", "demo", environment=wrong)
     assert isinstance(result.exception, SettingsError)
-
-
-def test_texts_are_read_and_pictures_encoded(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_bytes("\ufeffÜber".encode())
-    (tmp_path / "b.PNG").write_bytes(PNG)
-    assert read_attachments([tmp_path / "a.md", tmp_path / "b.PNG"]) == [
-        {"name": "a.md", "content": "Über"},
-        {"name": "b.PNG", "content": f"data:image/png;base64,{base64.b64encode(PNG).decode()}"},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [
-        ("none.txt", None, "no such file"),
-        (".", None, "is a directory"),
-        ("bad\0name", None, "cannot be read"),
-        ("a.bin", b"\xff\xfe\x00", "is not UTF-8 text, an image or one of the supported types"),
-        ("fake.pdf", b"Just text.", r"fake\.pdf' cannot be read: "),
-        ("fake.png", b"Just text.", r"fake\.png' is not an image"),
-        ("big.txt", b"x" * 101, "is larger than"),
-    ],
-)
-def test_files_that_cannot_be_attached_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, reason: str
-) -> None:
-    monkeypatch.setattr(attachments, "MAX_BYTES", 100)
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(typer.BadParameter, match=reason):
-        read_attachments([tmp_path / name])
 
 
 @pytest.mark.parametrize("llm_id", ["gpt-4.1@OpenAI", ""])
