@@ -60,8 +60,9 @@ def collect_blocks(blocks: Iterable[Block]) -> list[Block]:
 def split_into_chunks(blocks: Iterable[Block], tokens: int, overlap: int) -> Iterator[TextChunk]:
     """Split a text into chunks of at most about ``tokens``, each preceded by the headings above it.
 
-    A heading starts a new chunk. Within a section, the last sentences of a chunk, up to ``overlap`` tokens, are
-    repeated at the start of the next chunk.
+    A heading starts a new chunk. A heading without text has a chunk of its own, unless the chunks of a heading below it
+    begin with it: titles alone would take places of answers in search results. Within a section, the last sentences of
+    a chunk, up to ``overlap`` tokens, are repeated at the start of the next chunk.
     """
     headings: list[Block] = []
     builder = _ChunkBuilder(tokens, overlap)
@@ -69,7 +70,8 @@ def split_into_chunks(blocks: Iterable[Block], tokens: int, overlap: int) -> Ite
         if not block.text.strip():
             continue
         if block.heading:
-            yield from builder.finish(headings)
+            is_repeated = bool(headings) and headings[-1].heading < block.heading
+            yield from builder.finish(headings, is_repeated=is_repeated)
             headings = [h for h in headings if h.heading < block.heading]
             headings.append(block._replace(text=" ".join(block.text.split())[:_MAX_HEADING_CHARS]))
             builder.is_new_section = True
@@ -109,10 +111,11 @@ class _ChunkBuilder:
         self._size += size
         self.is_new_section = False
 
-    def finish(self, headings: Sequence[Block]) -> Iterator[TextChunk]:
+    def finish(self, headings: Sequence[Block], *, is_repeated: bool = False) -> Iterator[TextChunk]:
+        """Yield what is collected. ``is_repeated`` tells that the headings begin the next chunk as well."""
         if self._new:
             yield self._piece(headings)
-        elif self.is_new_section and headings:  # a heading without text below it
+        elif self.is_new_section and headings and not is_repeated:  # a heading without text below it
             yield TextChunk(_path(headings), [_position(headings[-1:])])
         self._parts, self._size, self._new, self.is_new_section = [], 0, 0, False
 

@@ -38,9 +38,9 @@ def test_no_match_and_a_missing_dataset(settings: Mapping[str, str]) -> None:
 def test_everything_is_exported(tmp_path: Path, settings: Mapping[str, str]) -> None:
     assert invoke("kb", "export", "handbook", "-o", tmp_path / "out.jsonl", environment=settings).exit_code == 0
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
-    assert len(lines) == 24
+    assert len(lines) == 20
     assert lines[-1]["metadata"] == {"department": "People", "year": 2026, "tags": ["上海"]}
-    assert len(invoke("kb", "export", "handbook", environment=settings).stdout.splitlines()) == 24
+    assert len(invoke("kb", "export", "handbook", environment=settings).stdout.splitlines()) == 20
     assert isinstance(invoke("kb", "export", "handbook", "-o", tmp_path, environment=settings).exception, SettingsError)
 
 

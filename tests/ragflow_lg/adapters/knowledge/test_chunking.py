@@ -18,6 +18,16 @@ def test_a_heading_starts_a_chunk_and_precedes_its_text() -> None:
     ]
 
 
+def test_a_title_is_no_chunk_if_the_chunks_below_it_begin_with_it() -> None:
+    title, part, text = Block("Guide", 1, 1, heading=1), Block("Part", 3, 3, heading=2), Block("One.", 4, 4)
+    other = Block("Other", 6, 6, heading=2)
+    assert [p.content for p in split_into_chunks([title, part, text], 100, 10)] == ["Guide > Part\nOne."]
+    chunks = [p.content for p in split_into_chunks([title, part, other, text], 100, 10)]
+    assert chunks == ["Guide > Part", "Guide > Other\nOne."]
+    assert [p.content for p in split_into_chunks([title, part], 100, 10)] == ["Guide > Part"]
+    assert [p.content for p in split_into_chunks([part, title, text], 100, 10)] == ["Part", "Guide\nOne."]
+
+
 def test_the_last_sentences_of_a_chunk_are_repeated_in_the_next() -> None:
     text = "First sentence of the text. Second sentence of it. Third one is here. Fourth one is last."
     chunks = [
