@@ -18,16 +18,21 @@ DIR ?= tests/fixtures/canvas
 ifneq ($(origin PY),file)
 ifneq ($(shell $(BIN)/python -V 2>&1),$(shell $(PY) -V 2>&1))
 FRESH := --clear
-.PHONY: $(VENV)/.ok $(VENV)/.run
+.PHONY: $(VENV)/.ok $(VENV)/.run $(VENV)/.serve
 endif
 endif
 
-.PHONY: run test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
+.PHONY: run serve test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
 .PHONY: hashes pin-images audit sbom crash eject failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 	@$(PYTHON) examples/play.py
+
+# The page in the browser, for canvases of yours: `make serve CANVAS=my_canvas.json`; MODEL=demo needs no key.
+CANVAS ?= examples/customer_service_router.json
+serve: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.serve)
+	@$(BIN)/ragflow-lg serve $(CANVAS) $(if $(MODEL),--model $(MODEL)) --open
 
 test: $(VENV)/.ok clients sandboxes
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
@@ -246,6 +251,11 @@ schema: $(VENV)/.ok
 $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what running a canvas needs; this takes half a minute, once."
 	@$(PY) .ci/set_up.py $(FRESH) $(VENV)
+	@touch $@
+
+$(VENV)/.serve: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) with what the server needs; this takes half a minute, once."
+	@$(PY) .ci/set_up.py $(FRESH) $(VENV) all
 	@touch $@
 
 $(VENV)/.ok: pyproject.toml constraints.txt
