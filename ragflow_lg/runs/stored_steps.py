@@ -138,8 +138,10 @@ class StoredSteps:
     async def info(self, namespace: str, checkpoint: str) -> CheckpointInfo | None:
         """Describe a stored step. Return None if it is gone."""
         snapshot = await self.snapshot(namespace, checkpoint)
-        if snapshot is None:
-            return None
+        return None if snapshot is None else self.describe(snapshot, namespace, checkpoint)
+
+    def describe(self, snapshot: Any, namespace: str, checkpoint: str) -> CheckpointInfo:
+        """Describe a step of which the snapshot is given."""
         region = self._region_of(namespace)
         record: Mapping[str, Any] = snapshot.values.get("scope") or {}
         return CheckpointInfo(

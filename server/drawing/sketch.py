@@ -68,6 +68,12 @@ class Sketch(Struct, frozen=True):
         ids = {node.id for node in self.nodes}
         return frozenset(node.parent for node in self.nodes if node.parent in ids)
 
+    @property
+    def has_positions(self) -> bool:
+        """Whether the editor shows all nodes, and not all at one place."""
+        places = {self.positions.get(node.id) for node in self.nodes}
+        return None not in places and (len(places) > 1 or len(self.nodes) == 1)
+
     def with_marks(self, marks: Mapping[str, Mark]) -> Sketch:
         """Return the sketch with marks at nodes, by id."""
         nodes = tuple(_with_mark(node, marks.get(node.id, node.mark)) for node in self.nodes)

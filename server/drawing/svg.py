@@ -130,7 +130,7 @@ def _node(node: SketchNode, box: Box, theme: Theme) -> str:
     height = box.height
     stripe = f"M{box.x + 9:.1f},{box.y:.1f} a9,9 0 0 0 -9,9 v{height - 18:.1f} a9,9 0 0 0 9,9 h-3 v-{height:.1f} z"
     parts = [
-        f"<g data-node={_attribute(node.id)}><title>{_text(_tooltip(node))}</title>",
+        f"<g {_names(node)}><title>{_text(_tooltip(node))}</title>",
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{height:.1f}" rx="9" '
         f'fill="{theme.node}" stroke="{stroke}" stroke-width="{frame}"{_removed(node)}/>',
         f'<path d="{stripe}" fill="{stroke}"/>',
@@ -145,6 +145,12 @@ def _node(node: SketchNode, box: Box, theme: Theme) -> str:
     parts.append(_kind(node, box, y + 1, theme))
     y = box.y + HEAD + (len(title_lines(node, box.width)) - 1) * LINE_HEIGHT
     return "".join([*parts, *_chips(node, box, y, theme), "</g>"])
+
+
+def _names(node: SketchNode) -> str:
+    """Return the attributes by which pages find the node."""
+    parent = f" data-parent={_attribute(node.parent)}" if node.parent else ""
+    return f"data-node={_attribute(node.id)}{parent}"
 
 
 def _tooltip(node: SketchNode) -> str:
@@ -168,9 +174,10 @@ def _chips(node: SketchNode, box: Box, y: float, theme: Theme) -> Iterator[str]:
         label = _text(shorten_text(tool.label, box.x + box.width - x - INDENT - 10, CHIP_SIZE))
         colour = mix(colour_of(tool.kind), theme.tint, 0.12)
         yield (
+            f"<g data-tool={_attribute(tool.label)}>"
             f'<circle cx="{x + 4:.1f}" cy="{y + CHIP_HEIGHT / 2 - 3:.1f}" r="3.2" fill="{colour}"/>'
             f'<text x="{x + 13:.1f}" y="{y + CHIP_HEIGHT / 2 + 0.7:.1f}" font-size="{CHIP_SIZE}" '
-            f'fill="{theme.label}">{label}</text>'
+            f'fill="{theme.label}">{label}</text></g>'
         )
         y += CHIP_HEIGHT
 
@@ -180,14 +187,23 @@ def _container(node: SketchNode, box: Box, theme: Theme) -> str:
     title = _text(shorten_text(node.title, box.width - INDENT * 2, TITLE_SIZE))
     width = 2.6 if node.mark else 1.3
     return (
-        f"<g data-node={_attribute(node.id)}><title>{_text(_tooltip(node))}</title>"
+        f"<g {_names(node)}><title>{_text(_tooltip(node))}</title>"
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="12" '
         f'fill="{theme.container}" stroke="{colour}" stroke-width="{width}" stroke-dasharray="4 3"/>'
         f'<text x="{box.x + INDENT:.1f}" y="{box.y + 21:.1f}" font-size="{TITLE_SIZE}" font-weight="600" '
         f'fill="{theme.ink}">{title}</text>'
         + _kind(node, box, box.y + BAR - 6, theme)
+        + _rounds(box, theme)
         + f'<line x1="{box.x:.1f}" y1="{box.y + BAR + 2:.1f}" x2="{box.x + box.width:.1f}" y2="{box.y + BAR + 2:.1f}" '
         f'stroke="{theme.container_line}" stroke-opacity="0.5"/></g>'
+    )
+
+
+def _rounds(box: Box, theme: Theme) -> str:
+    """Return the place where a page counts the rounds of a container; it is empty."""
+    return (
+        f'<text data-rounds="" x="{box.x + box.width - INDENT:.1f}" y="{box.y + BAR - 6:.1f}" text-anchor="end" '
+        f'font-size="{KIND_SIZE}" font-weight="600" fill="{theme.ink}"></text>'
     )
 
 

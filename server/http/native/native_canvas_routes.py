@@ -14,7 +14,7 @@ from ragflow_lg.server.agents.agent_versions import delete_version, find_version
 from ragflow_lg.server.agents.canvas_checks import draw_canvas, find_diagnostics
 from ragflow_lg.server.agents.drafts import DslVersion, shown_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.drawing import Direction, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
+from ragflow_lg.server.drawing import Direction, Sketch, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.http.native.native_requests import PublishRequest
 from ragflow_lg.server.http.native.native_responses import (
     CheckAnswer,
@@ -46,6 +46,7 @@ _BODY: dict[str, Any] = {
     }
 }
 Format = Literal["svg", "png", "mermaid", "text"]
+Layout = Literal["auto", "editor"]
 
 version_router = make_agent_router("versions")
 
@@ -79,6 +80,9 @@ async def draw(
     format: Annotated[Format, Query(description="Format of the drawing.")] = "svg",
     direction: Annotated[Direction, Query(description="Where the flow leads; not for text.")] = "right",
     theme: Annotated[ThemeName, Query(description="Colours of SVG and PNG.")] = "light",
+    layout: Annotated[
+        Layout, Query(description="`editor` puts nodes where RAGFlow's editor shows them, if the canvas says where.")
+    ] = "auto",
 ) -> Response:
     """Draw a canvas with titles, tools, dashed edges for conditional paths, and boxes around loops.
 
@@ -87,9 +91,18 @@ async def draw(
     document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
     settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     render, kind = _FORMATS[format]
-    if format != "text":
-        render = partial(render, direction=direction, **({} if format == "mermaid" else {"theme": theme}))
+    if format in ("svg", "png"):
+        render = partial(_draw_picture, render, direction=direction, theme=theme, layout=layout)
+    elif format == "mermaid":
+        render = partial(render, direction=direction)
     return Response(await draw_canvas(workers, settings, document, render), media_type=kind)
+
+
+def _draw_picture(
+    render: Callable[..., str | bytes], sketch: Sketch, *, direction: Direction, theme: ThemeName, layout: Layout
+) -> str | bytes:
+    as_in_editor = layout == "editor" and sketch.has_positions
+    return render(sketch, direction=direction, theme=theme, as_in_editor=as_in_editor)
 
 
 @version_router.get(

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import orjson
@@ -29,6 +30,18 @@ async def test_invalid_documents_have_one_diagnostic(tmp_path: Path, document: b
         report = (await client.post("/check", content=document)).json()
         assert (report["runs"], len(report["diagnostics"])) == (False, 1)
         assert problem(await client.post("/draw", content=document)) == (422, "canvas-invalid")
+
+
+async def test_nodes_stand_where_the_editor_shows_them_if_the_canvas_says_so(tmp_path: Path) -> None:
+    nodes = [{"id": id_, "position": {"x": 0, "y": 300 * at}} for at, id_ in enumerate(ECHO["components"])]
+    async with start_app(tmp_path) as server, native(server) as client:
+        for document in (ECHO, {**ECHO, "graph": {"nodes": [{**node, "position": {"x": 5, "y": 5}} for node in nodes]}}):
+            drawn = await client.post("/draw?layout=editor", json=document)
+            assert drawn.content == (await client.post("/draw", json=document)).content
+        placed = {**ECHO, "graph": {"nodes": nodes, "edges": []}}
+        picture = (await client.post("/draw?layout=editor", json=placed)).text
+        assert picture != (await client.post("/draw", json=placed)).text
+        assert len(set(re.findall(r'<g data-node=[^>]+><title>[^<]*</title><rect x="([\d.]+)"', picture))) == 1
 
 
 async def test_a_canvas_is_drawn_in_every_format(tmp_path: Path) -> None:
