@@ -56,29 +56,6 @@ export function Steps({ api, agent, session, stamp, onFork }) {
   </section>`;
 }
 
-/** @param {{turn: import("./turn.js").Turn | null, onSelect: (node: string) => void}} props */
-export function RunLog({ turn, onSelect }) {
-  if (!turn) return html`<section class="panel"></section>`;
-  const nodes = turn.order.map((id) => turn.nodes[id]);
-  const start = Math.min(...nodes.map((node) => node.startedAt || Infinity));
-  const total = Math.max(0.001, ...nodes.map((node) => (node.startedAt || start) - start + node.seconds));
-  const usage = turn.usage;
-  return html`<section class="panel" aria-label=${t("log")}>
-    <p class="hint">${t(turn.status)}${turn.endMs ? ` · ${((turn.endMs - turn.startMs) / 1000).toFixed(2)} ${t("seconds")}` : ""}
-      ${usage ? ` · ${usage.prompt_tokens + usage.completion_tokens} ${t("tokens")}` : ""}</p>
-    <ol class="log">${nodes.map((node) => {
-      const from = Math.max(0, ((node.startedAt || start) - start) / total) * 100;
-      const width = Math.max(1, (node.seconds / total) * 100);
-      return html`<li key=${node.id} data-status=${node.status}>
-        <button onClick=${() => onSelect(node.id)}>${node.title}</button>
-        <svg viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${`${node.seconds.toFixed(2)} s`}>
-          <rect x=${Math.min(from, 99)} width=${Math.min(width, 100)} height="6"></rect></svg>
-        <span>${node.seconds.toFixed(2)}</span></li>`;
-    })}</ol>
-    ${turn.calls.length > 0 && html`<${Calls} calls=${turn.calls} />`}
-  </section>`;
-}
-
 /** @param {{chunk: any, onClose: () => void}} props */
 export function SourcePanel({ chunk, onClose }) {
   return html`<aside class="panel" aria-label=${t("source")}>

@@ -5,9 +5,12 @@
  *   seconds: number, inputs: any, outputs: any, error: string, startedAt: number}} NodeState
  * @typedef {{id: string, node: string, path: string, tool: string, title: string, arguments: any, result: any,
  *   error: string, seconds: number, status: "running"|"done"|"failed"}} Call
+ * @typedef {{node: string, title: string, type: string, startMs: number, seconds: number, error: string,
+ *   status: "running"|"done"|"failed"|"waiting"}} Visit One execution of a node.
  * @typedef {{text: string, thinking: string, isThinking: boolean, chunks: Record<string, any>}} Shown
  * @typedef {{runId: string, sessionId: string, lastId: string, query: string, files: any[], shown: Shown,
- *   nodes: Record<string, NodeState>, order: string[], calls: Call[], pauses: any[], downloads: any[], status: string,
+ *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
+ *   pauses: any[], downloads: any[], status: string,
  *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string}} Turn
  */
 
@@ -16,7 +19,7 @@ export function newTurn(query, files = []) {
   return {
     runId: "", sessionId: "", lastId: "", query, files,
     shown: { text: "", thinking: "", isThinking: false, chunks: {} },
-    nodes: {}, order: [], calls: [], pauses: [], downloads: [],
+    nodes: {}, order: [], visits: [], records: [], calls: [], pauses: [], downloads: [],
     status: "starting", error: "", usage: null, startMs: Date.now(), endMs: 0, checkpoint: "",
   };
 }
@@ -38,7 +41,7 @@ const CHANGES = {
   workflow_started: (turn) => ({ ...turn, status: "running" }),
   node_started: (turn, data) => {
     const known = turn.nodes[data.component_id];
-    return withNode(turn, data.component_id, {
+    return withNode(beginVisit(turn, data), data.component_id, {
       id: data.component_id, title: data.component_name, type: data.component_type, status: "running",
       visits: (known?.visits ?? 0) + 1, seconds: 0, inputs: null, outputs: null, error: "", startedAt: data.created_at,
     });
@@ -46,7 +49,8 @@ const CHANGES = {
   node_finished: (turn, data) => {
     const known = turn.nodes[data.component_id];
     const downloads = data.component_type === "Message" ? (data.outputs?.downloads ?? []) : [];
-    const next = downloads.length ? { ...turn, downloads: [...turn.downloads, ...downloads] } : turn;
+    const ended = endVisit(turn, data);
+    const next = downloads.length ? { ...ended, downloads: [...turn.downloads, ...downloads] } : ended;
     return withNode(next, data.component_id, {
       id: data.component_id, title: data.component_name, type: data.component_type,
       status: data.error ? "failed" : "done", visits: known?.visits ?? 1, seconds: data.elapsed_time ?? 0,
@@ -68,8 +72,30 @@ const CHANGES = {
     ...turn,
     shown: { ...turn.shown, isThinking: false, chunks: { ...turn.shown.chunks, ...data.reference?.chunks } },
   }),
-  agent_record: (turn, data) => recordCall(turn, data),
+  agent_record: (turn, data) => recordCall({ ...turn, records: [...turn.records, data] }, data),
 };
+
+/** @param {Turn} turn @param {any} data @returns {Turn} The event has whole seconds; the end of the node is exact. */
+function beginVisit(turn, data) {
+  const [now, given] = [Date.now(), data.created_at * 1000];
+  const visit = {
+    node: data.component_id, title: data.component_name, type: data.component_type,
+    startMs: now - given > 2000 ? given : now, seconds: 0, error: "", status: /** @type {"running"} */ ("running"),
+  };
+  return { ...turn, visits: [...turn.visits, visit] };
+}
+
+/** @param {Turn} turn @param {any} data @returns {Turn} */
+function endVisit(turn, data) {
+  const at = turn.visits.findIndex((visit) => visit.node === data.component_id && visit.status === "running");
+  if (at < 0) return turn;
+  const visits = [...turn.visits];
+  visits[at] = {
+    ...visits[at], startMs: data.created_at * 1000, seconds: data.elapsed_time ?? 0, error: data.error ?? "",
+    status: data.error ? "failed" : "done",
+  };
+  return { ...turn, visits };
+}
 
 /** @param {Turn} turn @param {string} id @param {NodeState} state @returns {Turn} */
 function withNode(turn, id, state) {
@@ -106,8 +132,10 @@ function end(turn, { run, error }) {
   }
   const shown = { ...turn.shown, isThinking: false };
   if (!shown.text && run?.answer && !pauses.length) shown.text = withoutThinking(run.answer);
+  const visits = turn.visits.map((visit) => (visit.status === "running" && status !== "running"
+    ? { ...visit, status: nodes[visit.node].status, seconds: Math.max(0, (Date.now() - visit.startMs) / 1000) } : visit));
   return {
-    ...turn, nodes, shown, pauses, status, runId: run?.id ?? turn.runId, sessionId: run?.session_id ?? turn.sessionId,
+    ...turn, nodes, visits, shown, pauses, status, runId: run?.id ?? turn.runId, sessionId: run?.session_id ?? turn.sessionId,
     error: run?.error || error?.message || "", usage: run?.usage ?? null, endMs: run?.end_ms ?? Date.now(),
     checkpoint: run?.checkpoint ?? "",
   };

@@ -3,8 +3,9 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { ApiError } from "./api.js";
 import { Chat } from "./chat.js";
-import { Graph } from "./graph.js";
-import { NodePanel, RunLog, SourcePanel, Steps, UseIt } from "./panels.js";
+import { Graph, useDrawing } from "./graph.js";
+import { NodePanel, SourcePanel, Steps, UseIt } from "./panels.js";
+import { Downloads, RunLog } from "./run_log.js";
 import { lastRun, loadSession, play } from "./runs.js";
 import { t } from "./texts.js";
 import { newTurn } from "./turn.js";
@@ -26,6 +27,7 @@ export function Workspace({ api, agent, session, onSession }) {
   const running = useRef(/** @type {AbortController | null} */ (null));
   const opened = useRef("");
 
+  const read = useDrawing(api, version?.dsl);
   const listSessions = () => api.request(api.path(agent, "sessions?page_size=100"))
     .then((answer) => setSessions(answer.sessions), () => undefined);
 
@@ -149,8 +151,9 @@ export function Workspace({ api, agent, session, onSession }) {
       <nav class="row" role="tablist">${VIEWS.map((view) => html`<button role="tab" aria-selected=${side === view}
         onClick=${() => setSide(view)}>${t(view)}</button>`)}</nav>
       <div class=${side === "graph" ? "" : "hidden"}>
-        ${version && html`<${Graph} api=${api} dsl=${version.dsl} turn=${turn} selected=${node} onSelect=${select} />`}</div>
-      ${side === "log" && html`<${RunLog} turn=${turn} onSelect=${select} />`}
+        ${version && html`<${Graph} read=${read} turn=${turn} selected=${node} onSelect=${select} />`}</div>
+      ${side === "log" && html`<${RunLog} turn=${turn} onSelect=${select} />
+        <${Downloads} api=${api} agent=${agent} session=${session} turn=${turn} />`}
       ${side === "timeline" && html`<${Steps} api=${api} agent=${agent} session=${session} stamp=${turn?.checkpoint ?? ""}
         onFork=${fork} />`}
       ${side === "use" && html`<${UseIt} agent=${agent} />`}

@@ -1,0 +1,173 @@
+/** The part of a drawing that its frame shows: moved, zoomed, and found by node. The DOM only, no turn. */
+
+const MIN_SCALE = 0.02;
+const MAX_SCALE = 4;
+const REST_MS = 200;
+const WHEEL = 0.0015;
+const DRAG_PX = 4;
+
+/** @typedef {{id: string, parent: string, element: SVGGElement, x: number, y: number, width: number, height: number}} Box */
+
+/** A drawing in its frame. It moves by a transformation, so that the browser paints it again only at rest. */
+export class GraphView {
+  /** @param {HTMLElement} frame @param {SVGSVGElement} svg */
+  constructor(frame, svg) {
+    this.frame = frame;
+    this.svg = svg;
+    this.sheet = /** @type {HTMLElement} */ (svg.parentElement);
+    this.width = Number(svg.getAttribute("width")) || 100;
+    this.height = Number(svg.getAttribute("height")) || 100;
+    this.x = 0;
+    this.y = 0;
+    this.scale = 1;
+    this.hasDragged = false;
+    this.isMoved = false;
+    /** @type {number | undefined} The picture that the browser shows next, and the end of a movement. */
+    this.request = undefined;
+    this.rest = 0;
+    /** @type {Set<() => void>} */
+    this.listeners = new Set();
+    /** @type {Map<string, Box>} */
+    this.boxes = new Map();
+    for (const element of svg.querySelectorAll("[data-node]")) this.addBox(/** @type {SVGGElement} */ (element));
+    this.edges = [...svg.querySelectorAll("path[data-from]")].map((path) => ({
+      path, from: path.getAttribute("data-from") ?? "", to: path.getAttribute("data-to") ?? "",
+    }));
+    this.control = new AbortController();
+    this.listen();
+    this.fit();
+  }
+
+  /** @param {SVGGElement} element */
+  addBox(element) {
+    const rect = element.querySelector("rect");
+    const read = (/** @type {string} */ name) => Number(rect?.getAttribute(name)) || 0;
+    const id = element.dataset.node ?? "";
+    const parent = element.dataset.parent ?? "";
+    this.boxes.set(id, { id, parent, element, x: read("x"), y: read("y"), width: read("width"), height: read("height") });
+    element.setAttribute("tabindex", this.boxes.size === 1 ? "0" : "-1");
+    element.setAttribute("role", "button");
+  }
+
+  listen() {
+    const { signal } = this.control;
+    this.frame.addEventListener("wheel", (event) => this.wheel(event), { signal, passive: false });
+    this.frame.addEventListener("pointerdown", (event) => this.grab(event), { signal });
+    this.frame.addEventListener("pointermove", (event) => this.drag(event), { signal });
+    const resized = new ResizeObserver(() => this.resize());
+    resized.observe(this.frame);
+    signal.addEventListener("abort", () => resized.disconnect());
+  }
+
+  close() {
+    this.control.abort();
+    clearTimeout(this.rest);
+    if (this.request) cancelAnimationFrame(this.request);
+  }
+
+  /** Show everything, if nobody has moved the picture; the frame has another size. */
+  resize() {
+    if (!this.isMoved) this.fit();
+    else this.show();
+  }
+
+  fit() {
+    const { clientWidth, clientHeight } = this.frame;
+    if (!clientWidth) return;
+    this.scale = Math.max(MIN_SCALE / 4, Math.min(1, clientWidth / this.width, clientHeight / this.height));
+    this.x = (clientWidth - this.width * this.scale) / 2;
+    this.y = (clientHeight - this.height * this.scale) / 2;
+    this.isMoved = false;
+    this.show();
+  }
+
+  /** @param {number} factor @param {{x: number, y: number}} [at] The point of the frame that stays. */
+  zoom(factor, at) {
+    const { x, y } = at ?? { x: this.frame.clientWidth / 2, y: this.frame.clientHeight / 2 };
+    const scale = Math.min(MAX_SCALE, Math.max(Math.min(MIN_SCALE, this.scale), this.scale * factor));
+    this.x = x - ((x - this.x) * scale) / this.scale;
+    this.y = y - ((y - this.y) * scale) / this.scale;
+    this.scale = scale;
+    this.isMoved = true;
+    this.show();
+  }
+
+  /** @param {number} x @param {number} y Pixels of the frame. */
+  move(x, y) {
+    this.x += x;
+    this.y += y;
+    this.isMoved = true;
+    this.show();
+  }
+
+  /** Bring a point of the drawing to the middle of the frame. @param {number} x @param {number} y */
+  center(x, y) {
+    this.move(this.frame.clientWidth / 2 - x * this.scale - this.x, this.frame.clientHeight / 2 - y * this.scale - this.y);
+  }
+
+  /** Bring a node to the middle, large enough to be read. @param {string} id */
+  reveal(id) {
+    const box = this.boxes.get(id);
+    if (!box) return;
+    this.scale = Math.max(this.scale, 0.6);
+    this.center(box.x + box.width / 2, box.y + box.height / 2);
+  }
+
+  /** @param {string} text @returns {string} The first node that contains the text, in title, type or id, or "". */
+  find(text) {
+    const wanted = text.toLowerCase();
+    const boxes = [...this.boxes.values()];
+    const found = boxes.find((box) => box.id.toLowerCase() === wanted)
+      ?? boxes.find((box) => box.element.textContent?.toLowerCase().includes(wanted));
+    return found?.id ?? "";
+  }
+
+  /** @param {Element} node @param {number} by Go to the next or the last node. */
+  focusNext(node, by) {
+    const all = [...this.boxes.values()];
+    const at = all.findIndex((box) => box.element === node);
+    const next = all[(at + by + all.length) % all.length];
+    node.setAttribute("tabindex", "-1");
+    next.element.setAttribute("tabindex", "0");
+    this.reveal(next.id);
+    next.element.focus({ preventScroll: true });
+  }
+
+  /** @param {WheelEvent} event */
+  wheel(event) {
+    event.preventDefault();
+    const { left, top } = this.frame.getBoundingClientRect();
+    const delta = Math.max(-300, Math.min(300, event.deltaY * (event.deltaMode ? 30 : 1)));
+    this.zoom(Math.exp(-delta * WHEEL), { x: event.clientX - left, y: event.clientY - top });
+  }
+
+  /** @param {PointerEvent} event */
+  grab(event) {
+    this.start = { x: event.clientX, y: event.clientY };
+    this.last = this.start;
+    this.hasDragged = false;
+  }
+
+  /** @param {PointerEvent} event */
+  drag(event) {
+    if (!this.start || !this.last || !(event.buttons & 1)) return;
+    const far = Math.hypot(event.clientX - this.start.x, event.clientY - this.start.y);
+    if (!this.hasDragged && far < DRAG_PX) return;
+    if (!this.hasDragged) this.frame.setPointerCapture(event.pointerId);
+    this.hasDragged = true;
+    this.move(event.clientX - this.last.x, event.clientY - this.last.y);
+    this.last = { x: event.clientX, y: event.clientY };
+  }
+
+  /** Show the place at the next frame of the browser. While it moves, the browser only composes what it has painted. */
+  show() {
+    this.request ??= requestAnimationFrame(() => {
+      this.request = undefined;
+      this.sheet.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
+      this.sheet.style.willChange = "transform";
+      clearTimeout(this.rest);
+      this.rest = window.setTimeout(() => { this.sheet.style.willChange = ""; }, REST_MS);
+      for (const listener of this.listeners) listener();
+    });
+  }
+}
