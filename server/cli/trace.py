@@ -1,4 +1,4 @@
-"""``ragflow-lg trace``: the tool calls of a session's agents."""
+"""``ragflow-lg trace``: the tool calls of a session's agents, or the whole session as a page."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from ragflow_lg.server.cli.console import call_text, one_line
-from ragflow_lg.server.cli.options import Checkpoint, Session, SettingsFile
+from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
+from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.terminal import format_time, print_note, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
+    from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.sessions import RunRecord, Trace
 
 
@@ -25,6 +28,11 @@ def trace(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each run as one line of JSON, in RAGFlow's format.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write the session into this file, a page that opens without a server."),
+    ] = None,
+    canvas: CanvasFile = None,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
@@ -33,12 +41,45 @@ def trace(
     Runs are listed oldest first. SQLite stores the calls for a session's last 100 runs. Redis stores calls for ten
     minutes, as RAGFlow does.
 
-    Example: ragflow-lg trace anna
+    With --html, write a page with the graph, the conversation, the calls and the state at every step. Secrets are taken
+    out, and long values are cut.
+
+    Examples:
+    ragflow-lg trace anna
+
+    ragflow-lg trace anna --html run.html
     """
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
-    with_store(load_settings(settings), checkpoint, lambda store: _print_trace(store, session, run, as_json))
+    config = load_settings(settings)
+    if html is None:
+        with_store(config, checkpoint, lambda store: _print_trace(store, session, run, as_json))
+        return
+    if run or as_json:
+        raise typer.BadParameter("it shows the whole session; leave out --run and --json.", param_hint="--html")
+    content = with_store(config, checkpoint, lambda store: _build_page(store, session, canvas, config))
+    write_output(content, html)
+    print_note(f"{html} has {len(content):,} bytes. Open it in a browser.")
+
+
+async def _build_page(store: Store, session: str, file: Path | None, settings: Settings) -> bytes:
+    from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
+    from ragflow_lg.server.assembly.library import catalog, load_canvas
+    from ragflow_lg.server.cli.play import canvas_of
+    from ragflow_lg.server.drawing import sketch_source, to_svg
+    from ragflow_lg.server.run_file import SessionReader, build_run_file
+
+    path = file or Path(await canvas_of(store, session))
+    compiled = load_canvas(path, settings, asks_servers=False)
+    files = CanvasFiles(lambda: settings, path, asks_servers=False)
+    sketch, _ = sketch_source(read_canvas(path), catalog(), files)
+    drawings = {
+        theme: to_svg(sketch, theme=theme, as_in_editor=sketch.has_positions) if sketch else ""
+        for theme in ("light", "dark")
+    }
+    reader = SessionReader(compiled, store, session, settings.secrets)
+    return build_run_file(await reader.read(path.stem, drawings))
 
 
 async def _print_trace(store: Store, session: str, run_id: str, as_json: bool) -> None:

@@ -33,6 +33,7 @@ from ragflow_lg.server.http.native import (
     native_key_routes,
     native_memory_routes,
     native_quota_routes,
+    native_run_file_routes,
     native_run_routes,
     native_session_routes,
 )
@@ -110,6 +111,7 @@ _ROUTERS = (
     older_list_routes.router,
     native_run_routes.router,
     native_session_routes.router,
+    native_run_file_routes.router,
     native_canvas_routes.version_router,
     native_canvas_routes.router,
     native_quota_routes.router,

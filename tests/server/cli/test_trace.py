@@ -9,7 +9,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.sessions import RunRecord
-from tests.server.cli.command import invoke
+from tests.server.cli.command import ROOT, invoke
 
 CALL: dict[str, Any] = {
     "path": "Guide-->Fact_Finder",
@@ -73,3 +73,15 @@ def test_a_session_without_calls_and_a_missing_one(url: str) -> None:
     assert "no agent has called a tool" in result.stderr
     assert invoke("trace", "anna", "--checkpoint", url, "--run", "9").exit_code == 2
     assert isinstance(invoke("trace", "nobody", "--checkpoint", url).exception, CheckpointError)
+
+
+def test_a_page_is_the_whole_session_and_needs_its_canvas(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.html"
+    assert invoke("trace", "anna", "--checkpoint", url, "--html", file, "--json").exit_code == 2
+    assert isinstance(invoke("trace", "nobody", "--checkpoint", url, "--html", file).exception, CheckpointError)
+    canvas = ROOT / "examples" / "loop.json"
+    assert invoke("run", canvas, "--session", "carl", "--checkpoint", url, "--model", "demo").exit_code == 0
+    written = invoke("trace", "carl", "--checkpoint", url, "--html", file)
+    assert (written.exit_code, written.stdout) == (0, "")
+    assert f"{file.stat().st_size:,} bytes" in written.stderr
+    assert "<title>loop</title>" in file.read_text("utf-8")

@@ -35,7 +35,10 @@ async def test_invalid_documents_have_one_diagnostic(tmp_path: Path, document: b
 async def test_nodes_stand_where_the_editor_shows_them_if_the_canvas_says_so(tmp_path: Path) -> None:
     nodes = [{"id": id_, "position": {"x": 0, "y": 300 * at}} for at, id_ in enumerate(ECHO["components"])]
     async with start_app(tmp_path) as server, native(server) as client:
-        for document in (ECHO, {**ECHO, "graph": {"nodes": [{**node, "position": {"x": 5, "y": 5}} for node in nodes]}}):
+        for document in (
+            ECHO,
+            {**ECHO, "graph": {"nodes": [{**node, "position": {"x": 5, "y": 5}} for node in nodes]}},
+        ):
             drawn = await client.post("/draw?layout=editor", json=document)
             assert drawn.content == (await client.post("/draw", json=document)).content
         placed = {**ECHO, "graph": {"nodes": nodes, "edges": []}}

@@ -123,3 +123,16 @@ async def test_changes_made_in_studio_are_visible(tmp_path: Path) -> None:
         assert [message["content"] for message in messages] == ["hi", "Which size?", "size: 7", "Size 7"], (
             "its own runs"
         )
+
+
+async def test_a_session_is_downloaded_as_one_page(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (_, client):
+        assert problem(await client.get(f"/sessions/{MISSING}/run-file")) == (404, "not-found")
+        empty = (await client.post("/sessions", json={})).json()["id"]
+        assert problem(await client.get(f"/sessions/{empty}/run-file")) == (404, "not-found")
+        session = (await client.post("/runs", json={"query": "</script>"})).json()["session_id"]
+        file = await client.get(f"/sessions/{session}/run-file")
+        assert (file.status_code, file.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert file.headers["content-disposition"] == f'attachment; filename="{session}.html"'
+        assert "You said \\u003c/script>" in file.text
+        assert file.text.count("</script>") == 2

@@ -1,0 +1,122 @@
+/** The record in a run file: its steps, and what they say about a turn. No DOM. */
+
+import { newTurn } from "./turn.js";
+
+/**
+ * @typedef {{id: string, namespace: string, region: string | null, round: number | null, turn: number, at_ms: number,
+ *   bytes: number, next: string[], waiting: string[], record: Record<string, number>, usage: number[],
+ *   globals: Record<string, number>, outputs: Record<string, Record<string, number>>, history: number}} Step
+ * @typedef {{id: string, parent: string, status: string, error: string, model: string, start_ms: number, end_ms: number}} Run
+ * @typedef {{format: number, session: {id: string, name: string, title: string}, drawings: Record<string, string>,
+ *   nodes: Record<string, {title: string, type: string, parent: string}>, runs: Run[], steps: Step[],
+ *   steps_left_out: number, history: {at: number, role: string, text: number}[], calls: any[], values: any[],
+ *   values_cut: number}} SessionRecord
+ * @typedef {{name: string, value: any, isChanged: boolean}} Entry
+ */
+
+/** @param {SessionRecord} record @param {string} id @returns {string} */
+export function titleOf(record, id) {
+  return record.nodes[id]?.title ?? id;
+}
+
+/**
+ * Return the turn of a step, as it was then.
+ * @param {SessionRecord} record @param {number} at @returns {import("./turn.js").Turn}
+ */
+export function turnAt(record, at) {
+  const { steps } = record;
+  const number = steps[at]?.turn ?? 0;
+  const turn = newTurn("");
+  /** @type {Map<string, {step: Step, visits: Map<string, import("./turn.js").Visit>}>} */
+  const open = new Map();
+  for (const step of steps.slice(0, at + 1)) {
+    if (step.turn !== number) continue;
+    const before = open.get(step.namespace);
+    for (const visit of before?.visits.values() ?? []) endVisit(record, turn, visit, step);
+    const visits = new Map(step.next.map((id) => [id, beginVisit(record, turn, id, step)]));
+    open.set(step.namespace, { step, visits });
+    for (const id of step.waiting) if (turn.nodes[id]) turn.nodes[id].status = "waiting";
+  }
+  const run = runOf(record, steps[at]);
+  turn.runId = run?.id ?? "";
+  turn.sessionId = record.session.id;
+  turn.startMs = steps.find((step) => step.turn === number)?.at_ms ?? 0;
+  turn.endMs = steps[at]?.at_ms ?? 0;
+  turn.status = statusAt(record, at);
+  turn.error = turn.status === "failed" ? run?.error ?? "" : "";
+  turn.calls = record.calls.filter((call) => runOf(record, steps[at])?.id === call.run).map((call, index) => ({
+    id: String(index), node: call.node, path: call.path, tool: call.tool, title: call.tool, seconds: call.seconds,
+    arguments: record.values[call.arguments], result: record.values[call.result], error: "", status: /** @type {"done"} */ ("done"),
+  })).filter((call) => turn.nodes[call.node]);
+  const [prompt, completion, , cost] = steps[at]?.usage ?? [];
+  turn.usage = prompt === undefined ? null : { prompt_tokens: prompt, completion_tokens: completion, cost };
+  return turn;
+}
+
+/** @param {SessionRecord} record @param {import("./turn.js").Turn} turn @param {string} id @param {Step} step */
+function beginVisit(record, turn, id, step) {
+  const { title, type } = record.nodes[id] ?? { title: id, type: "" };
+  /** @type {import("./turn.js").Visit} */
+  const visit = { node: id, title, type, startMs: step.at_ms, seconds: 0, error: "", status: "running" };
+  turn.visits.push(visit);
+  if (!turn.nodes[id]) turn.order.push(id);
+  turn.nodes[id] = {
+    id, title, type, status: "running", visits: (turn.nodes[id]?.visits ?? 0) + 1, seconds: 0, inputs: null, outputs: null,
+    error: "", startedAt: step.at_ms / 1000,
+  };
+  return visit;
+}
+
+/**
+ * @param {SessionRecord} record @param {import("./turn.js").Turn} turn @param {import("./turn.js").Visit} visit
+ * @param {Step} step
+ */
+function endVisit(record, turn, visit, step) {
+  const outputs = read(record, step.outputs[visit.node] ?? {});
+  visit.seconds = Math.max(0, (step.at_ms - visit.startMs) / 1000);
+  visit.error = outputs._ERROR ? String(outputs._ERROR) : "";
+  visit.status = visit.error ? "failed" : "done";
+  const { status, seconds, error } = visit;
+  Object.assign(turn.nodes[visit.node], { status, seconds, error, outputs });
+}
+
+/** @param {SessionRecord} record @param {Record<string, number>} entries @returns {Record<string, any>} */
+function read(record, entries) {
+  return Object.fromEntries(Object.entries(entries).map(([name, number]) => [name, record.values[number]]));
+}
+
+/** @param {SessionRecord} record @param {Step | undefined} step @returns {Run | undefined} The run that made a step. */
+function runOf(record, step) {
+  return record.runs.findLast((run) => step && run.start_ms <= step.at_ms);
+}
+
+/** @param {SessionRecord} record @param {number} at @returns {string} */
+function statusAt(record, at) {
+  const { steps, values } = record;
+  const step = steps[at];
+  if (!step) return "starting";
+  if (step.waiting.length) return "waiting";
+  const stored = values[step.record.status];
+  const isLast = at === steps.length - 1 || steps.slice(at + 1).every((other) => other.turn !== step.turn);
+  const run = runOf(record, step);
+  if (isLast && run && (stored === "running" || !stored)) return run.status === "running" ? "interrupted" : run.status;
+  return stored && !step.namespace && !step.next.length ? stored : "running";
+}
+
+/**
+ * Return the state at a step, and what has changed since the step before it in the same place.
+ * @param {SessionRecord} record @param {number} at @returns {{title: string, entries: Entry[]}[]}
+ */
+export function stateAt(record, at) {
+  const step = record.steps[at];
+  if (!step) return [];
+  const before = record.steps.slice(0, at).findLast((other) => other.namespace === step.namespace);
+  const compare = (/** @type {Record<string, number>} */ now, /** @type {Record<string, number> | undefined} */ then) =>
+    Object.entries(now).map(([name, number]) => ({
+      name, value: record.values[number], isChanged: Boolean(before) && then?.[name] !== number,
+    }));
+  const groups = Object.entries(step.outputs).map(([id, outputs]) => ({
+    title: titleOf(record, id), entries: compare(outputs, before?.outputs[id]),
+  }));
+  return [{ title: "", entries: compare(step.globals, before?.globals) }, ...groups].filter(({ entries }) => entries.length);
+}

@@ -1,0 +1,185 @@
+"""Reads what is stored of a session: its turns, the state at every step, the conversation, and the calls of agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+from ragflow_lg.base.long_list import LongList
+from ragflow_lg.component.state import OPERATIONS
+from ragflow_lg.dsl.redacted_view import RedactedView
+from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.runs.pauses import open_pauses
+from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps
+from ragflow_lg.server.run_file.shared_values import SharedValues
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+    from ragflow_lg.services.sessions import RunRecord
+
+MAX_STEPS = 2_000
+MAX_RUNS = 500
+MAX_MESSAGES = 2_000
+FORMAT = 1
+
+_TURN_KEYS = ("number", "status", "error")
+
+
+class SessionReader:
+    """Reads one session. ``secrets`` are the keys of the settings; those of the canvas are learned from it."""
+
+    def __init__(self, canvas: CompiledCanvas, store: Store, session: str, secrets: tuple[str, ...]) -> None:
+        self._canvas = canvas
+        self._store = store
+        self._session = session
+        self._steps = StoredSteps(canvas.with_saver(store.saver), store.saver, session)
+        self._redactor = redactor = Redactor(secrets)
+        for plan in canvas.plan.with_canvases():
+            redactor.learn_from([part.params for node in plan.nodes.values() for part in node.with_tools()])
+            redactor.learn_from(dict(plan.globals))
+        self._view = RedactedView(redactor)
+        self._values = SharedValues(self._view)
+
+    async def read(self, title: str, drawings: Mapping[str, str]) -> dict[str, Any]:
+        """Return the record as JSON. ``drawings`` are the canvas as SVG, for the themes ``light`` and ``dark``.
+
+        Raises:
+            CheckpointError: If the store fails, or has no such session.
+        """
+        runs = [run async for run in self._store.runs.of_session(self._session)][:MAX_RUNS]
+        steps, left_out = await self._read_steps()
+        history = await self._read_history()
+        name = next((run.name for run in runs if run.name), "") or self._session
+        return {
+            "format": FORMAT,
+            "session": {"id": self._session, "name": self._text(name), "title": self._text(title)},
+            "drawings": {theme: self._redactor.text(svg) for theme, svg in drawings.items()},
+            "nodes": self._nodes(),
+            "runs": [self._run(run) for run in reversed(runs)],
+            "steps": steps,
+            "steps_left_out": left_out,
+            "history": history,
+            "calls": [call for run in reversed(runs) for call in await self._calls(run)],
+            "values": self._values.values,
+            "values_cut": self._values.cut,
+        }
+
+    def _text(self, text: str) -> str:
+        return self._view.text(text)
+
+    def _nodes(self) -> dict[str, dict[str, str]]:
+        nodes = self._canvas.plan.nodes
+        return {
+            id_: {"title": self._text(node.title or id_), "type": node.spec.name, "parent": node.parent or ""}
+            for id_, node in nodes.items()
+        }
+
+    def _run(self, run: RunRecord) -> dict[str, Any]:
+        return {
+            "id": run.run_id,
+            "parent": run.parent_run,
+            "status": run.status,
+            "error": self._text(run.reason),
+            "model": self._text(run.model),
+            "start_ms": run.started_ms,
+            "end_ms": run.ended_ms,
+        }
+
+    async def _calls(self, run: RunRecord) -> list[dict[str, Any]]:
+        blocks = await self._store.traces.get(run.run_id) or []
+        return [
+            {
+                "run": run.run_id,
+                "node": block.get("component_id"),
+                "path": self._text(str(entry.get("path", ""))),
+                "tool": self._text(str(entry.get("tool_name", ""))),
+                "seconds": entry.get("elapsed_time") or 0,
+                "is_replayed": bool(entry.get("is_replayed")),
+                "arguments": self._values.add(entry.get("arguments"), ""),
+                "result": self._values.add(entry.get("result"), ""),
+            }
+            for block in blocks
+            for entry in cast("list[dict[str, Any]]", block.get("trace") or [])
+        ]
+
+    async def _read_history(self) -> list[dict[str, Any]]:
+        """Return the conversation as role, text and place, without its first messages if there are too many."""
+        newest = await self._steps.tuple("")
+        entries = list(newest.checkpoint["channel_values"].get("history") or [])
+        first = max(0, len(entries) - MAX_MESSAGES)
+        return await asyncio.to_thread(self._messages, entries, first)
+
+    def _messages(self, entries: list[Any], first: int) -> list[dict[str, Any]]:
+        return [
+            {"at": at, "role": entry[0], "text": self._values.add(_message_text(entry[1]), "")}
+            for at, entry in enumerate(entries)
+            if at >= first and isinstance(entry, list | tuple) and len(cast("list[Any]", entry)) == 2
+        ]
+
+    # Steps
+
+    async def _read_steps(self) -> tuple[list[dict[str, Any]], int]:
+        """Return the newest steps, oldest first, and how many older ones are left out."""
+        places = [place async for place in self._steps.places()]
+        steps: list[dict[str, Any]] = []
+        turn = 0
+        for namespace, checkpoint in sorted(islice(places, MAX_STEPS), key=lambda place: place[1]):
+            if (snapshot := await self._steps.snapshot(namespace, checkpoint)) is None:
+                continue
+            if not namespace and snapshot.metadata.get("source") == "input":
+                turn += 1
+            if snapshot.metadata.get("source") == "input":
+                continue  # no node runs next, only the entry into the graph
+            info = self._steps.describe(snapshot, namespace, checkpoint)
+            # In a thread, because the state may have megabytes to look for secrets in.
+            steps.append(await asyncio.to_thread(self._step, snapshot, info, turn))
+        return steps, max(0, len(places) - MAX_STEPS)
+
+    def _step(self, snapshot: Any, info: CheckpointInfo, turn: int) -> dict[str, Any]:
+        values: Mapping[str, Any] = snapshot.values
+        record: Mapping[str, Any] = values.get("turn") or {}
+        history = values.get("history") or ()
+        outputs: Mapping[str, Any] = values.get("outputs") or {}
+        globals_: Mapping[str, Any] = values.get("globals") or {}
+        return {
+            "id": info.checkpoint,
+            "namespace": info.namespace,
+            "region": info.region,
+            "round": info.round,
+            "turn": turn,
+            "at_ms": _milliseconds(info.created_at),
+            "bytes": info.size_bytes,
+            "next": list(info.next),
+            "waiting": [pause.node for pause in open_pauses(snapshot)],
+            "record": {key: self._values.add(record[key], key) for key in _TURN_KEYS if key in record},
+            "usage": list(record.get("usage") or ()),
+            "globals": self._entries({name: value for name, value in globals_.items() if name != "sys.history"}),
+            "outputs": {
+                node: self._entries(cast("Mapping[str, Any]", entry))
+                for node, entry in outputs.items()
+                if node != OPERATIONS and isinstance(entry, Mapping)
+            },
+            "history": len(history),
+        }
+
+    def _entries(self, entries: Mapping[str, Any]) -> dict[str, int]:
+        return {str(name)[:200]: self._values.add(_whole(value), str(name)) for name, value in entries.items()}
+
+
+def _whole(value: Any) -> Any:
+    """Return a value without a list that has not been read."""
+    return f"{len(value):,} entries" if isinstance(value, LongList) else value
+
+
+def _message_text(payload: Any) -> Any:
+    if isinstance(payload, Mapping):
+        return cast("Mapping[str, Any]", payload).get("content", payload)
+    return payload
+
+
+def _milliseconds(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000) if time else 0

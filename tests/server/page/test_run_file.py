@@ -1,0 +1,103 @@
+"""The run file in a real Chromium, opened from disk: it shows the session, sends no request, runs no other script."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from playwright.async_api import Locator, Page, async_playwright, expect
+
+from ragflow_lg.adapters.browser.chromium_program import NAMES
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.services import Reply
+from tests.server.cli.command import ROOT, invoke
+from tests.server.http.app_server import start_app
+from tests.server.page.test_page import HOSTILE, MODEL, ask, open_agent, visit
+
+pytestmark = needs_chromium
+expect.set_options(timeout=20_000)  # the machine may be busy
+
+
+@asynccontextmanager
+async def open_file(file: Path) -> AsyncGenerator[Page]:
+    """Open a file from disk, without a network. At the end, nothing was requested and the console is empty."""
+    executable = next(path for name in NAMES if (path := shutil.which(name)))
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        context = await browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+        page, problems = await context.new_page(), list[str]()
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("console", lambda line: problems.append(line.text))
+        page.on("request", lambda sent: problems.append(sent.url))
+        await page.add_init_script(
+            "addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective))"
+        )
+        await page.goto(file.as_uri())
+        try:
+            yield page
+        finally:
+            await browser.close()
+    assert problems == [file.as_uri()]
+
+
+def write_file(tmp_path: Path, canvas: Path | str, query: str = "hello") -> Path:
+    store = f"sqlite:///{tmp_path}/sessions.db"
+    made = invoke("run", canvas, query, "--model", "demo", "--session", "anna", "--checkpoint", store)
+    assert made.exit_code == 0, made.output
+    written = invoke("trace", "anna", "--checkpoint", store, "--html", tmp_path / "run.html")
+    assert written.exit_code == 0, written.output
+    return tmp_path / "run.html"
+
+
+def node(page: Page, id_: str) -> Locator:
+    return page.locator(f"[data-node='{id_}']")
+
+
+async def test_a_loop_is_shown_step_by_step(tmp_path: Path) -> None:
+    file = await asyncio.to_thread(write_file, tmp_path, ROOT / "examples" / "loop.json")
+    async with open_file(file) as page:
+        await expect(page.get_by_text("128 after [1, 2, 4, 8, 16, 32, 64]")).to_be_visible()
+        await expect(page.locator("[data-rounds]")).to_have_text("round 7")
+        await expect(node(page, "Message:Result")).to_have_attribute("data-status", "done")
+        await page.locator(".moments button").filter(has_text="round 3").click()
+        await expect(page.locator("[data-rounds]")).to_have_text("round 3")
+        await expect(node(page, "VariableAssigner:Step")).to_have_attribute("data-status", "running")
+        await expect(node(page, "Message:Result")).not_to_have_attribute("data-status", "done")
+        await page.get_by_role("tab", name="State").click()
+        value = page.locator(".state details").filter(has_text="value")
+        await expect(value.locator("mark")).to_be_visible()
+        await expect(value.locator("pre")).to_have_text("4")
+        await page.get_by_role("tab", name="Run log").click()
+        await expect(page.locator(".log li[data-status='running']")).to_have_count(2)
+        await page.get_by_role("slider").focus()
+        await page.keyboard.press("End")
+        await expect(page.get_by_role("status")).to_have_text("succeeded")
+
+
+async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(tmp_path: Path) -> None:
+    end = f"</script><script>window.hacked=1</script><!--{HOSTILE}"
+    dsl = {**MODEL, "title": end}
+    dsl["graph"] = {"nodes": [{"id": "LLM:0", "data": {"name": end}}], "edges": []}
+    async with start_app(tmp_path, [Reply(text=f"Yes. {end}")]) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, dsl, "Helper </script>")
+        await ask(page, end)
+        await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
+        await page.get_by_role("tab", name="Run log").click()
+        for name, suffix in (("Run file", "html"), ("Events", "jsonl")):
+            async with page.expect_download() as download:
+                await page.get_by_role("button", name=name).click()
+            await (await download.value).save_as(tmp_path / f"run.{suffix}")
+    async with open_file(tmp_path / "run.html") as page:
+        await expect(page.locator(".message.assistant")).to_contain_text("Yes.")
+        await expect(page.locator(".message.user")).to_have_text(end)
+        await expect(page.locator("h1")).to_contain_text("Helper </script>")
+        await node(page, "LLM:0").click()
+        await expect(page.get_by_role("complementary")).to_contain_text("Yes.")
+        for name in ("Run log", "State", "Graph"):
+            await page.get_by_role("tab", name=name).click()
+        assert await page.evaluate("window.hacked") is None
+    lines = (tmp_path / "run.jsonl").read_text("utf-8").splitlines()
+    assert [line for line in lines if '"event":"workflow_started"' in line] == lines[:1]
+    assert '"event":"end"' in lines[-1]
