@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 Family: TypeAlias = Literal["openai", "anthropic", "azure", "bedrock", "google", "ollama", ""]
 """The kind of API. ``openai``: compatible with OpenAI's. ``""``: only what `KnownProvider.note` says."""
 
-RerankStyle: TypeAlias = Literal["cohere", "dashscope", "jina", "tei", "voyage"]
+RerankStyle: TypeAlias = Literal["bedrock", "cohere", "dashscope", "jina", "nvidia", "tei", "voyage"]
 """How requests for reranking look."""
 
 
@@ -96,8 +96,9 @@ PROVIDERS: Mapping[str, KnownProvider] = {
         "bedrock",
         "",
         "AWS_BEARER_TOKEN_BEDROCK",
-        "chat embedding vision",
+        f"{_ALL} vision",
         note="AWS_REGION names the region.",
+        rerank_style="bedrock",
         address_name="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
     ),
     "Builtin": KnownProvider("", note="It is part of RAGFlow. Serve its embedding model by another provider."),
@@ -164,7 +165,14 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     "n1n": KnownProvider("openai", "https://api.n1n.ai/v1", "N1N_API_KEY", f"{_ALL} vision"),
     "New API": KnownProvider("openai", "", "NEW_API_KEY", _ALL, note="base_url is that of your server."),
     "NovitaAI": KnownProvider("openai", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY", _ALL),
-    "NVIDIA": KnownProvider("openai", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "chat embedding vision"),
+    "NVIDIA": KnownProvider(
+        "openai",
+        "https://integrate.api.nvidia.com/v1",
+        "NVIDIA_API_KEY",
+        f"{_ALL} vision",
+        "https://ai.api.nvidia.com/v1/retrieval",
+        rerank_style="nvidia",
+    ),
     "Ollama": KnownProvider(
         "openai",
         "http://localhost:11434/v1",

@@ -160,7 +160,8 @@ class EmbeddingSection(EndpointSection):
 class RerankerSection(EndpointSection):
     """``[rerankers."ID"]``: a rerank model, by the ``rerank_id`` that canvases use.
 
-    ``/rerank`` is appended to ``base_url``, or ``/text-rerank`` in the style ``dashscope``.
+    ``/rerank`` is appended to ``base_url``, or the path of the style: ``/text-rerank`` in ``dashscope``, ``/ranking``
+    in ``nvidia``, ``/model/MODEL/invoke`` in ``bedrock``.
     """
 
     style: RerankStyle | Literal[""] = ""

@@ -185,6 +185,8 @@ class Settings(BaseSettings):
         known = provider_of_model(id_)
         if known is None or "rerank" not in known[1].abilities.split() or not find_key(known[1]):
             return None
+        if not known[1].rerank_url and not find_address(known[1]):
+            return None
         return RerankerSection().endpoint(id_)
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:

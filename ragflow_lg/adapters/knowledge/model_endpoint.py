@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
@@ -50,12 +51,30 @@ def list_models(known: Collection[str]) -> str:
 class ModelEndpoint:
     """The endpoint of one model. ``name`` is its kind and setting, such as ``rerank model [rerankers."m"]``."""
 
-    def __init__(self, name: str, settings: EndpointSettings, http: HttpClient, *, longest_pause_s: float) -> None:
-        """Initialize it. If it asks for a pause longer than ``longest_pause_s``, a call fails without a retry."""
+    def __init__(
+        self,
+        name: str,
+        settings: EndpointSettings,
+        http: HttpClient,
+        *,
+        longest_pause_s: float,
+        sign: Callable[[str, bytes], Mapping[str, str]] | None = None,
+    ) -> None:
+        """Initialize it.
+
+        Args:
+            name: what error messages begin with.
+            settings: its address and key.
+            http: sends the requests.
+            longest_pause_s: if it asks for a longer pause, a call fails without a retry.
+            sign: returns the headers for a URL and a body, in place of a key. It is called in a thread.
+        """
         self._name = name
         self._settings = settings
         self._http = http
         self._longest_pause_s = longest_pause_s
+        self._sign = None if settings.api_key else sign
+        self._secrets = [settings.api_key]
 
     async def fetch(self, path: str, body: Mapping[str, Any], parse: Callable[[str], T]) -> T:
         """Send a request and return the parsed response. Temporary failures are retried.
@@ -65,7 +84,7 @@ class ModelEndpoint:
             ServiceError: if the endpoint fails. ``parse`` raises it for invalid responses.
         """
         settings = self._settings
-        self.require_key()
+        self.require_key(is_optional=self._sign is not None)
         pause_s = _FIRST_PAUSE_S
         for is_last in (*[False] * settings.max_retries, True):
             try:
@@ -93,13 +112,15 @@ class ModelEndpoint:
 
     async def _send(self, path: str, body: Mapping[str, Any]) -> HttpResponse:
         settings = self._settings
-        request = HttpRequest(
-            "POST",
-            settings.base_url.rstrip("/") + path,
-            headers={"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {},
-            json=dict(body),
-            timeout_s=settings.timeout_s,
-        )
+        url, headers = settings.base_url.rstrip("/") + path, {}
+        if settings.api_key:
+            headers = {"Authorization": f"Bearer {settings.api_key}"}
+        request = HttpRequest("POST", url, headers=headers, json=dict(body), timeout_s=settings.timeout_s)
+        if self._sign is not None:
+            content = json.dumps(body).encode()
+            signed = await asyncio.to_thread(self._sign, url, content)
+            self._secrets = [signed.get("Authorization", ""), signed.get("X-Amz-Security-Token", "")]
+            request = HttpRequest("POST", url, headers=signed, body=content, timeout_s=settings.timeout_s)
         try:
             response = await self._http.send(request)
         except ServiceError as error:
@@ -113,7 +134,7 @@ class ModelEndpoint:
 
     def excerpt(self, text: str) -> str:
         """Return the beginning of a response in one line, without the key."""
-        return foreign_line(text, [self._settings.api_key], _MAX_DETAIL_CHARS) or "nothing"
+        return foreign_line(text, self._secrets, _MAX_DETAIL_CHARS) or "nothing"
 
     def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         """Return an error that begins with the name of the model."""

@@ -1,4 +1,6 @@
-"""Rerank models: their endpoints (Cohere, DashScope, Jina, Text Embeddings Inference, Voyage), scores, and use.
+"""Rerank models: their endpoints, scores, and use.
+
+The endpoints are those of Amazon Bedrock, Cohere, DashScope, Jina, NVIDIA, Text Embeddings Inference, and Voyage.
 
 Source of the shapes: the API references of these services.
 """
@@ -10,11 +12,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.known_providers import RerankStyle
+from ragflow_lg.adapters.model_families.bedrock_signature import BedrockSigner
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.services.http import HttpClient
@@ -35,6 +39,13 @@ _LONGEST_PAUSE_S = 30.0
 
 _MIN_SPREAD = 0.001
 _WINDOW = 64
+_RESULTS: Mapping[str, str] = {"nvidia": "rankings", "voyage": "data"}
+"""What an answer calls its list, by style; others call it ``results``."""
+_SCORES = ("relevance_score", "score", "logit")
+_CATALOGUE = "/retrieval"
+"""How NVIDIA's own address ends, where each model has an address below it."""
+_SHARED_MODELS = ("rerank-qa-mistral-4b", "nv-rerank-qa-mistral-4b")
+"""Models that have none."""
 _SINGLE_WINDOW = 30
 
 
@@ -124,7 +135,8 @@ class EndpointReranker:
         self._id = id_
         self._settings = settings
         name = f'rerank model [rerankers."{id_}"]'
-        self._endpoint = ModelEndpoint(name, settings, http, longest_pause_s=_LONGEST_PAUSE_S)
+        sign = BedrockSigner(f"The {name}").sign if settings.style == "bedrock" else None
+        self._endpoint = ModelEndpoint(name, settings, http, longest_pause_s=_LONGEST_PAUSE_S, sign=sign)
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the model's score for each text, in order.
@@ -146,6 +158,10 @@ class EndpointReranker:
         documents: dict[str, Any] = {"query": question, "documents": list(texts)}
         path, body = "/rerank", {"model": model, **documents}
         match settings.style:
+            case "bedrock":
+                path, body = f"/model/{quote(model, safe='')}/invoke", {**documents, "top_n": count}
+                if "cohere." in model:
+                    body["api_version"] = 2
             case "cohere":
                 body["top_n"] = count
             case "dashscope":
@@ -153,6 +169,10 @@ class EndpointReranker:
                 body = {"model": model, "input": documents, "parameters": {"top_n": count}}
             case "jina":
                 body |= {"top_n": count, "return_documents": False}
+            case "nvidia":
+                path = _nvidia_path(settings.base_url, model)
+                passages = [{"text": text} for text in texts]
+                body = {"model": model, "query": {"text": question}, "passages": passages, "truncate": "END"}
             case "tei":
                 body = {"query": question, "texts": list(texts), "raw_scores": False, "truncate": True}
             case "voyage":
@@ -162,24 +182,36 @@ class EndpointReranker:
     def _parse(self, text: str, count: int) -> list[float]:
         """Parse ``{"results": [{"index", "relevance_score"}]}``, or a plain list with ``score``.
 
-        DashScope puts the results into ``output``, and Voyage calls them ``data``.
+        DashScope puts the results into ``output``, Voyage calls them ``data``, and NVIDIA ``rankings`` with ``logit``.
         """
         try:
             answer: Any = json.loads(text)
             if isinstance(answer, dict):
                 holder = cast("dict[str, Any]", answer)
                 holder = holder["output"] if self._settings.style == "dashscope" else holder
-                answer = holder["data" if self._settings.style == "voyage" else "results"]
+                answer = holder[_RESULTS.get(self._settings.style, "results")]
             rows = cast("list[dict[str, Any]]", answer)
-            pairs = [
-                (row["index"], float(row["relevance_score" if "relevance_score" in row else "score"])) for row in rows
-            ]
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            pairs = [(row["index"], float(next(row[name] for name in _SCORES if name in row))) for row in rows]
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StopIteration):
             raise self._endpoint.failure(f"answered without scores: {self._endpoint.excerpt(text)}") from None
         scores = {index: score for index, score in pairs if isinstance(index, int) and math.isfinite(score)}
         if len(pairs) != count or sorted(scores) != list(range(count)):
             raise self._endpoint.failure(f"returned {len(scores)} valid scores for {count} texts")
         return [scores[index] for index in range(count)]
+
+
+def _nvidia_path(base_url: str, model: str) -> str:
+    """Return the path of a model: below the address of NVIDIA's catalogue, or of a NIM, which serves one model.
+
+    >>> _nvidia_path("https://ai.api.nvidia.com/v1/retrieval", "nvidia/llama-3.2-nv-rerankqa-1b-v2")
+    '/nvidia/llama-3_2-nv-rerankqa-1b-v2/reranking'
+    """
+    if not base_url.rstrip("/").endswith(_CATALOGUE):
+        return "/ranking"
+    if model.rpartition("/")[2].startswith(_SHARED_MODELS):
+        return "/nvidia/reranking"
+    name = model if "/" in model else f"nvidia/{model}"
+    return f"/{quote(name.replace('.', '_'))}/reranking"
 
 
 class RerankedKnowledge:

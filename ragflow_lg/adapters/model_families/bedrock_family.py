@@ -6,12 +6,11 @@ The package has only synchronous calls. botocore, below it, asks for a response 
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
+from ragflow_lg.adapters.model_families.bedrock_signature import region_of
 from ragflow_lg.adapters.model_families.claude_options import claude_version, has_fixed_sampling, thinking_option
 from ragflow_lg.adapters.model_families.model_family import (
     FamilyEndpoint,
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     import httpx
 
 SERVICE = "bedrock-runtime"
-DEFAULT_REGION = "us-east-1"
-"""The region in signatures for addresses that name none, such as a proxy's."""
-_REGION = re.compile(r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d)\.")
 _THREADS = 64
 
 
@@ -65,8 +61,7 @@ class BedrockFamily(ModelFamily):
 
     @property
     def _region(self) -> str:
-        found = _REGION.search(urlsplit(self.endpoint.base_url).hostname or "")
-        return found[1] if found else DEFAULT_REGION
+        return region_of(self.endpoint.base_url)
 
     def _open(self) -> Any:
         """Return botocore's client, which signs requests, reads responses and sends nothing itself."""

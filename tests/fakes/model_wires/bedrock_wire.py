@@ -1,15 +1,18 @@
-"""Amazon Bedrock's Converse, ConverseStream and InvokeModel of Titan embeddings.
+"""Amazon Bedrock's Converse, ConverseStream, and InvokeModel of Titan embeddings and of rerank models.
 
 Source: the Amazon Bedrock API reference (Converse, ConverseStream), botocore's description of ``bedrock-runtime``, and
 the specification of the encoding ``application/vnd.amazon.eventstream``.
 """
 
+import hmac
 import json
 import re
 import struct
 from binascii import crc32
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
+from urllib.parse import quote
 
 from tests.fakes.model_wires.wire import Reply, require_fields
 from tests.fakes.tool_stubs.stub import Call
@@ -37,6 +40,11 @@ class BedrockWire:
         assert found, call.path
         assert re.match(r"Bearer test-key-123$|AWS4-HMAC-SHA256 Credential=AKIDTEST/", call.headers["authorization"])
         if found[1] == "invoke":
+            if "rerank" in call.path:
+                check_signature(call)
+                version = "api_version" if "cohere" in call.path else ""
+                require_fields(call.json, f"query documents {version}", "top_n")
+                assert call.json.get("api_version", 2) == 2
             return
         require_fields(call.json, "messages", OPTIONAL)
         for message in call.json["messages"]:
@@ -98,10 +106,37 @@ class BedrockWire:
         return {"x-amzn-errortype": KINDS[status]}, {"message": message}
 
     def vectors(self, call: Call) -> Any:
-        """Return embeddings of Titan: the length of the text and 1."""
+        """Return embeddings of Titan: the length of the text and 1. The score of a reranked text is its length."""
+        if "rerank" in call.path:
+            scores = [len(text) / 100 for text in call.json["documents"]]
+            order = sorted(range(len(scores)), key=lambda index: -scores[index])[: call.json.get("top_n")]
+            return {"results": [{"index": index, "relevance_score": scores[index]} for index in order]}
         if call.path.endswith("/invoke"):
             return {"embedding": [len(call.json["inputText"]), 1.0], "inputTextTokenCount": 3}
         return None
+
+
+def check_signature(call: Call, secret: str = "secret-of-aws") -> None:
+    """Check a signature as "AWS Signature Version 4 for API requests" describes it, unless there is a key."""
+    if call.headers["authorization"].startswith("Bearer "):
+        return
+    found = re.fullmatch(
+        r"AWS4-HMAC-SHA256 Credential=[^/]+/(\d{8})/([\w-]+)/bedrock/aws4_request, SignedHeaders=([\w;-]+), "
+        r"Signature=([0-9a-f]{64})",
+        call.headers["authorization"],
+    )
+    assert found, call.headers["authorization"]
+    day, region, names, signature = found.groups()
+    headers = "".join(f"{name}:{call.headers[name]}\n" for name in names.split(";"))
+    path = quote(quote(call.path))  # encoded twice
+    request = "\n".join((call.method, path, "", headers, names, sha256(call.body).hexdigest()))
+    scope = f"{day}/{region}/bedrock/aws4_request"
+    digest = sha256(request.encode()).hexdigest()
+    text = "\n".join(("AWS4-HMAC-SHA256", call.headers["x-amz-date"], scope, digest))
+    key = f"AWS4{secret}".encode()
+    for part in (day, region, "bedrock", "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    assert hmac.digest(key, text.encode(), "sha256").hex() == signature
 
 
 def encode_event(name: str, value: Mapping[str, Any], kind: str = "event") -> bytes:

@@ -186,6 +186,16 @@ def test_rerank_models_of_known_providers_need_no_section(monkeypatch: pytest.Mo
         "geheim-12",
     )
     assert load_settings().known_reranker("m@Jina") is None
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "geheim-13")
+    assert load_settings().known_reranker("cohere.rerank-v3-5:0@Bedrock") is None  # in which region?
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    found = load_settings().known_reranker("cohere.rerank-v3-5:0@Bedrock")
+    assert found is not None
+    assert (found["style"], found["base_url"], found["model"]) == (
+        "bedrock",
+        "https://bedrock-runtime.eu-central-1.amazonaws.com",
+        "cohere.rerank-v3-5:0",
+    )
     assert RerankerSection(base_url="https://a.example").endpoint("m@Tongyi-Qianwen")["style"] == "jina"
 
 
