@@ -4,6 +4,6 @@ May import `server.assembly`, `server.settings`, `server.http.edge` and the comp
 names below.
 """
 
-from ragflow_lg.server.studio.graph_factories import canvas_factory, open_sessions
+from ragflow_lg.server.studio.graph_factories import canvas_factory, open_memories, open_sessions
 
-__all__ = ["canvas_factory", "open_sessions"]
+__all__ = ["canvas_factory", "open_memories", "open_sessions"]

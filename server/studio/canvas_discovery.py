@@ -17,7 +17,7 @@ from ragflow_lg.server.assembly.canvas_files import canvas_files
 from ragflow_lg.server.assembly.library import sketch_file
 
 _NOT_IDENTIFIER = re.compile(r"\W+", re.ASCII)
-_RESERVED = ("canvas_factory", "open_sessions")
+_RESERVED = ("canvas_factory", "open_memories", "open_sessions")
 """Names that the generated module imports."""
 _DIGITS = 6
 _MAX_REASONS = 5

@@ -104,3 +104,14 @@ async def open_sessions() -> AsyncGenerator[Any]:
     )
     async with opened as store:
         yield store.saver
+
+
+@asynccontextmanager
+async def open_memories() -> AsyncGenerator[Any]:
+    """Open LangGraph's store beside the sessions, which contains the memories, for ``store`` in ``langgraph.json``."""
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.checkpoints import open_items
+
+    settings = _settings()
+    async with open_items(settings.checkpoints, SystemClock(), prefix=settings.checkpoint_prefix) as items:
+        yield items

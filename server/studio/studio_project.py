@@ -25,6 +25,9 @@ CORS = {
 """Pages that may read from LangGraph's server, which has no keys: LangGraph's own, and those on this machine. Users
 can add others to the file."""
 
+_STORES: Mapping[str, str] = {"checkpointer": "open_sessions", "store": "open_memories"}
+"""The functions that open the sessions and the memories, by the entries of the config that name them."""
+
 _MARK = "Written by `ragflow-lg studio`"
 
 
@@ -33,7 +36,7 @@ def write_project(
 ) -> tuple[Path, bool]:
     """Write both files; return the path of the config and whether any content changed.
 
-    With ``uses_store``, sessions are stored in the store from the settings, otherwise in LangGraph's server.
+    With ``uses_store``, sessions and memories are in the store from the settings, otherwise in LangGraph's server.
 
     Raises:
         SettingsError: If one of the files was not written by this command, or they cannot be written.
@@ -106,17 +109,19 @@ def _config(canvases: Sequence[Canvas], old: str | None, uses_store: bool) -> st
         canvas.graph: {"path": f"./{MODULE}:{canvas.graph}", "description": canvas.title} for canvas in canvases
     }
     config["http"] = {"cors": CORS, **_map(config.get("http"))}
-    saver = config.pop("checkpointer", None)
-    if saver is not None and not _is_in_module(saver):
-        config["checkpointer"] = saver
-    elif uses_store:
-        config["checkpointer"] = {**_map(saver), "path": f"./{MODULE}:open_sessions"}
+    for name, function in _STORES.items():
+        store = config.pop(name, None)
+        if store is not None and not _is_in_module(store):
+            config[name] = store
+        elif uses_store:
+            config[name] = {**_map(store), "path": f"./{MODULE}:{function}"}
     return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
 def _module(folder: Path, canvases: Sequence[Canvas], model: str, uses_store: bool) -> str:
-    imported = "canvas_factory, open_sessions" if uses_store else "canvas_factory"
-    exported = [canvas.graph for canvas in canvases] + (["open_sessions"] if uses_store else [])
+    stores = sorted(_STORES.values()) if uses_store else []
+    imported = ", ".join(["canvas_factory", *stores])
+    exported = [*(canvas.graph for canvas in canvases), *stores]
     model_argument = f", model={_text(model)}" if model else ""
     lines = [
         f'"""{_MARK}: a LangGraph graph for each canvas. Run the command again to update it."""',

@@ -13,7 +13,7 @@ from ragflow_lg import load_canvas
 from ragflow_lg.adapters.memories.memory_items import memory_namespace
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_items
-from ragflow_lg.server.studio import canvas_factory
+from ragflow_lg.server.studio import canvas_factory, open_memories
 from ragflow_lg.server.studio import graph_factories as factories
 from tests.server.http.native.test_native_memory_routes import REMEMBERS, start, talk
 
@@ -64,3 +64,12 @@ async def test_a_graph_of_ones_own_reads_the_memory(tmp_path: Path) -> None:
         builder.add_edge("recall", END)
         state = await builder.compile(store=store).ainvoke({"messages": [("user", "my tea?")]})
     assert state["messages"][-1].content.startswith("User: my tea is green")
+
+
+async def test_the_store_of_langgraphs_server_contains_the_memories(tmp_path: Path) -> None:
+    async with start(tmp_path) as (server, _):
+        await talk(server, await server.agent(REMEMBERS), "my tea is green", "anna")
+    async with open_memories() as store:
+        assert await store.alist_namespaces() == [memory_namespace("notes", "default", "anna")]
+        (entry,) = await store.asearch(("memories",))
+        assert entry.value["content"].startswith("User: my tea is green")

@@ -31,9 +31,9 @@ async def test_both_files_are_written_and_only_when_they_change(folder: Path, us
     assert len(factories) == len(canvases)
     for factory in factories:
         assert (await factory()).name
-    assert ("checkpointer" in written) == uses_store
+    assert [name in written for name in ("checkpointer", "store")] == [uses_store] * 2
     assert not write_project(folder, canvases, model='de"mo', uses_store=uses_store)[1]
-    added = {"env": {"A": "1"}, "checkpointer": {"path": "./mine.py:saver"}}
+    added = {"env": {"A": "1"}, "checkpointer": {"path": "./mine.py:saver"}, "store": {"path": "./mine.py:store"}}
     config.write_text(json.dumps({**written, **added}))
     write_project(folder, canvases[:1], uses_store=uses_store)
     assert added.items() <= json.loads(config.read_text()).items(), "entries of a user are preserved"
