@@ -291,10 +291,11 @@ async def _search_memories(ctx: RunContext, params: Params, query: str) -> ToolR
     Raises:
         ComponentError: if the settings know none of the memories.
     """
+    ids = tuple(id_ for id_ in params.memory_ids if id_)
     result = await ctx.services.memories.search(
         MemorySearch(
             question=query[:MAX_QUESTION_CHARS],
-            memories=tuple(id_ for id_ in params.memory_ids if id_),
+            memories=ids,
             user=memory_user(ctx, params.user_id),
             top_n=params.top_n,
             similarity_threshold=params.similarity_threshold,
@@ -302,9 +303,21 @@ async def _search_memories(ctx: RunContext, params: Params, query: str) -> ToolR
         )
     )
     if not result.is_known:
-        raise ComponentError("No memory is selected.", node=ctx.node.id)
+        raise ComponentError(_describe_unknown(ids), node=ctx.node.id)
     text = shorten("\n".join(entry.content for entry in result.entries), MAX_MEMORY_TOKENS)
     return ToolResult(text, {"formalized_content": text}) if text else _nothing(params)
+
+
+def _describe_unknown(ids: Sequence[str]) -> str:
+    """Return why no memory can be searched, and what to do. The first sentence is RAGFlow's."""
+    if not ids:
+        return "No memory is selected. Name one in memory_ids, or set retrieval_from to dataset."
+    names, sections = ", ".join(f"{id_!r:.80}" for id_ in ids), " and ".join(f'[memories."{id_:.80}"]' for id_ in ids)
+    verb = "are" if len(ids) > 1 else "is"
+    return (
+        f"No memory is selected: {names} {verb} not declared in the settings, or not for this tenant. Add {sections} to "
+        "ragflow-lg.toml, or the id to memories of the tenant."
+    )
 
 
 def _render(rows: Sequence[Any]) -> tuple[list[dict[str, JsonValue]], str]:

@@ -74,8 +74,13 @@ async def test_datasets_are_accepted_in_several_forms(params: dict[str, Any], va
         ({"dataset_ids": ["form@set"]}, {"a": 1}, 'Dataset({"a": 1}) does not exist.'),
         ({"dataset_ids": ["form@set"]}, [], "No dataset is selected."),
         ({"dataset_ids": ["gone"]}, "", "No dataset is selected."),
-        ({"memory_ids": ["m"]}, "", "No memory is selected."),
-        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "No memory is selected."),
+        ({"memory_ids": ["m"]}, "", 'is not declared in the settings, or not for this tenant. Add [memories."m"] to'),
+        (
+            {"memory_ids": ["m", "", "n"]},
+            "",
+            'are not declared in the settings, or not for this tenant. Add [memories."m"]',
+        ),
+        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "No memory is selected. Name one in memory_ids"),
     ],
 )
 async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any, problem: str) -> None:
