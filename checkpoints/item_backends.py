@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_items(
-    url: str, clock: Clock, embed: Embed | None = None, *, fields: Sequence[str] = WHOLE, prefix: str = ""
+    url: str,
+    clock: Clock,
+    embed: Embed | None = None,
+    *,
+    fields: Sequence[str] = WHOLE,
+    model: str = "",
+    prefix: str = "",
 ) -> AsyncGenerator[ItemStore]:
     """Open LangGraph's store beside the checkpoints at a URL, and close it on exit.
 
     The URLs and ``prefix`` are those of `ragflow_lg.checkpoints.open_store`. ``embed`` returns the vectors of
-    ``fields``, and makes queries compare meanings.
+    ``fields``, and makes queries compare meanings. ``model`` names the model that it uses.
 
     Raises:
         CheckpointError: if the scheme is unknown or the store cannot be opened.
@@ -33,7 +39,7 @@ async def open_items(
     if kind == "memory":
         from ragflow_lg.checkpoints.memory_items import MemoryItems
 
-        yield ItemStore(MemoryItems(), clock, embed, fields=fields)
+        yield ItemStore(MemoryItems(), clock, embed, fields=fields, model=model)
     elif kind == "sqlite":
         from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
         from ragflow_lg.checkpoints.sqlite.sqlite_items import SqliteItems
@@ -41,7 +47,7 @@ async def open_items(
         async with open_sqlite(sqlite_path(url)) as file:
             table = SqliteItems(file)
             await table.create()
-            yield ItemStore(table, clock, embed, fields=fields)
+            yield ItemStore(table, clock, embed, fields=fields, model=model)
     else:
         require("redis", "A session store in Redis", CheckpointError)
         from ragflow_lg.checkpoints.redis.redis_client import open_redis
@@ -50,4 +56,4 @@ async def open_items(
         async with open_redis(url) as client:
             items = RedisItems(client, prefix)
             await items.create()
-            yield ItemStore(items, clock, embed, fields=fields)
+            yield ItemStore(items, clock, embed, fields=fields, model=model)

@@ -26,6 +26,7 @@ from langgraph.store.base import (
     tokenize_path,
 )
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.item_operations import is_match, select_namespaces
@@ -42,6 +43,9 @@ MAX_FOUND = 20_000
 
 MAX_OUTDATED = 1_000
 """Maximum number of items that are deleted together because they are outdated."""
+
+MAX_EMBEDDED = 64
+"""Maximum number of items that are embedded again together."""
 
 SAME_TIME_S = 1e-5
 """Times that differ less are the same: a `datetime` has no more digits."""
@@ -60,6 +64,8 @@ class StoredItem(Struct, frozen=True):
     updated_at: float
     vector: bytes = b""
     """The vector of the indexed fields, as `ragflow_lg.checkpoints.item_vectors` packs it; empty without one."""
+    model: str = ""
+    """The name of the model that made the vector."""
 
 
 class FoundItem(Struct, frozen=True):
@@ -105,11 +111,15 @@ class ItemTable(Protocol):
         """
         ...
 
-    async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
+    async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
         """Return up to ``count`` items whose namespace begins with a prefix.
 
-        With a vector, only items whose vector has the same length, most similar first; otherwise newest first.
+        With a vector, only items with one of the same model and length, most similar first; otherwise newest first.
         """
+        ...
+
+    async def foreign(self, prefix: Namespace, model: str, count: int) -> Sequence[StoredItem]:
+        """Return up to ``count`` items whose namespace begins with a prefix and whose vector is another model's."""
         ...
 
     async def namespaces(self) -> Sequence[Namespace]:
@@ -129,24 +139,32 @@ class ItemStore(BaseStore):
     """A store over a table. Several stores with different embedding models can share a table.
 
     With ``embed``, a query compares meanings: the texts of an item's ``fields`` have one vector together. Without it,
-    a query is ignored, as in LangGraph's stores. Items do not expire.
+    a query is ignored, as in LangGraph's stores. ``model`` names the model of ``embed``: the vectors of two
+    models are never compared. Items do not expire.
     """
 
     supports_ttl = False
 
     def __init__(
-        self, table: ItemTable, clock: Clock, embed: Embed | None = None, *, fields: Sequence[str] = WHOLE
+        self,
+        table: ItemTable,
+        clock: Clock,
+        embed: Embed | None = None,
+        *,
+        fields: Sequence[str] = WHOLE,
+        model: str = "",
     ) -> None:
         """Initialize, inside the event loop to which the table belongs."""
         self._table = table
         self._clock = clock
         self._embed = embed
         self._fields = tuple(fields)
+        self._model = model
         self._loop = asyncio.get_running_loop()
 
-    def indexed(self, embed: Embed, fields: Sequence[str]) -> ItemStore:
-        """Return a store of the same items that embeds these fields of new ones."""
-        return ItemStore(self._table, self._clock, embed, fields=fields)
+    def indexed(self, embed: Embed, fields: Sequence[str], model: str = "") -> ItemStore:
+        """Return a store of the same items that embeds these fields of new ones with a model."""
+        return ItemStore(self._table, self._clock, embed, fields=fields, model=model)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Execute operations from another thread.
@@ -204,13 +222,32 @@ class ItemStore(BaseStore):
             deleted, earlier = deleted + len(places), places
         return deleted
 
+    async def aembed_again(self, prefix: Namespace) -> int:
+        """Embed the items inside a namespace whose vectors are those of another model. Return their number.
+
+        Their times stay. An item that is changed or deleted meanwhile is left alone.
+
+        Raises:
+            RagflowLgError: if the model fails. What was embedded before is kept.
+        """
+        embedded, earlier = 0, None
+        while (items := await self._table.foreign(prefix, self._model, MAX_EMBEDDED)) and items != earlier:
+            puts = [PutOp(item.namespace, item.key, _decode(item)) for item in items]
+            vectors = await self._vectors(puts)
+            for index, item in enumerate(items):
+                renewed = replace(item, vector=vectors.get(index, b""), model=self._model)
+                required = RequiredItem(item.namespace, item.key, item.updated_at)
+                embedded += await self._table.put([renewed], (), required=required)
+            earlier = items
+        return embedded
+
     async def _write(self, operations: Sequence[PutOp], required: RequiredItem | None = None) -> bool:
         now = self._clock.now()
         kept = [operation for operation in operations if operation.value is not None]
         values = [_encode(operation) for operation in kept]
         vectors = await self._vectors(kept)
         items = [
-            StoredItem(operation.namespace, operation.key, value, now, now, vectors.get(index, b""))
+            StoredItem(operation.namespace, operation.key, value, now, now, vectors.get(index, b""), self._model)
             for index, (operation, value) in enumerate(zip(kept, values, strict=True))
         ]
         deleted = [(operation.namespace, operation.key) for operation in operations if operation.value is None]
@@ -239,7 +276,7 @@ class ItemStore(BaseStore):
         wanted = operation.offset + operation.limit
         count = min(wanted, MAX_FOUND)
         while True:
-            found = await self._table.find(operation.namespace_prefix, vector, count)
+            found = await self._table.find(operation.namespace_prefix, vector, count, self._model)
             matches = [entry for entry in map(_search_item, found) if is_match(entry.value, operation.filter)]
             if len(matches) >= wanted or len(found) < count or count >= MAX_FOUND:
                 return matches[operation.offset : wanted]

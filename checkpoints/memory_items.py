@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -37,15 +38,20 @@ class MemoryItems:
             self._items.pop(place, None)
         return True
 
-    async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
+    async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
         """Return items, most similar or newest first."""
         inside = [item for item in self._items.values() if item.namespace[: len(prefix)] == prefix]
         if not vector:
             newest = heapq.nsmallest(count, inside, key=lambda item: (-item.updated_at, item.key))
             return [FoundItem(item) for item in newest]
-        inside = [item for item in inside if len(item.vector) == len(vector)]
+        inside = [item for item in inside if len(item.vector) == len(vector) and item.model == model]
         table = join_vectors(range(len(inside)), [item.vector for item in inside], len(vector))
         return [FoundItem(inside[index], score) for index, score in table.most_similar(vector, count)]
+
+    async def foreign(self, prefix: Namespace, model: str, count: int) -> Sequence[StoredItem]:
+        """Return items with a vector of another model."""
+        inside = (item for item in self._items.values() if item.namespace[: len(prefix)] == prefix)
+        return list(islice((item for item in inside if item.vector and item.model != model), count))
 
     async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
         """Return items that were written before a time, or that are too many."""

@@ -16,7 +16,13 @@ from ragflow_lg.checkpoints.item_vectors import NUMBER_BYTES
 from ragflow_lg.checkpoints.items import SAME_TIME_S, FoundItem, Namespace, Place, RequiredItem, StoredItem
 
 _FIELDS = ("namespace", "key", "value", "created_at", "updated_at")
+_EXACT = "written_at"
+"""The field with ``updated_at``, which is rounded in the results of searches because they sort by it."""
+
 _PAGE = 1000
+_NO_MODEL = "none"
+"""The tag of items without a vector."""
+
 _NO_INDEX = ("no such index", "unknown index name")
 """Parts of the errors of versions of Redis's search module for an index that does not exist."""
 
@@ -52,14 +58,16 @@ class RedisItems:
         self._client = cast("Any", client)
         self._prefix = f"{prefix}item:"
         self._index = f"{prefix}items"
-        self._sizes: set[int] = set()
-        """The lengths of vectors that the index knows."""
+        self._known: set[str] = set()
+        """The fields of vectors that the index knows."""
 
     async def create(self) -> None:
         """Create the index if it does not exist."""
         schema = ("SCHEMA", "within", "TAG", "updated_at", "NUMERIC", "SORTABLE")
         with translate_errors(RedisError, OSError, ValueError):
             await self._unless_exists("FT.CREATE", self._index, "ON", "HASH", "PREFIX", 1, self._prefix, *schema)
+            # an index of an earlier version lacks the field
+            await self._unless_exists("FT.ALTER", self._index, "SCHEMA", "ADD", "model", "TAG")
 
     async def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         """Return an item."""
@@ -74,8 +82,11 @@ class RedisItems:
         condition = () if required is None else (self._key(required.namespace, required.key),)
         since = "" if required is None or required.updated_at is None else repr(required.updated_at)
         with translate_errors(RedisError, OSError, ValueError):
-            for size in {len(item.vector) for item in items} - self._sizes - {0}:
-                await self._with_index(lambda size=size: self._add_vectors(size))
+            for field, size in {
+                _vector_field(i.model, len(i.vector)): len(i.vector) for i in items if i.vector
+            }.items():
+                if field not in self._known:
+                    await self._with_index(lambda field=field, size=size: self._add_vectors(field, size))
             async with self._client.pipeline(transaction=True) as pipeline:
                 for item in items:
                     keys = self._key(item.namespace, item.key), *condition
@@ -85,22 +96,44 @@ class RedisItems:
                     pipeline.eval(_DELETE, len(keys), *keys, since)
                 return all(await pipeline.execute())
 
-    async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
+    async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
         """Return items, most similar or newest first."""
         inside = f"(@within:{{{_token(prefix)}}})"
         if not vector:
             with translate_errors(RedisError, OSError, ValueError):
                 return await self._query(inside, count, "updated_at", "DESC")
-        query = f"{inside}=>[KNN $count @{_vector_field(len(vector))} $vector AS distance]"
+        field = _vector_field(model, len(vector))
+        query = f"{inside}=>[KNN $count @{field} $vector AS distance]"
         params = ("PARAMS", 4, "count", count, "vector", vector)
         with translate_errors(RedisError, OSError, ValueError):
             try:
                 return await self._query(query, count, "distance", "ASC", *params)
             except ResponseError:
-                if not await self._has_vectors(len(vector)):
+                if not await self._has_vectors(field):
                     return []
                 # another process has just added the field to the index
                 return await self._query(query, count, "distance", "ASC", *params)
+
+    async def foreign(self, prefix: Namespace, model: str, count: int) -> Sequence[StoredItem]:
+        """Return items with a vector of another model."""
+        query = f"(@within:{{{_token(prefix)}}}) -@model:{{{_model_tag(model)}|{_NO_MODEL}}}"
+        with translate_errors(RedisError, OSError, ValueError):
+            earlier: list[FoundItem] = []
+            while (found := await self._query(query, count, "updated_at", "DESC")) and found != earlier:
+                if with_vectors := [row.item for row in found if await self._has_vector(row.item)]:
+                    return with_vectors
+                earlier = found
+        return []
+
+    async def _has_vector(self, item: StoredItem) -> bool:
+        """Return whether an item has a vector. One of an earlier version that has none is marked."""
+        key = self._key(item.namespace, item.key)
+        fields: list[bytes] = await self._client.hkeys(key)
+        if any(field.startswith((b"unit_", b"vector_")) for field in fields):
+            return True
+        if fields:
+            await self._client.hset(key, "model", _NO_MODEL)
+        return False
 
     async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
         """Return items that were written before a time, or that are too many."""
@@ -126,21 +159,25 @@ class RedisItems:
         return int(total)
 
     async def _query(self, query: str, count: int, order: str, direction: str, *params: Any) -> list[FoundItem]:
-        fields = (*_FIELDS, "distance")
+        fields = (*_FIELDS, _EXACT, "distance")
         command: tuple[Any, ...] = ("FT.SEARCH", self._index, query, "RETURN", len(fields), *fields)
         command = (*command, "SORTBY", order, direction, "LIMIT", 0, count, *params, "DIALECT", 2)
         rows = _rows(await self._with_index(lambda: self._client.execute_command(*command)))
         return [FoundItem(_item(row), _score(row)) for row in rows if all(name in row for name in _FIELDS)]
 
-    async def _add_vectors(self, size: int) -> None:
-        """Let the index know vectors of another length in bytes."""
-        vector = ("VECTOR", "FLAT", 6, "TYPE", "FLOAT32", "DIM", size // NUMBER_BYTES, "DISTANCE_METRIC", "COSINE")
-        await self._unless_exists("FT.ALTER", self._index, "SCHEMA", "ADD", _vector_field(size), *vector)
-        self._sizes.add(size)
+    async def _add_vectors(self, field: str, size: int) -> None:
+        """Let the index know vectors of another model or of another length in bytes.
 
-    async def _has_vectors(self, size: int) -> bool:
+        The vectors have length 1, so their product is the cosine. Redis's own cosine is no number for a vector of
+        zeros, and such an item is not found.
+        """
+        vector = ("VECTOR", "FLAT", 6, "TYPE", "FLOAT32", "DIM", size // NUMBER_BYTES, "DISTANCE_METRIC", "IP")
+        await self._unless_exists("FT.ALTER", self._index, "SCHEMA", "ADD", field, *vector)
+        self._known.add(field)
+
+    async def _has_vectors(self, field: str) -> bool:
         answer: Any = await self._client.execute_command("FT.INFO", self._index)
-        return _vector_field(size).encode() in repr(answer).encode()
+        return field.encode() in repr(answer).encode()
 
     async def _with_index(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """Do something, again with a new index if a Redis that has lost its data has none."""
@@ -149,7 +186,7 @@ class RedisItems:
         except ResponseError as error:
             if not any(text in str(error).lower() for text in _NO_INDEX):
                 raise
-        self._sizes.clear()
+        self._known.clear()
         await self.create()
         return await work()
 
@@ -167,15 +204,20 @@ class RedisItems:
 def _fields_of(item: StoredItem) -> list[Any]:
     prefixes = [item.namespace[:length] for length in range(len(item.namespace) + 1)]
     fields: list[Any] = ["namespace", orjson.dumps(list(item.namespace)), "key", item.key, "value", item.value]
-    fields += ["created_at", repr(item.created_at), "updated_at", repr(item.updated_at)]
+    fields += ["created_at", repr(item.created_at), "updated_at", repr(item.updated_at), _EXACT, repr(item.updated_at)]
     fields += ["within", ",".join(_token(prefix) for prefix in prefixes)]
+    fields += ["model", _model_tag(item.model) if item.vector else _NO_MODEL]
     if item.vector:
-        fields += [_vector_field(len(item.vector)), item.vector]
+        fields += [_vector_field(item.model, len(item.vector)), item.vector]
     return fields
 
 
-def _vector_field(size: int) -> str:
-    return f"vector_{size // NUMBER_BYTES}"
+def _vector_field(model: str, size: int) -> str:
+    return f"unit_{size // NUMBER_BYTES}_{_model_tag(model)}"
+
+
+def _model_tag(model: str) -> str:
+    return _digest(model)[:16]
 
 
 def _token(prefix: Namespace) -> str:
@@ -215,5 +257,5 @@ def _item(fields: Mapping[str, Any]) -> StoredItem:
         fields["key"].decode("utf-8", "replace"),
         bytes(fields["value"]),
         float(fields["created_at"]),
-        float(fields["updated_at"]),
+        float(fields.get(_EXACT) or fields["updated_at"]),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 TABLE = """
 CREATE TABLE IF NOT EXISTS items (
     namespace TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL,
-    vector BLOB NOT NULL, PRIMARY KEY (namespace, key)
+    vector BLOB NOT NULL, model TEXT NOT NULL DEFAULT '', PRIMARY KEY (namespace, key)
 );
 CREATE INDEX IF NOT EXISTS items_by_time ON items (namespace, updated_at);
 CREATE TABLE IF NOT EXISTS item_versions (namespace TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
@@ -28,9 +29,10 @@ Namespaces are the concatenated JSON texts of their labels, so that a prefix of 
 
 _COLUMNS = "namespace, key, value, created_at, updated_at"
 _PUT = (
-    "INSERT INTO items VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (namespace, key) DO UPDATE SET "
-    "value = excluded.value, updated_at = excluded.updated_at, vector = excluded.vector"
+    f"INSERT INTO items ({_COLUMNS}, vector, model) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (namespace, key) DO UPDATE"
+    " SET value = excluded.value, updated_at = excluded.updated_at, vector = excluded.vector, model = excluded.model"
 )
+_ADD_MODEL = "ALTER TABLE items ADD COLUMN model TEXT NOT NULL DEFAULT ''"
 _RAISE = "INSERT INTO item_versions VALUES ('', 1) ON CONFLICT (namespace) DO UPDATE SET version = version + 1"
 _SET_VERSION = "INSERT OR REPLACE INTO item_versions SELECT ?, version FROM item_versions WHERE namespace = ''"
 _DROP_VERSION = (
@@ -51,7 +53,15 @@ class SqliteItems:
     async def create(self) -> None:
         """Create the table if it does not exist."""
         with translate_errors(sqlite3.Error, ValueError):
-            await self._file.do(lambda: self._file.connection.executescript(TABLE))
+            await self._file.do(self._create)
+
+    def _create(self) -> None:
+        connection = self._file.connection
+        connection.executescript(TABLE)
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(items)")]
+        if "model" not in columns:
+            with suppress(sqlite3.OperationalError):  # another process may have added it in the meantime
+                connection.execute(_ADD_MODEL)
 
     async def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         """Return an item."""
@@ -64,7 +74,7 @@ class SqliteItems:
         self, items: Sequence[StoredItem], deleted: Sequence[Place], *, required: RequiredItem | None = None
     ) -> bool:
         """Store and delete items in one transaction, unless the required one does not exist."""
-        rows = [(_text_of(i.namespace), i.key, i.value, i.created_at, i.updated_at, i.vector) for i in items]
+        rows = [(_text_of(i.namespace), i.key, i.value, i.created_at, i.updated_at, i.vector, i.model) for i in items]
         keys = [(_text_of(namespace), key) for namespace, key in deleted]
         changed = [(namespace,) for namespace in {row[0] for row in (*rows, *keys)}]
 
@@ -89,14 +99,21 @@ class SqliteItems:
         with translate_errors(sqlite3.Error, ValueError):
             return await self._file.do(write)
 
-    async def find(self, prefix: Namespace, vector: bytes, count: int) -> Sequence[FoundItem]:
+    async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
         """Return items, most similar or newest first."""
         place = _text_of(prefix), _text_of(prefix) + _AFTER_ALL
         with translate_errors(sqlite3.Error, ValueError):
             if vector:
-                return await self._file.do(lambda: self._most_similar(place, vector, count))
+                return await self._file.do(lambda: self._most_similar(place, vector, count, model))
             query = f"SELECT {_COLUMNS} FROM items WHERE {_INSIDE} ORDER BY updated_at DESC, key LIMIT ?"
             return [FoundItem(_item(row)) for row in await self._file.rows(query, (*place, count))]
+
+    async def foreign(self, prefix: Namespace, model: str, count: int) -> Sequence[StoredItem]:
+        """Return items with a vector of another model."""
+        query = f"SELECT {_COLUMNS} FROM items WHERE {_INSIDE} AND model <> ? AND length(vector) > 0 LIMIT ?"
+        place = _text_of(prefix), _text_of(prefix) + _AFTER_ALL
+        with translate_errors(sqlite3.Error, ValueError):
+            return [_item(row) for row in await self._file.rows(query, (*place, model, count))]
 
     async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
         """Return items that were written before a time, or that are too many."""
@@ -117,10 +134,11 @@ class SqliteItems:
             rows = await self._file.rows("SELECT DISTINCT namespace FROM items")
         return sorted(_labels_of(row[0]) for row in rows)
 
-    def _most_similar(self, place: tuple[str, str], vector: bytes, count: int) -> list[FoundItem]:
+    def _most_similar(self, place: tuple[str, str], vector: bytes, count: int, model: str) -> list[FoundItem]:
         query = f"SELECT count(*), ifnull(sum(version), 0) FROM item_versions WHERE {_INSIDE}"
         version = self._file.connection.execute(query, place).fetchone()
-        table = self._vectors.get((place, len(vector)), version, lambda: self._read_vectors(place, len(vector)))
+        key = place, len(vector), model
+        table = self._vectors.get(key, version, lambda: self._read_vectors(place, len(vector), model))
         score_of = dict(table.most_similar(vector, count))
         # The place is checked again, because a VACUUM gives other numbers to rows.
         query = f"SELECT rowid, {_COLUMNS} FROM items WHERE rowid IN (SELECT value FROM json_each(?)) AND {_INSIDE}"
@@ -128,9 +146,9 @@ class SqliteItems:
         items = {int(row[0]): _item(row[1:]) for row in self._file.connection.execute(query, values)}
         return [FoundItem(items[number], score) for number, score in score_of.items() if number in items]
 
-    def _read_vectors(self, place: tuple[str, str], size: int) -> VectorTable:
-        query = f"SELECT rowid, vector FROM items WHERE {_INSIDE} AND length(vector) = ?"
-        rows = self._file.connection.execute(query, (*place, size)).fetchall()
+    def _read_vectors(self, place: tuple[str, str], size: int, model: str) -> VectorTable:
+        query = f"SELECT rowid, vector FROM items WHERE {_INSIDE} AND length(vector) = ? AND model = ?"
+        rows = self._file.connection.execute(query, (*place, size, model)).fetchall()
         return join_vectors([row[0] for row in rows], [row[1] for row in rows], size)
 
 

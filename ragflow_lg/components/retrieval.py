@@ -315,8 +315,8 @@ def _describe_unknown(ids: Sequence[str]) -> str:
     names, sections = ", ".join(f"{id_!r:.80}" for id_ in ids), " and ".join(f'[memories."{id_:.80}"]' for id_ in ids)
     verb = "are" if len(ids) > 1 else "is"
     return (
-        f"No memory is selected: {names} {verb} not declared in the settings, or not for this tenant. Add {sections} to "
-        "ragflow-lg.toml, or the id to memories of the tenant."
+        f"No memory is selected: {names} {verb} not declared in the settings, or not for this tenant. Add {sections}"
+        " to ragflow-lg.toml, or the id to memories of the tenant."
     )
 
 

@@ -162,6 +162,11 @@ class Embedder(Protocol):
         ...
 
     @property
+    def vector_model(self) -> str:
+        """What its vectors are of. Vectors of different models cannot be compared, even if they are equally long."""
+        ...
+
+    @property
     def is_stand_in(self) -> bool:
         """Whether the vectors reflect only words, not their meaning."""
         ...

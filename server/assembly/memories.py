@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.memories import NoMemories
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.chat import ChatModels
+    from ragflow_lg.services.knowledge import Embedders
     from ragflow_lg.services.memories import Memories
     from ragflow_lg.services.services import Clock
     from ragflow_lg.services.workers import Workers
@@ -67,13 +69,21 @@ async def open_shelves(
             )
 
         model = memory.embedding or embedders.default
-        store = items.indexed(embed, [FIELD])
+        store = items.indexed(embed, [FIELD], vector_model(embedders, memory.embedding))
         return MemoryShelf(memory, store, store, compares_words=model == HASHING_MODEL)
 
     from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, MAX_QUESTION_CHARS
 
     async with open_items(settings.checkpoints, clock, prefix=settings.checkpoint_prefix) as items:
         yield {id_: shelf(id_) for id_ in settings.memories}
+
+
+def vector_model(embedders: Embedders, embedding: str) -> str:
+    """Return the name of an embedding model's vectors; one that the settings lack fails when it is used."""
+    try:
+        return embedders.embedder(embedding).vector_model
+    except SettingsError:
+        return embedding
 
 
 def restrict_memories(

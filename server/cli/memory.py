@@ -165,6 +165,24 @@ def delete(
     print_line(f"deleted {count_of(_run(settings, remove), 'entry', 'entries')}")
 
 
+@memory.command()
+def reembed(
+    memory_id: Annotated[str, typer.Argument(help="Only this memory. Default: all.", metavar="[MEMORY]")] = "",
+    tenant: Tenant = "default",
+    settings: SettingsFile = None,
+) -> None:
+    """Embed the entries that another embedding model has embedded, so that they are found again.
+
+    Example: ragflow-lg memory reembed preferences
+    """
+
+    async def embed(shelves: Mapping[str, MemoryShelf]) -> int:
+        chosen = [_get(shelves, memory_id)] if memory_id else list(shelves.values())
+        return sum([await shelf.embed_again(tenant) for shelf in chosen])
+
+    print_line(f"embedded {count_of(_run(settings, embed), 'entry', 'entries')} again")
+
+
 def _get(shelves: Mapping[str, MemoryShelf], memory_id: str) -> MemoryShelf:
     if memory_id not in shelves:
         known = f" They declare {', '.join(map(repr, shelves))}." if shelves else ""

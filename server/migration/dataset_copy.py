@@ -131,7 +131,7 @@ def _store(
 ) -> None:
     with database.writing() as connection:
         for dims in {dims for _, dims in rows}:
-            expected = set_dims(connection, dataset.number, dims)
+            expected, _ = set_dims(connection, dataset.number, dims)
             if expected != dims:
                 raise ServiceError(
                     f"The dataset {dataset.name!r} has vectors of {expected} numbers here, but these have {dims}. "

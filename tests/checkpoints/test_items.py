@@ -1,6 +1,7 @@
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import items
 from ragflow_lg.checkpoints.item_backends import open_items
+from ragflow_lg.checkpoints.item_vectors import pack_vector
 from ragflow_lg.checkpoints.items import ItemStore
 from tests.fakes.services import MovingClock
 from tests.stores import fresh_prefix
@@ -130,6 +132,97 @@ async def test_vectors_of_different_lengths_do_not_meet(store: ItemStore) -> Non
     assert keys(await short.asearch(("c",), query="red")) == ["two"]
     await short.aput(("c",), "three", {"text": "red"})
     assert await store.asearch(("c",), query="red") == []
+
+
+async def test_vectors_of_different_models_do_not_meet(store: ItemStore) -> None:
+    """They may have the same length, but their directions mean different things."""
+    other = store.indexed(embed, ["text"], "other")
+    assert await other.asearch(("c",), query="red") == []
+    await store.aput(("c",), "one", {"text": "red"})
+    await other.aput(("c",), "two", {"text": "red"})
+    assert keys(await store.asearch(("c",), query="red")) == ["one"]
+    assert keys(await other.asearch(("c",), query="red")) == ["two"]
+
+
+async def test_items_are_embedded_again_with_another_model(store: ItemStore) -> None:
+    for number in range(3):
+        await store.aput(("c", "in"), f"red {number}", {"text": "red"})
+    await store.aput(("c", "in"), "blank", {"text": "red"}, index=False)
+    await store.aput(("c", "out"), "red", {"text": "red"})
+    before = {item.key: item for item in await store.asearch(("c", "in"))}
+    other = store.indexed(embed, ["text"], "other")
+    assert [await other.aembed_again(("c", "in")) for _ in range(2)] == [3, 0]
+    assert {*keys(await other.asearch(("c",), query="red"))} == {"red 0", "red 1", "red 2"}
+    assert keys(await store.asearch(("c",), query="red")) == ["red"]
+    after = {item.key: item for item in await other.asearch(("c", "in"))}
+    assert {key: (i.created_at, i.updated_at, i.value) for key, i in after.items()} == {
+        key: (i.created_at, i.updated_at, i.value) for key, i in before.items()
+    }
+
+
+async def test_what_changes_while_it_is_embedded_again_is_left_alone(store: ItemStore) -> None:
+    await store.aput(("c",), "changed", {"text": "red"})
+    await store.aput(("c",), "deleted", {"text": "red"})
+
+    async def embed_slowly(texts: list[str]) -> Sequence[Sequence[float]]:
+        await store.aput(("c",), "changed", {"text": "blue"}, index=False)
+        await store.adelete(("c",), "deleted")
+        return await embed(texts)
+
+    assert await store.indexed(embed_slowly, ["text"], "other").aembed_again(()) == 0
+    (item,) = await store.asearch(("c",))
+    assert item.value == {"text": "blue"}
+
+
+async def test_a_text_without_a_direction_is_found_with_the_score_0(store: ItemStore) -> None:
+    """The vector of the hashing model for a text without words is zero."""
+
+    async def embed_words(texts: list[str]) -> Sequence[Sequence[float]]:
+        return [[float("a" in text), float("b" in text)] for text in texts]
+
+    words = store.indexed(embed_words, ["text"], "words")
+    for text in ("a", "?!"):
+        await words.aput(("c",), text, {"text": text})
+    assert [(item.key, item.score) for item in await words.asearch(("c",), query="a")] == [("a", 1.0), ("?!", 0.0)]
+    assert {(item.key, item.score) for item in await words.asearch(("c",), query="...")} == {("a", 0.0), ("?!", 0.0)}
+
+
+async def test_a_file_of_an_earlier_version_gets_models(tmp_path: Path) -> None:
+    columns = "namespace TEXT, key TEXT, value BLOB, created_at REAL, updated_at REAL, vector BLOB"
+    with closing(sqlite3.connect(tmp_path / "items.db")) as connection:
+        connection.execute(f"CREATE TABLE items ({columns}, PRIMARY KEY (namespace, key))")
+        row = ('"c",', "old", b'{"text": "red"}', 1.0, 1.0, pack_vector([1.0, 0.0, 0.0]))
+        connection.execute("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?)", row)
+        connection.commit()
+    for _ in range(2):
+        async with open_items(f"sqlite:///{tmp_path}/items.db", SystemClock(), embed) as store:
+            assert keys(await store.asearch(("c",), query="red")) == ["old"]
+            named = store.indexed(embed, ["text"], "named")
+            assert await named.asearch(("c",), query="red") == []
+    async with open_items(f"sqlite:///{tmp_path}/items.db", SystemClock(), embed) as store:
+        named = store.indexed(embed, ["text"], "named")
+        assert await named.aembed_again(()) == 1
+        assert keys(await named.asearch(("c",), query="red")) == ["old"]
+
+
+async def test_an_index_of_an_earlier_version_gets_models(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    client: Any = cast("Any", Redis).from_url(redis_url)
+    schema = ("SCHEMA", "within", "TAG", "updated_at", "NUMERIC", "SORTABLE")
+    await client.execute_command("FT.CREATE", f"{prefix}items", "ON", "HASH", "PREFIX", 1, f"{prefix}item:", *schema)
+    async with open_items(redis_url, SystemClock(), embed, fields=["text"], prefix=prefix) as store:
+        await store.aput(("c",), "with", {"text": "red"})
+        await store.aput(("c",), "without", {"text": "red"}, index=False)
+        async for key in client.scan_iter(match=f"{prefix}item:*"):
+            await client.hdel(key, "model")
+            names = [name for name in await client.hkeys(key) if name.startswith(b"unit_")]
+            for name in names:
+                await client.hset(key, "vector_3", await client.hget(key, name))
+                await client.hdel(key, name)
+        assert await store.asearch(("c",), query="red") == []
+        assert [await store.aembed_again(("c",)) for _ in range(2)] == [1, 0]
+        assert keys(await store.asearch(("c",), query="red")) == ["with"]
+    await client.aclose()
 
 
 async def test_without_a_query_the_newest_items_come_first(store: ItemStore) -> None:
@@ -314,6 +407,14 @@ async def test_items_are_only_written_if_another_one_has_not_changed(store: Item
     claim = [PutOp(("n",), "k", {"text": "blue"})]
     claims = [store.aput_if_kept(claim, ("n",), "k", read.updated_at) for _ in range(5)]
     assert sorted(await asyncio.gather(*claims)) == [False, False, False, False, True]
+
+
+async def test_a_search_returns_the_exact_time(store: ItemStore) -> None:
+    await store.aput(("n",), "k", {"a": 1})
+    (found,), read = await store.asearch(("n",)), await store.aget(("n",), "k")
+    assert read is not None
+    assert found.updated_at == read.updated_at
+    assert await store.aput_if_kept([PutOp(("n",), "k", {"a": 2})], ("n",), "k", found.updated_at)
 
 
 async def test_old_items_and_too_many_are_deleted(url: str) -> None:

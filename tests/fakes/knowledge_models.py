@@ -14,6 +14,7 @@ class WordEmbedder:
 
     def __init__(self, length: int = 8, name: str = "words") -> None:
         self.length, self.name = length, name
+        self.vector_model = name
 
     def vector(self, text: str) -> list[float]:
         counts = [0.05] * self.length

@@ -21,6 +21,7 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
     find_dataset,
     list_datasets,
     list_documents,
+    other_model_error,
     page_of_chunks,
     page_of_documents,
     read_chunks,
@@ -96,6 +97,8 @@ class EmbeddedKnowledge:
         embedder = self._embedders.embedder(records[0].embedding_model)
         vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
         for record in records:
+            if record.dims and record.vector_model not in ("", embedder.vector_model):
+                raise other_model_error(record.name, record.vector_model, embedder.vector_model)
             if record.dims not in (0, len(vector)):
                 raise ServiceError(
                     f"The dataset {record.name!r} has vectors of {record.dims} numbers, but its embedding model "

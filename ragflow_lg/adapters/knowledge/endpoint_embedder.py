@@ -51,6 +51,7 @@ class EndpointEmbedder:
 
     def __init__(self, id_: str, settings: EmbeddingSettings, http: HttpClient) -> None:
         self.name = id_
+        self.vector_model = settings.model or id_
         self._settings = settings
         name = f'embedding model [embeddings."{id_}"]'
         self._endpoint = ModelEndpoint(name, settings, http, longest_pause_s=_LONGEST_PAUSE_S)
@@ -112,6 +113,7 @@ class HashingEmbedder:
     """A `ragflow_lg.services.knowledge.Embedder` without a model; its vectors are the same on every machine."""
 
     name = f"{HASHING_MODEL} (no model: it compares words, not meanings)"
+    vector_model = HASHING_MODEL
     is_stand_in = True
 
     async def embed_question(self, text: str) -> Sequence[float]:

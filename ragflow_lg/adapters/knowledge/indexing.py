@@ -23,6 +23,7 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
     list_documents,
     list_places,
     open_document,
+    other_model_error,
     set_dims,
 )
 from ragflow_lg.adapters.knowledge.source_files import (
@@ -235,9 +236,12 @@ class Indexer:
 
     def _write(self, documents: Sequence[tuple[_Document, Sequence[NewChunk]]], dims: int) -> None:
         with self._database.writing() as connection:
-            expected = set_dims(connection, self._dataset.number, dims)
+            model = self._embedder.vector_model
+            expected, vector_model = set_dims(connection, self._dataset.number, dims, model)
             if expected < 0:
                 raise ServiceError(f"The dataset {self._dataset.name!r} has been deleted.")
+            if dims and vector_model not in ("", model):
+                raise other_model_error(self._dataset.name, vector_model, model)
             if dims and expected != dims:
                 raise ServiceError(
                     f"The dataset {self._dataset.name!r} has vectors of {expected} numbers, but the embedding model "

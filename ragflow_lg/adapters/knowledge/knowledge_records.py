@@ -9,13 +9,17 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.knowledge.words import split_words
+from ragflow_lg.base.errors import ServiceError
 
 CHUNK_TOKENS = 256
 OVERLAP_TOKENS = 32
 
 
 class DatasetRecord(NamedTuple):
-    """A dataset. ``dims`` is 0 until the first vector is stored; ``version`` changes whenever its chunks change."""
+    """A dataset. ``dims`` is 0 until the first vector is stored; ``version`` changes whenever its chunks change.
+
+    ``vector_model`` is the `ragflow_lg.services.knowledge.Embedder.vector_model` of its vectors, ``""`` if unknown.
+    """
 
     number: int
     id: str
@@ -25,6 +29,7 @@ class DatasetRecord(NamedTuple):
     chunk_tokens: int
     overlap_tokens: int
     version: int
+    vector_model: str
     documents: int
     chunks: int
 
@@ -84,7 +89,7 @@ def vectors_table(dataset: int) -> str:
 
 
 _DATASETS = """
-SELECT number, id, name, embedding_model, dims, chunk_tokens, overlap_tokens, version,
+SELECT number, id, name, embedding_model, dims, chunk_tokens, overlap_tokens, version, vector_model,
     (SELECT count(*) FROM documents WHERE dataset = datasets.number),
     (SELECT coalesce(sum(chunks), 0) FROM documents WHERE dataset = datasets.number)
 FROM datasets
@@ -138,11 +143,23 @@ def add_dataset(
     return record
 
 
-def set_dims(connection: sqlite3.Connection, dataset: int, dims: int) -> int:
-    """Store the length of a dataset's vectors if it is 0; return the stored length, or -1 for a deleted dataset."""
-    connection.execute("UPDATE datasets SET dims = ? WHERE number = ? AND dims = 0", (dims, dataset))
-    row = connection.execute("SELECT dims FROM datasets WHERE number = ?", (dataset,)).fetchone()
-    return int(row[0]) if row else -1
+def set_dims(connection: sqlite3.Connection, dataset: int, dims: int, vector_model: str = "") -> tuple[int, str]:
+    """Store the length and the model of a dataset's vectors if the length is 0.
+
+    Return what is stored. The length is -1 for a deleted dataset.
+    """
+    values = dims, _to_storable(vector_model), dataset
+    connection.execute("UPDATE datasets SET dims = ?, vector_model = ? WHERE number = ? AND dims = 0", values)
+    row = connection.execute("SELECT dims, vector_model FROM datasets WHERE number = ?", (dataset,)).fetchone()
+    return (int(row[0]), str(row[1])) if row else (-1, "")
+
+
+def other_model_error(dataset: str, stored: str, current: str) -> ServiceError:
+    """Return the error for a dataset whose vectors are those of another model."""
+    return ServiceError(
+        f"The dataset {dataset!r} has vectors of the embedding model {stored!r}, which cannot be compared with those of"
+        f' {current!r}. Set the model that created the dataset ([embeddings."ID"] model), or create the dataset again.'
+    )
 
 
 def delete_dataset(connection: sqlite3.Connection, dataset: int) -> None:

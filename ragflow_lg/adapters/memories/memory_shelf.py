@@ -30,6 +30,10 @@ class MemoryStore(Protocol):
         """
         ...
 
+    async def aembed_again(self, prefix: Namespace) -> int:
+        """Embed the entries inside a namespace whose vectors are those of another model. Return their number."""
+        ...
+
     async def adelete_outdated(self, prefix: Namespace, before: float, kept: int) -> int:
         """Delete entries that were written before a time, and all but the ``kept`` last ones. Return their number."""
         ...
@@ -92,6 +96,15 @@ class MemoryShelf:
         before = now - days * _DAY_S if days else 0.0
         place = users_prefix(self.settings.id, tenant)
         return await self.operations.adelete_outdated(place, before, self.settings.max_total_entries)
+
+    async def embed_again(self, tenant: str, user: str | None = None) -> int:
+        """Embed what another model has embedded, about a user or about all. Return the number of entries.
+
+        Raises:
+            RagflowLgError: if the model or the store fails.
+        """
+        place = users_prefix(self.settings.id, tenant) if user is None else self.namespace(tenant, user)
+        return await self.operations.aembed_again(place)
 
     async def delete_with_extracted(self, namespace: Namespace, keys: Iterable[str]) -> int:
         """Delete entries, and what was extracted from them. Return the number of entries."""

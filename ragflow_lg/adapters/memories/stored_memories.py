@@ -160,6 +160,15 @@ class StoredMemories:
             pending = pending_exchange(entry)
             if pending is not None and pending.since < now - ABANDONED_S:
                 self._take_up(shelf, namespace, entry, pending)
+        await self._embed_again(shelf, namespace)
+
+    async def _embed_again(self, shelf: MemoryShelf, namespace: Namespace) -> None:
+        """Embed what an earlier embedding model has embedded: nothing finds it until then."""
+        try:
+            if embedded := await shelf.operations.aembed_again(namespace):
+                logger.info("The memory %r has embedded %d entries again.", shelf.settings.id, embedded)
+        except (RagflowLgError, TimeoutError) as error:
+            logger.warning("The memory %r cannot be embedded again: %s", shelf.settings.id, error)
 
     def _start(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
         self._tasks.start((namespace, pending.exchange.key), lambda: self._finish(shelf, namespace, pending))

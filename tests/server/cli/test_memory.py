@@ -1,6 +1,8 @@
 import asyncio
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,23 @@ def test_a_memory_is_searched(environment: Mapping[str, str]) -> None:
     assert (entry["key"], entry["user"], entry["similarity"] > 0.2) == ("k1", "anna", True)
     other = invoke("memory", "search", "notes", "zebra", "--user", "anna", environment=environment).stdout
     assert other == "Nothing matches the question.\n"
+
+
+def test_memories_are_embedded_again_after_a_change_of_the_model(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "memories.db")) as connection:
+        assert connection.execute("UPDATE items SET model = 'earlier'").rowcount == 4
+        connection.commit()
+    found = ["memory", "search", "notes", "Who drinks tea?", "--user", "anna"]
+    assert invoke(*found, environment=environment).stdout == "Nothing matches the question.\n"
+    first = invoke("memory", "reembed", "other", environment=environment)
+    assert first.stdout == "embedded 1 entry again\n"
+    second = invoke("memory", "reembed", environment=environment)
+    assert second.stdout == "embedded 3 entries again\n"
+    assert "I drink tea" in invoke(*found, environment=environment).stdout
+    with pytest.raises(SettingsError, match="There is no memory 'none'"):
+        raise invoke("memory", "reembed", "none", environment=environment).exception or AssertionError
 
 
 def test_everything_about_a_user_is_exported(environment: Mapping[str, str], tmp_path: Path) -> None:

@@ -103,6 +103,16 @@ class ShortEmbedder(CountingEmbedder):
         return [1.0, 2.0]
 
 
+class OtherEmbedder(CountingEmbedder):
+    vector_model = "other"
+
+
+async def test_vectors_of_another_model_are_never_compared(tmp_path: Path) -> None:
+    """They have the same length."""
+    with pytest.raises(ServiceError, match=r"'handbook' has vectors of the embedding model .* those of 'other'"):
+        await search(tmp_path, "vacation", OtherEmbedder())
+
+
 async def test_vectors_of_another_length_are_an_error_that_names_the_dataset(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match=r"'handbook' has vectors of 384 numbers.*now returns 2\."):
         await search(tmp_path, "vacation", ShortEmbedder())

@@ -127,6 +127,16 @@ async def test_vectors_of_another_length_are_an_error(folder: Path) -> None:
         await add(folder, Short())
 
 
+async def test_vectors_of_another_model_are_not_added(folder: Path) -> None:
+    class Other(CountingEmbedder):
+        vector_model = "other"
+
+    await add(folder)
+    (folder / "c.txt").write_text("four", "utf-8")
+    with pytest.raises(ServiceError, match=r"'d' has vectors of the embedding model .* those of 'other'"):
+        await add(folder, Other())
+
+
 async def test_a_renamed_file_is_not_a_duplicate_of_its_old_name(folder: Path) -> None:
     await add(folder)
     (folder / "b.txt").rename(folder / "c.txt")

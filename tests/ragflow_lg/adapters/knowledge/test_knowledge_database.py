@@ -1,5 +1,6 @@
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "new" / "k.db")
     assert not database.exists
     with database.writing() as connection:
-        connection.execute("INSERT INTO datasets VALUES (1, 'i', 'n', 'm', 0, 1, 0, 0)")
+        connection.execute("INSERT INTO datasets VALUES (1, 'i', 'n', 'm', 0, 1, 0, 0, '')")
     assert {file.stat().st_mode & 0o777 for file in database.path.parent.iterdir()} == {0o600}
     database.close()
 
@@ -26,7 +27,7 @@ def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
 def test_a_failed_write_is_rolled_back(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "k.db")
     with pytest.raises(ServiceError, match="no such table"):
-        _write(database, ("datasets", "1, 'i', 'n', 'm', 0, 1, 0, 0"), ("none", "1"))
+        _write(database, ("datasets", "1, 'i', 'n', 'm', 0, 1, 0, 0, ''"), ("none", "1"))
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM datasets").fetchone() == (0,)
 
@@ -38,7 +39,7 @@ def test_many_threads_can_create_the_file_at_once(tmp_path: Path) -> None:
     def write(number: int) -> None:
         try:
             with database.writing() as connection:
-                connection.execute(f"INSERT INTO datasets VALUES ({number}, {number}, {number}, 'm', 0, 1, 0, 0)")
+                connection.execute(f"INSERT INTO datasets VALUES ({number}, {number}, {number}, 'm', 0, 1, 0, 0, '')")
         except ServiceError as error:
             errors.append(error)
 
@@ -50,6 +51,20 @@ def test_many_threads_can_create_the_file_at_once(tmp_path: Path) -> None:
     assert errors == []
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM datasets").fetchone() == (8,)
+
+
+def test_a_file_of_the_version_without_models_is_brought_up_to_date(tmp_path: Path) -> None:
+    database = KnowledgeDatabase(tmp_path / "k.db")
+    _write(database, ("datasets", "1, 'i', 'n', 'm', 3, 1, 0, 0, 'a'"))
+    database.close()
+    with closing(sqlite3.connect(database.path)) as connection:
+        connection.execute("ALTER TABLE datasets DROP COLUMN vector_model")
+        connection.execute("PRAGMA user_version = 1")
+    for _ in range(2):
+        with database.reading() as connection:
+            rows = connection.execute("SELECT id, dims, vector_model FROM datasets").fetchall()
+        database.close()
+        assert rows == [("i", 3, "")]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +95,11 @@ def test_other_files_are_rejected_and_not_changed(tmp_path: Path, kind: str, pro
 
 def test_a_replaced_file_is_opened_again(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "k.db")
-    _write(database, ("datasets", "1, 'i', 'old', 'm', 0, 1, 0, 0"))
+    _write(database, ("datasets", "1, 'i', 'old', 'm', 0, 1, 0, 0, ''"))
     for file in tmp_path.iterdir():
         file.unlink()
     other = KnowledgeDatabase(tmp_path / "k.db")
-    _write(other, ("datasets", "1, 'i', 'new', 'm', 0, 1, 0, 0"))
+    _write(other, ("datasets", "1, 'i', 'new', 'm', 0, 1, 0, 0, ''"))
     other.close()
     with database.reading() as connection:
         assert connection.execute("SELECT name FROM datasets").fetchone() == ("new",)

@@ -34,7 +34,8 @@ def test_names_take_precedence_over_ids(tmp_path: Path) -> None:
 def test_the_length_of_vectors_is_stored_once(tmp_path: Path) -> None:
     with stored_knowledge(tmp_path / "k.db").database.writing() as connection:
         number = add_dataset(connection, "d", "m").number
-        assert [set_dims(connection, number, dims) for dims in (3, 4, 3)] == [3, 3, 3]
+        stored = [set_dims(connection, number, dims, model) for dims, model in ((3, "a"), (4, "b"), (3, ""))]
+        assert stored == [(3, "a")] * 3
 
 
 def test_deletions_remove_all_rows_and_tables(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ class World:
         self.clock = MovingClock()
         self.settings = MemorySettings("m1", **settings)
         self.embed_error = ""
+        self.vector_model = "hashing"
         self.tasks = BackgroundTasks()
 
     @asynccontextmanager
@@ -54,7 +55,7 @@ class World:
 
         async with open_items(self.url, self.clock, prefix=self.prefix) as items:
             self.tasks = BackgroundTasks()
-            store = items.indexed(embed, [FIELD])
+            store = items.indexed(embed, [FIELD], self.vector_model)
             shelves = {
                 id_: MemoryShelf(replace(self.settings, id=id_), store, store, compares_words=True)
                 for id_ in ("m1", "m2")
@@ -203,6 +204,25 @@ async def test_a_failing_embedding_model_keeps_the_exchange(tmp_path: Path) -> N
         await memories.remember(["m1"], exchange())
         await world.tasks.settle()
         assert len(await find(memories, "Anna", similarity_threshold=0.0)) == 3
+
+
+async def test_another_embedding_model_embeds_everything_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(f"sqlite:///{tmp_path}/items.db", types=("raw",))
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange())
+    world.vector_model, world.embed_error = "other", ""
+    async with world.opened() as memories:
+        assert await find(memories, "Anna") == [], "vectors of two models are never compared"
+        await world.tasks.aclose()
+        assert [entry.key for entry in await find(memories, "Anna")] == ["k1"]
+    world.vector_model = "third"
+    async with world.opened() as memories:
+        world.embed_error = "The model is gone."
+        await memories.remember(["m1"], exchange("k2"))
+        await world.tasks.aclose()
+    assert "cannot be embedded again: The model is gone." in caplog.text
 
 
 async def test_only_wanted_types_are_extracted_and_found(url: str) -> None:
