@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import shlex
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.work_thread import WorkThread
 
 BUSY_TIMEOUT_S = 10.0
 
@@ -58,7 +57,7 @@ class SqliteFile:
     """One connection. Jobs run in order and never interleave."""
 
     def __init__(
-        self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path, *, survives_power_loss: bool
+        self, connection: sqlite3.Connection, thread: WorkThread, path: Path, *, survives_power_loss: bool
     ) -> None:
         self.connection = connection
         """For use only on the file's thread."""
@@ -73,7 +72,7 @@ class SqliteFile:
         Raises:
             sqlite3.Error: if a statement fails, or the file has been deleted or replaced: nobody would find the data.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+        return await self._thread.run(lambda: self._work(work))
 
     @contextmanager
     def without_sync(self) -> Generator[None]:
@@ -115,18 +114,17 @@ async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncG
     Raises:
         CheckpointError: if the file cannot be opened or is not a session store.
     """
-    thread = ThreadPoolExecutor(1, "session-store")
-    loop = asyncio.get_running_loop()
+    thread = WorkThread("session-store")
     try:
-        connection = await loop.run_in_executor(thread, _connect, path)
+        connection = await thread.run(lambda: _connect(path))
         file = SqliteFile(connection, thread, path, survives_power_loss=survives_power_loss)
         try:
             await file.do(lambda: _prepare(file.connection, path, survives_power_loss))
             yield file
         finally:
-            await loop.run_in_executor(thread, file.connection.close)
+            await thread.run(file.connection.close)
     finally:
-        thread.shutdown(wait=False)
+        thread.close()
 
 
 def _connect(path: Path) -> sqlite3.Connection:

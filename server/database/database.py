@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.base.shared_resources import undelayed
+from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.server.database.schema_version import is_newest
 from ragflow_lg.server.observability.logs import current_notes
 
@@ -32,8 +31,8 @@ class SqliteThreads:
     def __init__(self, engine: Engine) -> None:
         """Initialize with an engine, which `close` disposes of."""
         self._engine = engine
-        self._reading = ThreadPoolExecutor(1, "database-reading")
-        self._writing = ThreadPoolExecutor(1, "database-writing")
+        self._reading = WorkThread("database-reading")
+        self._writing = WorkThread("database-writing")
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Run a read-only function in the reading thread.
@@ -46,7 +45,7 @@ class SqliteThreads:
             with self._engine.connect() as connection:
                 return work(connection)
 
-        return await asyncio.get_running_loop().run_in_executor(self._reading, read)
+        return await self._reading.run(read)
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
         """Run a function inside a transaction in the writing thread.
@@ -63,12 +62,13 @@ class SqliteThreads:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
                 return work(connection)
 
-        return await asyncio.get_running_loop().run_in_executor(self._writing, write)
+        return await self._writing.run(write)
 
     async def close(self) -> None:
         """Wait for work in progress, then close the connections."""
-        for executor in (self._reading, self._writing):
-            await asyncio.to_thread(executor.shutdown)
+        for thread in (self._reading, self._writing):
+            await thread.run(lambda: None)
+            thread.close()
         self._engine.dispose()
 
 
