@@ -22,7 +22,7 @@ from ragflow_lg.services.sessions import RunRecord, Trace
 def memory_store() -> Store:
     """Create an in-memory store."""
     leases = StoredLeases(MemoryLeaseTable())
-    return Store(memory_saver(), leases, MemoryRuns(), MemoryCancels(), MemoryTraces())
+    return Store(memory_saver(), leases, MemoryRuns(), MemoryCancels(), MemoryTraces(), MemoryTraces())
 
 
 def memory_saver() -> CanvasSaver:

@@ -22,6 +22,7 @@ class Store(Struct, frozen=True):
     runs: Runs
     cancels: Cancels
     traces: Traces
+    node_logs: Traces
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.
@@ -44,5 +45,6 @@ class Store(Struct, frozen=True):
         async with hold_lease(self.leases, session):
             await self.saver.adelete_thread(thread_of_session(session))
             await self.traces.delete_session(session)
+            await self.node_logs.delete_session(session)
             await self.runs.delete_session(session)
         await self.leases.forget(session)

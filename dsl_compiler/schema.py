@@ -176,6 +176,13 @@ def _document_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def params_schema(spec: AnySpec) -> dict[str, Any]:
+    """Return the schema of one component's params, complete in itself."""
+    definitions: dict[str, Any] = {}
+    schema = _params_schema(spec, definitions)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
 def _params_schema(spec: AnySpec, definitions: dict[str, Any]) -> dict[str, Any]:
     schema = spec.params.model_json_schema(by_alias=True, ref_template=f"#/$defs/{spec.name}.{{model}}")
     for name, inner in cast("dict[str, Any]", schema.pop("$defs", {})).items():

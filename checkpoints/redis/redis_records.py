@@ -131,17 +131,19 @@ class RedisTraces:
     """Traces stored as JSON under ``{task_id}-{message_id}-logs``.
 
     RAGFlow writes with the session id as the task id, but reads with the agent id. Therefore, each trace is stored
-    under both if the canvas has an id, that is, if it is not just a file.
+    under both if the canvas has an id, that is, if it is not just a file. With another ``ending`` than ``logs``,
+    RAGFlow does not read them.
     """
 
-    def __init__(self, client: Redis, prefix: str) -> None:
+    def __init__(self, client: Redis, prefix: str, ending: str = "logs") -> None:
         self._client = cast("Any", client)
         self._prefix = prefix
+        self._ending = ending
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
         """Store a run's trace."""
         tasks = [hex_session(record.session)]
-        if _ID.fullmatch(record.canvas_id):
+        if self._ending == "logs" and _ID.fullmatch(record.canvas_id):
             tasks.append(record.canvas_id)
         text = write_trace(trace)
         with translate_errors(RedisError, OSError):
@@ -174,7 +176,7 @@ class RedisTraces:
                 await self._client.delete(*keys)
 
     def _key(self, task: str, run_id: str) -> str:
-        return f"{self._prefix}{task}-{run_id}-logs"
+        return f"{self._prefix}{task}-{run_id}-{self._ending}"
 
 
 async def _unless_replaced(answer: Awaitable[Any]) -> Any:

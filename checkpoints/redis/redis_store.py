@@ -30,7 +30,8 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
         saver = await redis_saver(client, sessions, prefix)
         leases = StoredLeases(RedisLeaseTable(lease_client, sessions, prefix))
         try:
-            runs, traces = RedisRuns(client, sessions, prefix), RedisTraces(client, prefix)
-            yield Store(saver, leases, runs, RedisCancels(client, prefix), traces)
+            traces, node_logs = RedisTraces(client, prefix), RedisTraces(client, prefix, "nodes")
+            runs = RedisRuns(client, sessions, prefix)
+            yield Store(saver, leases, runs, RedisCancels(client, prefix), traces, node_logs)
         finally:
             await leases.settle()

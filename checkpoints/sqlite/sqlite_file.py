@@ -36,6 +36,10 @@ CREATE TABLE IF NOT EXISTS traces (
     run_id TEXT PRIMARY KEY, session TEXT NOT NULL, started_ms INTEGER NOT NULL, trace TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
+CREATE TABLE IF NOT EXISTS node_logs (
+    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, started_ms INTEGER NOT NULL, trace TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS node_logs_of_session ON node_logs (session, started_ms);
 CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 """Session tables in addition to LangGraph's own.

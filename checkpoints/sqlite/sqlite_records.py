@@ -6,7 +6,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import asdict, fields
 
@@ -75,7 +75,7 @@ class SqliteRuns:
     async def delete(self, session: str, run_ids: Sequence[str]) -> None:
         """Delete some of a session's records, with their traces."""
         values = (hex_session(session), json.dumps(list(run_ids)))
-        for table in ("traces", "runs"):
+        for table in ("traces", "node_logs", "runs"):
             with translate_errors(sqlite3.Error):
                 await self._rows(_DELETE.format(table=table), values)
 
@@ -95,31 +95,33 @@ class SqliteRuns:
 
 
 class SqliteTraces:
-    """Agent traces in the ``traces`` table."""
+    """Agent traces in the ``traces`` table, or logs of nodes in ``node_logs``."""
 
-    def __init__(self, file: SqliteFile) -> None:
+    def __init__(self, file: SqliteFile, table: Literal["traces", "node_logs"] = "traces") -> None:
         self._rows = file.rows
+        self._table = table
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
         """Store a run's trace and delete the traces of the session's oldest runs."""
         session = hex_session(record.session)
-        newest = "SELECT run_id FROM traces WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
+        newest = f"SELECT run_id FROM {self._table} WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
         with translate_errors(sqlite3.Error):
             await self._rows(
-                "INSERT OR REPLACE INTO traces VALUES (?, ?, ?, ?)",
+                f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, ?)",
                 (record.run_id, session, record.started_ms, write_trace(trace)),
             )
             await self._rows(
-                f"DELETE FROM traces WHERE session = ? AND run_id NOT IN ({newest})", (session, session, MAX_TRACES)
+                f"DELETE FROM {self._table} WHERE session = ? AND run_id NOT IN ({newest})",
+                (session, session, MAX_TRACES),
             )
 
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""
         with translate_errors(sqlite3.Error):
-            rows = await self._rows("SELECT trace FROM traces WHERE run_id = ?", (run_id,))
+            rows = await self._rows(f"SELECT trace FROM {self._table} WHERE run_id = ?", (run_id,))
         return parse_trace(rows[0][0]) if rows else None
 
     async def delete_session(self, session: str) -> None:
         """Delete a session's traces."""
         with translate_errors(sqlite3.Error):
-            await self._rows("DELETE FROM traces WHERE session = ?", (hex_session(session),))
+            await self._rows(f"DELETE FROM {self._table} WHERE session = ?", (hex_session(session),))

@@ -30,5 +30,5 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         saver = await sqlite_saver(saver_file)
         leases = StoredLeases(SqliteLeaseTable(record_file, clock))
         stack.push_async_callback(leases.settle)
-        runs, traces = SqliteRuns(record_file), SqliteTraces(record_file)
-        yield Store(saver, leases, runs, SqliteCancels(record_file), traces)
+        traces, node_logs = SqliteTraces(record_file), SqliteTraces(record_file, "node_logs")
+        yield Store(saver, leases, SqliteRuns(record_file), SqliteCancels(record_file), traces, node_logs)

@@ -18,19 +18,19 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.node_steps import MemorySteps, NodeSteps
 from ragflow_lg.component.node_values import NodeValues
+from ragflow_lg.component.plan_secrets import make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import is_file, read_value, stored_files, unwrap_submission
-from ragflow_lg.dsl.redacted_view import RedactedView
-from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import NO_USAGE, TokenBudget, Usage
 from ragflow_lg.services.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.services.services import Caller
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import MessagePlan, Plan, PlanNode
+    from ragflow_lg.dsl.redacted_view import RedactedView
     from ragflow_lg.dsl.variable_references import Reference
     from ragflow_lg.services.services import Services
 
@@ -228,12 +228,7 @@ class RunContext(NodeValues, NodeSteps):
         """A view that redacts secrets from this canvas, its nested canvases and its services."""
         turn = self._turn
         if turn.redacted_view is None:
-            redactor = Redactor(turn.services.all_secrets)
-            for plan in self.plan.with_canvases():
-                nodes = [node for node in plan.nodes.values() if node.tools or node.spec.tool]
-                redactor.learn_from([part.params for node in nodes for part in node.with_tools()])
-                redactor.learn_from(dict(plan.globals))
-            turn.redacted_view = RedactedView(redactor)
+            turn.redacted_view = make_redacted_view(self.plan, turn.services.all_secrets)
         return turn.redacted_view
 
     # Emitting
@@ -288,6 +283,16 @@ class RunContext(NodeValues, NodeSteps):
         if len(self.message.alternatives) > 1:
             self.visits[self.node.id] = self.message.count_visits(self._state) + 1
         return self.message.select(self._state)
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether `report` reaches somebody: not in Studio, in a library, or in a canvas inside another one."""
+        return self._turn.sink is not None
+
+    def report(self, event: EngineEvent) -> None:
+        """Report an event that no client waits for, without waiting."""
+        if self._turn.sink is not None:
+            self._turn.sink.put(event)
 
     async def emit(self, event: EngineEvent, *, even_if_cancelled: bool = False) -> None:
         """Emit an event, waiting while the reader is behind. The wait does not count towards the node's time limit.

@@ -104,6 +104,8 @@ class NodeFinished(NamedTuple):
     usage: Usage | None = None
     visit: int = 0
     place: str = ""
+    attempts: int = 1
+    """How often the component ran: more than once if it was retried after errors."""
 
 
 class Waiting(NamedTuple):
@@ -189,6 +191,26 @@ class AgentRecord(NamedTuple):
         }
 
 
+class ModelCalled(NamedTuple):
+    """A call of a model has ended. It is stored with the run, but not published to followers.
+
+    Texts in ``details`` are redacted and bounded: ``model``, ``system``, ``messages`` and ``tools`` (names) as they
+    were sent, ``sampling``, ``images`` (their number), ``answer``, ``calls`` (``name`` and ``arguments``), ``error``.
+    """
+
+    node: NodeId
+    path: str
+    """That component, or the tool in it that called the model."""
+    visit: int
+    """The number of the component's execution, as in `NodeStarted`."""
+    place: str
+    created_at: float
+    """Epoch seconds."""
+    seconds: float
+    usage: Usage
+    details: Mapping[str, JsonValue]
+
+
 EngineEvent: TypeAlias = (
     TurnStarted
     | NodeStarted
@@ -199,6 +221,7 @@ EngineEvent: TypeAlias = (
     | Waiting
     | TurnFinished
     | AgentRecord
+    | ModelCalled
 )
 
 

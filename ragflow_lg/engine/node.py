@@ -75,6 +75,7 @@ class Outcome(Struct):
     targets: tuple[NodeId, ...] = ()
     is_halting: bool = False
     fallback: str = ""
+    attempts: int = 1
 
 
 async def visit(
@@ -239,7 +240,7 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
     node = program.node
     if node.is_skipped:
         return Outcome(dict(program.blank), targets=program.default_targets)
-    text, pause_s = "", 0.0
+    text, pause_s, attempt = "", 0.0, 0
     for attempt in range(node.extra_attempts + 1):
         if attempt:
             await asyncio.sleep(pause_s)
@@ -247,7 +248,9 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             if ctx.shown and not ctx.compatibility.repeat_shown_text:
                 await ctx.discard_answer()
             outputs = await _attempt(node, ctx, turn)
-            return _route(program, {**program.blank, **outputs})
+            outcome = _route(program, {**program.blank, **outputs})
+            outcome.attempts = attempt + 1
+            return outcome
         except RunCancelled as cancelled:
             return _cancelled(program, ctx, cancelled)
         except UndeclaredTargetError:
@@ -259,6 +262,7 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             if isinstance(error, SettingsError | CassetteError):
                 break  # missing settings or recordings remain missing
     outcome = apply_error_policy(program, ctx, text)
+    outcome.attempts = attempt + 1
     if outcome.error is None and ctx.is_streaming:
         try:
             await ctx.delta(to_text(outcome.outputs[STREAMED_OUTPUT]))  # the default value follows what was shown
@@ -374,6 +378,7 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
         ctx.usage if ctx.usage.calls else None,
         ctx.visit,
         ctx.place,
+        outcome.attempts,
     )
 
 

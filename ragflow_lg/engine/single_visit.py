@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from ragflow_lg.base.errors import ComponentError, RequestError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, to_json, write_path
-from ragflow_lg.component.events import EngineEvent, NodeFinished
+from ragflow_lg.component.events import EventSink, ModelCalled, NodeFinished
 from ragflow_lg.component.node_names import find_node, suggest_nodes
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.state import TurnRequest, look_up
@@ -49,25 +52,76 @@ async def visit_alone(
     Raises:
         RequestError: if the component does not exist or cannot run alone, or a value does not belong to any input.
     """
+    finished = (await visit_observed(plan, node_id, values, services)).finished
+    return {**finished.outputs, "_created_time": finished.created_at, "_elapsed_time": finished.elapsed_s}
+
+
+class ObservedVisit(Struct, frozen=True):
+    """The execution of one component alone."""
+
+    finished: NodeFinished
+    calls: tuple[ModelCalled, ...]
+    """The model calls, in the order in which they ended."""
+
+
+async def visit_observed(
+    plan: Plan,
+    node_id: str,
+    values: Mapping[str, JsonValue],
+    services: Services,
+    stored: Mapping[str, Any] | None = None,
+) -> ObservedVisit:
+    """Run one component as `visit_alone` does, with the state that a turn has ``stored`` instead of a new session's.
+
+    Raises:
+        RequestError: if the component does not exist or cannot run alone, or a value does not belong to any input.
+    """
     node = _node(plan, node_id)
     if node.spec.kind in _REGIONS:
         raise RequestError(f"{node_id!r} repeats or ends a body and cannot run alone. Run a component inside it.", 101)
     request: TurnRequest = {}
-    state: dict[str, Any] = {"globals": {**plan.globals, "sys.date": services.clock.local_time()}}
-    state |= {"outputs": {}, "history": [], "turn": {"seed": services.ids.seed()}, "aliases": {}}
+    state = _make_state(plan, services, stored or {})
     if node.spec.kind in _FORMS:
         request["inputs"] = {name: {"value": value} for name, value in values.items()}
     else:
         _set_values(state, _find_references(node), values)
-    events: list[EngineEvent] = []
-    turn = TurnContext(services)
+    sink = EventSink()
+    turn = TurnContext(services, sink)
     program = NodeProgram(plan, node, {}, (), dict.fromkeys(node.outputs))
+    playing = asyncio.create_task(visit(program, state, turn, 1, request=request))
+    playing.add_done_callback(lambda _: sink.close())
+    finished: NodeFinished | None = None
+    calls: list[ModelCalled] = []
     try:
-        await visit(program, state, turn, 1, request=request, write=events.append)
+        while events := await sink.take():
+            calls += [event for event in events if isinstance(event, ModelCalled)]
+            finished = next((event for event in events if isinstance(event, NodeFinished)), finished)
+        await playing
     finally:
+        if not playing.done():
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
         turn.limits.close()
-    finished = next(event for event in events if isinstance(event, NodeFinished))
-    return {**finished.outputs, "_created_time": finished.created_at, "_elapsed_time": finished.elapsed_s}
+    if finished is None:
+        raise RequestError(f"{node_id!r} did not run.")
+    return ObservedVisit(finished, tuple(calls))
+
+
+def _make_state(plan: Plan, services: Services, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state: that of a new session, with what a turn has stored on top, as it was before its answer."""
+    history: list[Any] = list(stored.get("history") or ())
+    while history and history[-1][0] != "user":
+        history.pop()
+    outputs: Mapping[str, Any] = stored.get("outputs") or {}
+    record: Mapping[str, Any] = stored.get("turn") or {}
+    known = {name: record[name] for name in ("references", "files", "shown") if name in record}
+    return {
+        "globals": {**plan.globals, "sys.date": services.clock.local_time(), **(stored.get("globals") or {})},
+        "outputs": {node: dict(values) for node, values in outputs.items()},
+        "history": history,
+        "turn": {"seed": services.ids.seed(), **known},
+        "aliases": {},
+    }
 
 
 def _node(plan: Plan, node_id: str) -> PlanNode:

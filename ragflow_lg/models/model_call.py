@@ -11,6 +11,7 @@ from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thinkin
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.models.call_report import CallReport
 from ragflow_lg.models.chat_params import PromptedParams
 from ragflow_lg.models.citations import CitationFilter, strip_unknown_citations
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
@@ -223,10 +224,21 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     Raises:
         ServiceError: if the call fails.
     """
+    with CallReport(ctx, model, request) as report:
+        answer = await _ask(ctx, model, request, show, report)
+    if ctx.budget.is_limited:
+        ctx.budget.charge(count_tokens(request, answer))
+    return answer
+
+
+async def _ask(
+    ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None, report: CallReport
+) -> ChatAnswer:
     if show is None:
         answer = await model.complete(request)
         ctx.count(answer.usage)
-        return _charge(ctx, request, answer)
+        report.answer = answer
+        return answer
     show.begin()
     texts: list[str] = []
     calls: tuple[ToolCall, ...] = ()
@@ -248,16 +260,11 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
         await pass_on(splitter.finish())
     finally:
         ctx.count(usage)
+        report.answer = ChatAnswer("".join(texts), calls, usage)
         ctx.partial["content"] = show.text
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    return _charge(ctx, request, ChatAnswer("".join(texts), calls, usage))
-
-
-def _charge(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
-    if ctx.budget.is_limited:
-        ctx.budget.charge(count_tokens(request, answer))
-    return answer
+    return report.answer
 
 
 async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema: dict[str, Any]) -> JsonValue:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError
-from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.runs.canvas_changes import changed_channels, read_changes
+from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
 from ragflow_lg.runs.stored_steps import StoredSteps
 from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, hold_lease
 
@@ -121,32 +121,45 @@ async def fork(
     target: str,
     checkpoint: str = "",
     *,
+    changes: Mapping[str, JsonValue] | None = None,
     leases: Leases | None = None,
 ) -> None:
-    """Create a session from another session's checkpoint or current state.
+    """Create a session from another session's checkpoint or current state, with some values changed.
 
     ``checkpoint`` is the id, or a unique prefix of the id, of a checkpoint of the canvas or of a region. At the newest
     checkpoint, everything is copied, including open forms; at an older one, the next nodes run again. Nodes that ran
-    concurrently with a region keep their results.
+    concurrently with a region keep their results. With ``changes``, the next nodes always run again, and closed forms
+    ask again.
 
     Raises:
-        CheckpointError: if there is no such session or checkpoint. ConflictError: if a session with the new name
-        exists.
+        CheckpointError: if there is no such session or checkpoint, or a change has an unknown name or would be
+        overwritten. ConflictError: if a session with the new name exists.
     """
     steps, copies = StoredSteps(canvas, saver, session), _Target(saver, target)
     async with copies.reserved(leases):
-        if not checkpoint or not await steps.newest(""):
+        newest = await steps.newest("")
+        if not newest or not (checkpoint or changes):
             await _copy_present(steps, copies, canvas)
             return
-        namespace, checkpoint_id = await steps.find_place(checkpoint)
+        namespace, checkpoint_id = await steps.find_place(checkpoint) if checkpoint else ("", newest)
         levels = await _find_levels(steps, namespace, checkpoint_id, None)
-        if all([await steps.newest(level.namespace) == level.checkpoint for level in levels]):
+        if not changes and all([await steps.newest(level.namespace) == level.checkpoint for level in levels]):
             await _copy_present(steps, copies, canvas)
             return
-        for level in levels:
-            stored = await steps.tuple(level.namespace, level.checkpoint)
-            tasks = {task for task, _, _ in stored.pending_writes or ()}
-            await copies.copy(stored, without=tasks if level.rerun_tasks is None else level.rerun_tasks)
+        stored = [await steps.tuple(level.namespace, level.checkpoint) for level in levels]
+        new_values: tuple[Change, ...] = ()
+        if changes:
+            info = await steps.info(namespace, checkpoint_id)
+            root_values = stored[-1].checkpoint["channel_values"]
+            for start in (info.next if info is not None else ()) or (NodeId(""),):
+                new_values = read_changes(canvas.plan, start, changes, root_values)
+        for level, entry in zip(levels, stored, strict=True):
+            tasks = {task for task, _, _ in entry.pending_writes or ()}
+            values = entry.checkpoint["channel_values"]
+            channels = changed_channels(values, new_values, is_root=not level.namespace)
+            await copies.copy(
+                entry, without=tasks if level.rerun_tasks is None else level.rerun_tasks, changes=channels
+            )
 
 
 async def _copy_present(steps: StoredSteps, copies: _Target, canvas: CompiledCanvas) -> None:

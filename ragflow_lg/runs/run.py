@@ -103,7 +103,7 @@ class Run:
         now_ms, name, hash_ = int(now * 1000), str(session), canvas.plan.canvas_hash
         record = RunRecord(self.envelope.message_id, session_id, name, canvas_id, hash_, model=model)
         self.record = replace(record, started_ms=now_ms, updated_ms=now_ms)
-        self._observer = RunObserver(canvas.plan, callbacks, self.record, store.traces if store is not None else None)
+        self._observer = RunObserver(canvas.plan, callbacks, self.record, store)
         self.status: EndStatus = "running"
         self.error: str | None = None
         """The error that stopped the turn, if any."""

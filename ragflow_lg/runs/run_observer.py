@@ -7,23 +7,31 @@ from typing import TYPE_CHECKING
 from ragflow_lg.component.events import AgentRecord, EngineEvent
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.runs.callbacks import CallbackDispatcher, CallbackSet, RunInfo, RunSummary
+from ragflow_lg.runs.node_log import NodeLog
 from ragflow_lg.runs.trace import TraceLog, TraceWriter
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
 if TYPE_CHECKING:
-    from ragflow_lg.services.sessions import RunRecord, Traces
+    from ragflow_lg.services.sessions import RunRecord, SessionStore
+
+NODE_LOG_DELAY_S = 1.0
+"""How long a run plays before its nodes' log is first stored: short runs store it once, at their end."""
 
 
 class RunObserver:
     """Observes the events of one run."""
 
-    def __init__(self, plan: Plan, callbacks: CallbackSet, record: RunRecord, traces: Traces | None) -> None:
+    def __init__(self, plan: Plan, callbacks: CallbackSet, record: RunRecord, store: SessionStore | None) -> None:
         self._plan = plan
         self._callbacks = callbacks
         self._dispatcher: CallbackDispatcher | None = None
         self.agents = AgentMetrics()
         self.trace = TraceLog(plan)
-        self._trace_writer = TraceWriter(traces, record, self.trace) if traces is not None else None
+        self._node_log = NodeLog()
+        self._trace_writer = self._node_writer = None
+        if store is not None:
+            self._trace_writer = TraceWriter(store.traces, record, self.trace)
+            self._node_writer = TraceWriter(store.node_logs, record, self._node_log, delay_s=NODE_LOG_DELAY_S)
 
     def begin(self, record: RunRecord, intent: str, started_at: float) -> None:
         """Report the start of the run."""
@@ -40,13 +48,16 @@ class RunObserver:
                 self.agents = self.agents.plus(event.metrics, is_nested=bool(event.caller))
             elif self.trace.add(event) and self._trace_writer is not None:
                 self._trace_writer.touch()
+        elif self._node_writer is not None and self._node_log.add(event) and self._node_log.has_news:
+            self._node_writer.touch()
         if self._dispatcher is not None:
             self._dispatcher.event(event)
 
     async def flush_trace(self, *, is_lost: bool) -> None:
-        """Store the remaining trace entries."""
-        if self._trace_writer is not None:
-            await self._trace_writer.close(is_lost=is_lost)
+        """Store the remaining entries of the trace and of the nodes' log."""
+        for writer in (self._trace_writer, self._node_writer):
+            if writer is not None:
+                await writer.close(is_lost=is_lost)
 
     async def end(self, summary: RunSummary) -> None:
         """Report the end of the run."""

@@ -19,8 +19,9 @@ from ragflow_lg.runs.graph_input import Intent
 from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run import Run
-from ragflow_lg.runs.stored_steps import CheckpointInfo, list_checkpoints
-from ragflow_lg.runs.stored_turn import thread_config
+from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_checkpoints
+from ragflow_lg.runs.stored_turn import check_canvas, thread_config
+from ragflow_lg.runs.stored_variables import Moment, read_moment
 from ragflow_lg.services.sessions import (
     NO_ENTRIES,
     RunRecord,
@@ -162,6 +163,25 @@ class Runner:
     async def progress(self, session: SessionId | str) -> Progress:
         """Return how far a session's last turn has got."""
         return await read_progress(self._canvas, thread_config(self._canvas, session))
+
+    async def require_continuable(self, session: SessionId | str) -> None:
+        """Check that this canvas can continue a session's unfinished turn, which another canvas may have started.
+
+        Raises:
+            CanvasChangedError: if it cannot.
+        """
+        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
+        await check_canvas(self._canvas, config, await self._canvas.graph.aget_state(config))
+
+    async def state_at(self, session: SessionId | str, checkpoint: str) -> dict[str, Any]:
+        """Return the state of the canvas at one of a session's checkpoints, which is empty if it is gone."""
+        steps = StoredSteps(self._canvas, self._saver(), session)
+        snapshot: Any = await self._canvas.graph.aget_state(steps.config("", checkpoint))
+        return snapshot.values
+
+    async def moment(self, session: SessionId | str, checkpoint: str) -> Moment:
+        """Return a stored step with its values and those before it; see `ragflow_lg.runs.stored_variables`."""
+        return await read_moment(StoredSteps(self._canvas, self._saver(), session), checkpoint)
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
         """Create a session from another session or one of its checkpoints. See `ragflow_lg.runs.branching.fork`."""

@@ -19,6 +19,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
+from ragflow_lg.runs.node_log import NodeLog
 from ragflow_lg.services.sessions import RunRecord, Trace, Traces
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,9 @@ class TraceLog:
 class TraceWriter:
     """Stores a run's trace periodically and at the end. If the store fails, the run is not affected."""
 
-    def __init__(self, traces: Traces, record: RunRecord, log: TraceLog) -> None:
+    def __init__(self, traces: Traces, record: RunRecord, log: TraceLog | NodeLog, *, delay_s: float = 0.0) -> None:
+        """Create a writer. It waits ``delay_s`` seconds before it stores the first entry."""
+        self._delay_s = delay_s
         self._traces = traces
         self._record = record
         self._log = log
@@ -112,6 +115,10 @@ class TraceWriter:
         await self._put()
 
     async def _write(self) -> None:
+        if delay_s := self._delay_s:
+            self._delay_s = 0.0
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), delay_s)
         while self._is_stale and not self._closing.is_set():
             await self._put()
             with suppress(TimeoutError):

@@ -221,6 +221,11 @@ class SessionStore(Protocol):
         """The agent traces."""
         ...
 
+    @property
+    def node_logs(self) -> Traces:
+        """What runs store about their nodes: see `ragflow_lg.runs.node_log.NodeLog`."""
+        ...
+
     async def delete_session(self, session: str) -> None:
         """Delete a session's checkpoints and records."""
         ...

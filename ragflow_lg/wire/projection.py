@@ -26,6 +26,7 @@ from ragflow_lg.component.events import (
     Delta,
     EngineEvent,
     MessagePiece,
+    ModelCalled,
     NodeFinished,
     NodeStarted,
     Preview,
@@ -120,7 +121,7 @@ class Projection:
                 return ()
             case TurnFinished():
                 return self._on_turn_finished(event)
-            case AgentRecord():
+            case AgentRecord() | ModelCalled():
                 return ()  # unknown to RAGFlow's clients
 
     def recall(self, inputs: Mapping[str, JsonValue], usage: Usage) -> None:

@@ -222,6 +222,14 @@ class AgentRepository:
         async with self._database.writing() as db:
             db.add(version)
 
+    async def add_trial(self, version: VersionRow) -> None:
+        """Store a version that is not the draft, and delete the oldest ones that nobody uses."""
+        version.tenant = self._tenant
+        async with self._database.writing() as db:
+            db.add(version)
+            await db.flush()
+            await self._trim(db, version.agent_id)
+
     async def delete_version(self, agent_id: str, version_id: str) -> int:
         """Delete a version unless sessions use it. Return how many do."""
         users_query = select(func.count()).where(SessionRow.tenant == self._tenant, SessionRow.version_id == version_id)
@@ -262,9 +270,10 @@ class AgentRepository:
 
     async def _trim(self, db: AsyncSession, agent_id: str) -> None:
         usage = select(SessionRow.version_id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
+        current = select(AgentRow.version_id).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
         drafts = (
             self._versions(agent_id)
-            .where(VersionRow.is_released.is_(False), VersionRow.id.not_in(usage))
+            .where(VersionRow.is_released.is_(False), VersionRow.id.not_in(usage), VersionRow.id.not_in(current))
             .order_by(VersionRow.create_ms.desc(), VersionRow.id)
             .offset(MAX_DRAFTS)
             .limit(MAX_DRAFTS)

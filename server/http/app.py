@@ -30,6 +30,7 @@ from ragflow_lg.server.http.edge.request_observer import RequestObserver
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
     native_file_routes,
+    native_inspection_routes,
     native_key_routes,
     native_memory_routes,
     native_quota_routes,
@@ -112,6 +113,8 @@ _ROUTERS = (
     native_run_routes.router,
     native_session_routes.router,
     native_run_file_routes.router,
+    native_inspection_routes.router,
+    native_inspection_routes.component_router,
     native_canvas_routes.version_router,
     native_canvas_routes.router,
     native_quota_routes.router,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import AgentRow
+    from ragflow_lg.server.database.tables import AgentRow, VersionRow
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn, Turns
     from ragflow_lg.server.streaming import DisconnectPolicy
@@ -176,35 +176,54 @@ class RunControl:
         round_: int | None = None,
         changes: Mapping[str, Any] | None = None,
         name: str = "",
+        version: VersionRow | None = None,
     ) -> Turn:
         """Run a run's turn again from a given node, with some values changed, in a new session.
+
+        The new session uses another ``version`` of the canvas if one is given.
 
         Raises:
             RequestError: If it is not the last run in its session, the node did not run, or a change refers to
                 something that does not exist.
+            CanvasChangedError: If the other version cannot continue the turn. There is no new session then.
         """
         session = await self.session(run.session_id)
         runner = await self._last(run, session)
+        if version is not None:
+            runner = await self._turns.runner(self._agent, session, version)
         target = self._app_state.new_id()
         try:
             rerun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
         except CheckpointError as error:
             raise _place_error(error) from error
+        if version is not None:
+            await self._require_continuable(runner, target)
         state = await runner.state(target)
-        copy = await self._copy(session, target, name, state, is_open=True)
+        copy = await self._copy(session, target, name, state, is_open=True, version=version)
         return await self._play(copy, rerun, None, parent=run.id)
 
-    async def fork(self, run: RunRow, checkpoint: str = "", name: str = "") -> RunRow:
+    async def fork(
+        self,
+        run: RunRow,
+        checkpoint: str = "",
+        name: str = "",
+        changes: Mapping[str, Any] | None = None,
+        version: VersionRow | None = None,
+    ) -> RunRow:
         """Create a session that begins at a checkpoint or where a run ended. Return the run that represents it.
 
+        Some values are changed, and another ``version`` of the canvas is used, if they are given.
+
         Raises:
-            RequestError: If the checkpoint does not exist or the session is busy.
+            RequestError: If the checkpoint does not exist, a change is invalid, or the session is busy.
+            CanvasChangedError: If the other version cannot continue the turn. There is no new session then.
         """
         session, app_state = await self.session(run.session_id), self._app_state
         await self._refuse_busy(session.id)
         if not checkpoint:
             checkpoint = await self._end_of(run)
-        canvas = await self._turns.canvases.compile_version(self._agent, session.version_id)
+        version = version or await self._turns.canvases.version(self._agent, session.version_id)
+        canvas = await self._turns.canvases.compile(version)
         services, target = app_state.services, app_state.new_id()
         try:
             record = await fork_session(
@@ -217,15 +236,19 @@ class RunControl:
                 clock=services.clock,
                 ids=services.ids,
                 parent_run=run.id,
+                changes=changes,
             )
         except CheckpointError as error:
             raise _place_error(error) from error
-        state = await (await self._turns.runner(self._agent, session)).state(target)
-        await self._copy(session, target, name, state, is_open=record.status == "running")
+        runner = await self._turns.runner(self._agent, session, version)
+        if version.id != session.version_id:
+            await self._require_continuable(runner, target)
+        state = await runner.state(target)
+        await self._copy(session, target, name, state, is_open=record.status == "running", version=version)
         row = RunRow(
             id=record.run_id,
             agent_id=self._agent.id,
-            version_id=session.version_id,
+            version_id=version.id,
             session_id=target,
             status="drained" if record.status == "running" else record.status,
             error=record.reason,
@@ -321,6 +344,14 @@ class RunControl:
             )
         return await self._turns.runner(self._agent, session)
 
+    async def _require_continuable(self, runner: Runner, session_id: str) -> None:
+        """Delete a new session and raise if the canvas of its runner cannot continue the turn in it."""
+        try:
+            await runner.require_continuable(session_id)
+        except CanvasChangedError:
+            await self._app_state.store.delete_session(session_id)
+            raise
+
     async def _refuse_busy(self, session_id: str) -> None:
         until = time.monotonic() + self._app_state.settings.server.busy_s
         while await self._app_state.store.leases.holder(session_id):
@@ -364,14 +395,21 @@ class RunControl:
         return to_text(questions[-1]) if len(questions) > stored_count else None
 
     async def _copy(
-        self, session: SessionRow, target: str, name: str, state: Mapping[str, Any], *, is_open: bool
+        self,
+        session: SessionRow,
+        target: str,
+        name: str,
+        state: Mapping[str, Any],
+        *,
+        is_open: bool,
+        version: VersionRow | None = None,
     ) -> SessionRow:
-        """Create a copy of a session, with the messages up to the given state."""
+        """Create a copy of a session, with the messages up to the given state, that may use another version."""
         now = self._app_state.now_ms()
         copy = SessionRow(
             id=target,
             agent_id=session.agent_id,
-            version_id=session.version_id,
+            version_id=version.id if version is not None else session.version_id,
             user_id=session.user_id,
             exp_user_id=session.exp_user_id,
             name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import ConflictError
@@ -73,8 +74,9 @@ async def fork_session(
     clock: Clock,
     ids: Ids,
     parent_run: str = "",
+    changes: Mapping[str, Any] | None = None,
 ) -> RunRecord:
-    """Create a session from another one, either as it was at a checkpoint or as it is now.
+    """Create a session from another one, either as it was at a checkpoint or as it is now, with ``changes``.
 
     Returns the record of a run that represents the new session.
 
@@ -83,7 +85,7 @@ async def fork_session(
         ConflictError: If the new session already exists.
     """
     canvas = canvas.with_saver(store.saver)
-    await fork(canvas, store.saver, session, target, checkpoint, leases=store.leases)
+    await fork(canvas, store.saver, session, target, checkpoint, changes=changes, leases=store.leases)
     snapshot: Any = await canvas.graph.aget_state(thread_config(canvas, target))
     newest = await newest_run(store, session)
     if not parent_run and newest is not None:

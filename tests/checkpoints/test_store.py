@@ -48,12 +48,16 @@ async def test_a_deleted_session_leaves_nothing(tmp_path: Path, redis_url: str) 
                 place = await put_checkpoint(store.saver, with_lease_token(config, before), {"a": "x" * 5000})
                 await store.saver.aput_writes(with_lease_token(place, before), [("outputs", {"a": 1})], "task")
                 await store.runs.put(RunRecord("r", "anna", started_ms=1))
+                await store.traces.put(RunRecord("r", "anna"), [{"component_id": "a", "trace": []}])
+                await store.node_logs.put(RunRecord("r", "anna"), [{"kind": "calls", "trace": [{"node": "a"}]}])
+            assert await store.traces.get("r") == [{"component_id": "a", "trace": []}]
+            assert await store.node_logs.get("r") == [{"kind": "calls", "trace": [{"node": "a"}]}]
             await store.delete_session("anna")
             if url == redis_url:
                 assert await redis_keys(client, f"{prefix}*") == []
             else:
                 file = sqlite_file(store)
-                for table in ("checkpoints", "writes", "blobs", "leases", "runs", "traces", "cancels"):
+                for table in ("checkpoints", "writes", "blobs", "leases", "runs", "traces", "node_logs", "cancels"):
                     assert (await file.rows(f"SELECT count(*) FROM {table}"))[0][0] == 0, table
             async with hold_lease(store.leases, "anna") as after:
                 assert after > before  # a runner from before the deletion is still refused

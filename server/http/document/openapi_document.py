@@ -50,6 +50,8 @@ _PATH = {
     "mcp_id": "Id of the MCP server in the settings.",
     "dataset_id": "Id of the dataset.",
     "document_id": "Id of the document.",
+    "checkpoint": "Id of the step, from the history of the session.",
+    "name": "Name of the component, such as `LLM`.",
 }
 _AUTHENTICATION: dict[Any, Key] = {
     authenticate: "ApiKey",

@@ -130,6 +130,19 @@ class ResumeRequest(_Body):
     ] = Field(default_factory=dict[str, Any])
 
 
+Dsl = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="Canvas that the new session uses instead, such as an edited one that is not saved. It is stored "
+        "as an unpublished version; the draft stays as it is. A canvas that cannot continue the turn is refused (409)."
+    ),
+]
+Changes = Annotated[
+    dict[str, Any],
+    Field(max_length=MAX_FIELDS, description="Values to set before: `env.x`, `sys.x` or `node@output`."),
+]
+
+
 class RerunRequest(_Body):
     """The node at which to rerun the last turn, and changed values."""
 
@@ -144,18 +157,22 @@ class RerunRequest(_Body):
         NoBoolean,
         Field(description="Round of the enclosing Loop or Iteration, from 0. Default: the last."),
     ] = None
-    changes: Annotated[
-        dict[str, Any],
-        Field(max_length=MAX_FIELDS, description="Values to set before: `env.x`, `sys.x` or `node@output`."),
-    ] = Field(default_factory=dict[str, Any])
+    changes: Changes = Field(default_factory=dict[str, Any])
+    dsl: Dsl = None
     session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 
 class ForkRequest(_Body):
-    """The checkpoint at which a new session starts."""
+    """The checkpoint at which a new session starts, and changed values."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{}, {"checkpoint": "1f0c7a52-9d1e-6f3a-8004-0242ac120002"}]}
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {},
+                {"checkpoint": "1f0c7a52-9d1e-6f3a-8004-0242ac120002", "changes": {"LLM:Draft@content": "Dear Ada, …"}},
+            ]
+        },
     )
 
     checkpoint: Annotated[
@@ -167,7 +184,33 @@ class ForkRequest(_Body):
             "Default: where the run ended or waits.",
         ),
     ] = ""
+    changes: Changes = Field(default_factory=dict[str, Any])
+    dsl: Dsl = None
     session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
+
+
+class NodeRunRequest(_Body):
+    """A component to run alone."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"node": "LLM:Draft", "inputs": {"sys.query": "Where is my parcel?"}}]},
+    )
+
+    node: Annotated[Line, Field(min_length=1, description="Id or title of the component.")]
+    inputs: Annotated[
+        dict[str, Any],
+        Field(max_length=MAX_FIELDS, description="Values by reference (`sys.query`, `node@output`), or form fields."),
+    ] = Field(default_factory=dict[str, Any])
+    run_id: Annotated[
+        str,
+        Field(
+            max_length=64,
+            description="Run whose values it reads, apart from `inputs`. Default: the values of a new session.",
+        ),
+    ] = ""
+    version: Annotated[str, Field(max_length=32, description="Version of the canvas. Default: that of the run.")] = ""
+    dsl: Annotated[dict[str, Any] | None, Field(description="Canvas to use instead of a version; not stored.")] = None
 
 
 class OpenSession(_Body):

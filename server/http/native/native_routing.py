@@ -24,8 +24,10 @@ from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
 
-_KINDS: dict[str, BodyKind] = dict.fromkeys(("begin_run", "stream_new_run", "resume_run", "rerun_run"), "turn")
-_KINDS["publish_version"] = "canvas"
+_KINDS: dict[str, BodyKind] = {
+    **dict.fromkeys(("begin_run", "stream_new_run", "resume_run"), "turn"),
+    **dict.fromkeys(("publish_version", "rerun_run", "fork_run", "run_node"), "canvas"),
+}
 """What the bodies of routes contain, by name of the route; `fields` for others."""
 
 _BEARER = HTTPBearer(

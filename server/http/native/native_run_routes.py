@@ -24,6 +24,7 @@ from ragflow_lg.server.http.native.run_responses import (
     RunResponder,
     StreamResponder,
     load_run_answer,
+    store_trial_of,
     stream_run,
 )
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
@@ -124,11 +125,11 @@ async def continue_run(run_id: str, responder: Responder, body: NoFields | None 
 
 @router.post("/runs/{run_id}/rerun", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Rerun from a node")
 async def rerun_run(run_id: str, body: RerunRequest, responder: Responder) -> Response:
-    """Rerun the last turn of a session from a node, with changed values, in a new session."""
+    """Rerun the last turn of a session from a node, with changed values or another canvas, in a new session."""
 
     async def start(control: RunControl) -> Turn:
-        run = await control.run(run_id)
-        return await control.rerun(run, body.node, body.round, body.changes, body.session_name)
+        run, version = await control.run(run_id), await responder.store_trial(body.dsl)
+        return await control.rerun(run, body.node, body.round, body.changes, body.session_name, version)
 
     return await responder.respond(start)
 
@@ -140,13 +141,14 @@ async def rerun_run(run_id: str, body: RerunRequest, responder: Responder) -> Re
     responses=describe_problems(400, 404, 409, 422),
     summary="Fork a run",
 )
-async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response:
-    """Create a session that starts where the run ended, or at a checkpoint in its session.
+async def fork_run(run_id: str, body: ForkRequest, request: Request, agent: Agent, control: Control) -> Response:
+    """Create a session that starts where the run ended, or at a checkpoint in its session, with changed values.
 
     The response is a run that represents the new session: resume it if it waits, continue it if it is interrupted,
     or start a new turn in its session.
     """
-    row = await control.fork(await control.run(run_id), body.checkpoint, body.session_name)
+    run, version = await control.run(run_id), await store_trial_of(request, agent, body.dsl)
+    row = await control.fork(run, body.checkpoint, body.session_name, body.changes, version)
     return respond_model(await load_run_answer(control, row.id), 201)
 
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.server.agents.trial_versions import store_trial
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, write_event_frames
 from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer, respond_model
@@ -25,7 +26,7 @@ from ragflow_lg.server.streaming import CONTINUE, parse_policy
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from ragflow_lg.server.database.tables import RunRow
+    from ragflow_lg.server.database.tables import RunRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming import StreamEvent
 
@@ -81,6 +82,10 @@ class RunResponder(Struct, frozen=True):
     on_disconnect: str
     has_records: bool
 
+    async def store_trial(self, dsl: dict[str, Any] | None) -> VersionRow | None:
+        """Store the canvas of a request, if it has one; see `store_trial_of`."""
+        return await store_trial_of(self.request, self.agent, dsl)
+
     async def respond(self, start: Callable[[RunControl], Awaitable[Turn]]) -> Response:
         """Start a run and respond.
 
@@ -122,6 +127,19 @@ def make_stream_responder(
 
 Responder: TypeAlias = Annotated[RunResponder, Depends(make_responder)]
 StreamResponder: TypeAlias = Annotated[RunResponder, Depends(make_stream_responder)]
+
+
+async def store_trial_of(request: Request, agent: AgentRow, dsl: dict[str, Any] | None) -> VersionRow | None:
+    """Store the canvas of a request as a trial, if it has one.
+
+    Raises:
+        RequestError: if it cannot run.
+        QuotaError: if the tenant has too many versions.
+    """
+    if dsl is None:
+        return None
+    await get_turns(request).quotas.require(agent.tenant, "versions")
+    return await store_trial(get_app_state(request), agent, dsl)
 
 
 async def _await_end(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:

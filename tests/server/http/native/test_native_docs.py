@@ -20,6 +20,7 @@ OUTPUTS = {
     "Follow a run and reconnect": "event: end",
     "Cancel, continue, rerun, fork": '"status":"cancelled"',
     "Resume from any run": '"status":"waiting"',
+    "Look inside a run": '"params_schema"',
     "Sessions": '"has_more":false',
     "Versions": '"is_published":true',
     "Check and draw a canvas": '"runs":true',

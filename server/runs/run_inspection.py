@@ -1,0 +1,89 @@
+"""What an agent's runs have stored about themselves, and its components run alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ragflow_lg.base.errors import CheckpointError, ConflictError, RequestError
+from ragflow_lg.component.plan_secrets import make_redacted_view
+from ragflow_lg.engine.single_visit import ObservedVisit, visit_observed
+from ragflow_lg.runs.stored_variables import ShownVariable, show_variables
+from ragflow_lg.server.agents.tenant_services import tenant_services
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan
+    from ragflow_lg.dsl.redacted_view import RedactedView
+    from ragflow_lg.runs.stored_variables import Moment
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
+    from ragflow_lg.server.runs.turns import Turns
+
+
+class RunInspection:
+    """Reads what one agent's runs have stored. Values are shown without secrets and within limits."""
+
+    def __init__(self, app_state: AppState, turns: Turns, agent: AgentRow) -> None:
+        self._app_state = app_state
+        self._turns = turns
+        self._agent = agent
+
+    async def node_log(self, run: RunRow) -> tuple[list[Any], list[Any], int]:
+        """Return the node executions and the model calls of a run, and how many calls are no longer stored.
+
+        They are empty if the run has stored nothing, or no longer has.
+        """
+        blocks = await self._app_state.store.node_logs.get(run.id) or []
+        by_kind = {str(block.get("kind")): block for block in blocks}
+        visits, calls = (cast("list[Any]", by_kind.get(kind, {}).get("trace") or []) for kind in ("visits", "calls"))
+        dropped = by_kind.get("calls", {}).get("dropped")
+        return visits, calls, dropped if isinstance(dropped, int) else 0
+
+    async def moment(self, session: SessionRow, checkpoint: str) -> tuple[Moment, list[ShownVariable], int, Plan]:
+        """Return a stored step, its variables, the number of those left out, and the plan of the session's canvas.
+
+        Raises:
+            RequestError: If there is no such checkpoint.
+        """
+        runner = await self._turns.runner(self._agent, session)
+        try:
+            moment = await runner.moment(session.id, checkpoint)
+        except CheckpointError as error:
+            if isinstance(error, ConflictError) or error.__cause__ is not None:
+                raise
+            raise RequestError("The session has no such checkpoint.", status=404) from error
+        variables, left_out = await asyncio.to_thread(show_variables, moment, self._view(runner.plan))
+        return moment, variables, left_out, runner.plan
+
+    async def try_node(
+        self,
+        version: VersionRow,
+        node: str,
+        values: Mapping[str, Any],
+        feed: tuple[SessionRow, str] | None,
+    ) -> tuple[ObservedVisit, RedactedView]:
+        """Run one component of a version alone, in a run slot.
+
+        ``feed`` is the session and the checkpoint whose values it reads, apart from ``values``; without it, those of a
+        new session.
+
+        Raises:
+            RequestError: If the component cannot run alone, or a value does not belong to any of its inputs.
+        """
+        stored: Mapping[str, Any] = {}
+        if feed is not None:
+            stored = await (await self._turns.runner(self._agent, feed[0])).state_at(feed[0].id, feed[1])
+        canvas = await self._turns.canvases.compile(version)
+        services = tenant_services(self._app_state, self._agent.tenant, self._agent.id)
+        release_slot = await self._turns.acquire_slot(self._agent.tenant)
+        try:
+            await self._turns.quotas.begin_turn(self._agent.tenant)
+            visited = await visit_observed(canvas.plan, node, values, services, stored)
+        finally:
+            release_slot()
+        return visited, self._view(canvas.plan)
+
+    def _view(self, plan: Plan) -> RedactedView:
+        services = tenant_services(self._app_state, self._agent.tenant, self._agent.id)
+        return make_redacted_view(plan, services.all_secrets)

@@ -1,0 +1,200 @@
+import copy
+from pathlib import Path
+from typing import Any
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.fakes.services import Reply
+from tests.server.http.app_server import ECHO, FORM, canvas, start_app
+from tests.server.http.native.native_client import native, native_agent, problem
+
+MISSING = "0" * 32
+PROMPTS = [{"role": "user", "content": "Answer {sys.query} with key={env.api_key}"}]
+CHAIN = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "sys_prompt": "Be kind", "prompts": PROMPTS}, ["LLM:1"]),
+    ("LLM:1", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{LLM:0@content}"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
+)
+CHAIN["globals"] = {"sys.query": "", "env.api_key": "sesame-4711-open"}
+CHAIN["variables"] = {"api_key": {"type": "string", "value": "sesame-4711-open"}}
+
+
+def edited(node: str, **params: Any) -> dict[str, Any]:
+    dsl = copy.deepcopy(CHAIN)
+    dsl["components"][node]["obj"]["params"] |= params
+    return dsl
+
+
+async def find_moment(client: Any, run: Any, node: str) -> str:
+    moments = (await client.get(f"/sessions/{run['session_id']}/history")).json()["moments"]
+    return next(m["checkpoint"] for m in moments if [n["id"] for n in m["next"]] == [node])
+
+
+async def test_model_calls_are_shown_as_they_were_sent_without_secrets(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply("First"), Reply("Second")]) as (_, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        shown = (await client.get(f"/runs/{run['id']}/nodes")).json()
+    first, second = shown["calls"]
+    assert (first["node"], first["model"], first["system"], first["answer"]) == ("LLM:0", "m", "Be kind", "First")
+    assert first["messages"] == [{"role": "user", "content": "Answer ping with key=***"}]
+    assert (second["messages"][-1]["content"], second["answer"]) == ("First", "Second")
+    assert [visit["node"] for visit in shown["visits"]] == ["begin", "LLM:0", "LLM:1", "Message:0"]
+    assert {visit["attempts"] for visit in shown["visits"]} == {1}
+    assert shown["usage"]["prompt_tokens"] == run["usage"]["prompt_tokens"]
+    assert run["start_ms"] - 1 <= first["start_ms"] <= run["end_ms"] + 1
+
+
+async def test_a_retried_node_shows_its_attempts_and_the_failed_call(tmp_path: Path) -> None:
+    dsl = edited("LLM:0", max_retries=2, delay_after_error=0)
+    replies = [Reply(error="The model is busy."), Reply("First"), Reply("Second")]
+    async with native_agent(tmp_path, dsl, replies) as (_, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        shown = (await client.get(f"/runs/{run['id']}/nodes")).json()
+    assert [(v["node"], v["attempts"], v["is_failed"]) for v in shown["visits"]][1] == ("LLM:0", 2, False)
+    assert (shown["calls"][0]["error"], shown["calls"][0]["answer"]) == ("The model is busy.", "")
+
+
+async def test_a_run_without_models_has_no_list_and_strangers_see_nothing(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (server, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        shown = (await client.get(f"/runs/{run['id']}/nodes")).json()
+        assert (shown["visits"], shown["calls"], shown["dropped_calls"]) == ([], [], 0)
+        assert problem(await client.get(f"/runs/{MISSING}/nodes")) == (404, "not-found")
+        other = await KeyRepository(server.app_state.database).create("other", 1)
+        checkpoint = run["checkpoint"]
+        for path in (f"/runs/{run['id']}/nodes", f"/sessions/{run['session_id']}/history/{checkpoint}"):
+            answer = await client.get(path, headers={"Authorization": f"Bearer {other}"})
+            assert problem(answer) == (404, "not-found")
+        tried = await client.post(
+            "/node-runs", json={"node": "Message:0"}, headers={"Authorization": f"Bearer {other}"}
+        )
+        assert problem(tried) == (404, "not-found")
+
+
+async def test_a_step_shows_its_variables_and_what_has_changed(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply("First"), Reply("S" * 30_000)]) as (_, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        path = f"/sessions/{run['session_id']}/history"
+        moment = (await client.get(f"{path}/{await find_moment(client, run, 'LLM:1')}")).json()
+        variables = {variable["name"]: variable for variable in moment["variables"]}
+        assert (variables["LLM:0@content"]["value"], variables["LLM:0@content"]["change"]) == ("First", "added")
+        assert variables["sys.query"] == {
+            "name": "sys.query",
+            "value": "ping",
+            "is_whole": True,
+            "change": "same",
+            "before": None,
+        }
+        assert (variables["env.api_key"]["value"], variables["env.api_key"]["is_whole"]) == ("***", False)
+        assert moment["previous"]
+        assert moment["variables"][0]["change"] != "same"
+        end = (await client.get(f"{path}/{run['checkpoint']}")).json()
+        (long,) = [variable for variable in end["variables"] if variable["name"] == "LLM:1@content"]
+        assert (len(long["value"]) < 21_000, long["is_whole"]) == (True, False)
+        assert problem(await client.get(f"{path}/{MISSING}")) == (404, "not-found")
+        assert problem(await client.get(f"{path}/a.b")) == (422, "invalid")
+
+
+async def test_a_second_turn_shows_what_it_has_removed(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply(str(n)) for n in range(4)]) as (_, client):
+        run = (await client.post("/runs", json={"query": "one"})).json()
+        await client.post("/runs", json={"query": "two", "session_id": run["session_id"]})
+        moment_id = await find_moment(client, run, "LLM:0")
+        moment = (await client.get(f"/sessions/{run['session_id']}/history/{moment_id}")).json()
+        removed = {v["name"]: v["before"] for v in moment["variables"] if v["change"] == "removed"}
+        changed = {v["name"]: (v["before"], v["value"]) for v in moment["variables"] if v["change"] == "changed"}
+    assert removed["LLM:1@content"] == "1"
+    assert changed["sys.query"] == ("one", "two")
+
+
+async def test_a_fork_with_a_changed_value_continues_with_it(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply("First"), Reply("Second"), Reply("Third")]) as (server, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        body = {"checkpoint": await find_moment(client, run, "LLM:1"), "changes": {"LLM:0@content": "Edited"}}
+        fork = (await client.post(f"/runs/{run['id']}/fork", json=body)).json()
+        assert fork["status"] == "interrupted"
+        done = (await client.post(f"/runs/{fork['id']}/continue")).json()
+        assert (done["status"], done["answer"]) == ("succeeded", "Third")
+        assert server.model.requests[-1][1].messages[-1]["content"] == "Edited"
+        assert (await client.get(f"/runs/{run['id']}")).json() == run
+        for changes in ({"LLM:9@content": 1}, {"LLM:1@content": "overwritten"}, {"env.none": 1}):
+            refused = await client.post(f"/runs/{run['id']}/fork", json={**body, "changes": changes})
+            assert problem(refused) == (422, "place-unknown")
+        at_end = await client.post(f"/runs/{run['id']}/fork", json={"changes": {"env.api_key": "other-key-42"}})
+        assert at_end.json()["status"] == "succeeded"
+
+
+async def test_a_rerun_with_another_canvas_leaves_the_agent_as_it_is(tmp_path: Path) -> None:
+    replies = [Reply(text) for text in ("First", "Second", "Third")]
+    async with native_agent(tmp_path, CHAIN, replies) as (server, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        draft = (await client.get("/versions/draft")).json()
+        dsl = edited("LLM:1", sys_prompt="Be brief")
+        rerun = (await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1", "dsl": dsl})).json()
+        assert (rerun["status"], rerun["answer"]) == ("succeeded", "Third")
+        assert server.model.requests[-1][1].system == "Be brief"
+        assert server.model.requests[-1][1].messages[-1]["content"] == "First"
+        assert rerun["version_id"] != run["version_id"]
+        assert (await client.get("/versions/draft")).json() == draft
+        session = (await client.get(f"/sessions/{rerun['session_id']}")).json()
+        assert session["version_id"] == rerun["version_id"]
+        broken = copy.deepcopy(dsl)
+        broken["components"]["LLM:1"]["downstream"] = ["None:0"]
+        empty: dict[str, Any] = {"components": {}}
+        for wrong in (broken, empty):
+            refused = await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1", "dsl": wrong})
+            assert refused.status_code in (400, 422), refused.text
+
+
+async def test_a_canvas_that_cannot_continue_is_refused_and_leaves_no_session(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, FORM) as (_, client):
+        run = (await client.post("/runs", json={"query": "hi"})).json()
+        moment = await find_moment(client, run, "UserFillUp:0")
+        dsl = copy.deepcopy(FORM)
+        form = dsl["components"].pop("UserFillUp:0")
+        dsl["components"]["UserFillUp:9"] = form
+        dsl["components"]["begin"]["downstream"] = ["UserFillUp:9"]
+        for part in dsl["components"].values():
+            params = part["obj"]["params"]
+            if "content" in params:
+                params["content"] = [text.replace("UserFillUp:0", "UserFillUp:9") for text in params["content"]]
+        before = (await client.get("/sessions")).json()["total"]
+        refused = await client.post(f"/runs/{run['id']}/fork", json={"checkpoint": moment, "dsl": dsl})
+        assert problem(refused) == (409, "canvas-changed")
+        assert "UserFillUp.0 is gone" in refused.json()["error"]["message"]
+        assert (await client.get("/sessions")).json()["total"] == before
+
+
+async def test_a_node_runs_alone_with_what_a_run_has_left(tmp_path: Path) -> None:
+    replies = [Reply(text) for text in ("First", "Second", "Alone", "Edited", "Fresh")]
+    async with native_agent(tmp_path, CHAIN, replies) as (server, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        alone = (await client.post("/node-runs", json={"node": "LLM:1", "run_id": run["id"]})).json()
+        assert (alone["outputs"]["content"], alone["error"]) == ("Alone", "")
+        assert alone["inputs"] == {"LLM:0@content": "First"}
+        assert [call["messages"][-1]["content"] for call in alone["calls"]] == ["First"]
+        body = {"node": "LLM:0", "run_id": run["id"], "dsl": edited("LLM:0", sys_prompt="Be brief")}
+        other = (await client.post("/node-runs", json={**body, "inputs": {"sys.query": "pong"}})).json()
+        assert other["calls"][0]["system"] == "Be brief"
+        assert other["calls"][0]["messages"] == [{"role": "user", "content": "Answer pong with key=***"}]
+        fresh = (await client.post("/node-runs", json={"node": "LLM:1", "inputs": {"LLM:0@content": "x"}})).json()
+        assert (fresh["outputs"]["content"], fresh["inputs"]) == ("Fresh", {"LLM:0@content": "x"})
+        assert len(server.model.requests) == 5
+        assert (await client.get(f"/runs?session_id={run['session_id']}")).json()["total"] == 1
+        assert problem(await client.post("/node-runs", json={"node": "LLM:9"}))[0] in (404, 422, 400)
+        assert problem(await client.post("/node-runs", json={"node": "LLM:1", "run_id": MISSING})) == (404, "not-found")
+        unknown = await client.post("/node-runs", json={"node": "LLM:1", "inputs": {"sys.files": 1}})
+        assert unknown.status_code in (400, 422)
+        both = await client.post("/node-runs", json={**body, "version": "draft"})
+        assert problem(both) == (422, "invalid")
+
+
+async def test_a_component_is_described_by_a_schema(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, native(server) as client:
+        shown = (await client.get("/components/LLM")).json()
+        assert shown["params_schema"]["properties"]["sys_prompt"]["anyOf"][0] == {"type": "string"}
+        assert set(shown["params_schema"]["$defs"]) == {"LLM.Prompt"}
+        parameters = {parameter["name"]: parameter["type"] for parameter in shown["parameters"]}
+        assert parameters["sys_prompt"] == "text with references"
+        assert "max_retries" in shown["common"]
+        assert problem(await client.get("/components/None")) == (404, "not-found")
