@@ -1,6 +1,7 @@
 """Limits on concurrent runs and on the length of their inputs, for all tenants together and for each tenant.
 
-Runs above the limits wait in order. A run holds its input several times: in its state, its events and its answer.
+Runs above the limits wait. The next one is of the tenant with the fewest runs, so that a burst of one tenant delays no
+other. A run holds its input several times: in its state, its events and its answer.
 """
 
 from __future__ import annotations
@@ -93,6 +94,8 @@ class RunSlots:
         self._running = 0
         self._in_use: Counter[str] = Counter()
         self._waiting: deque[_Waiting] = deque()
+        self._turns: dict[str, int] = {}
+        """When each tenant last got a slot after waiting, as a number that grows; empty if nothing waits."""
         self._inputs, self._waiting_inputs = _InputLengths(max_input_chars), _InputLengths(max_input_chars)
 
     @property
@@ -183,14 +186,23 @@ class RunSlots:
             if not self._in_use[name]:
                 del self._in_use[name]
         self._inputs.remove(places)
-        for waiting in list(self._waiting):
-            if self._running >= self._slots:
-                break
-            if self._is_free(waiting.places):
-                self._waiting.remove(waiting)
-                if not waiting.slot.done():
-                    self._take(waiting.places)
-                    waiting.slot.set_result(None)
+        while self._running < self._slots and (waiting := self._next()) is not None:
+            self._waiting.remove(waiting)
+            if not waiting.slot.done():
+                self._take(waiting.places)
+                self._turns[waiting.places.tenant] = max(self._turns.values(), default=0) + 1
+                waiting.slot.set_result(None)
+        if not self._waiting:
+            self._turns.clear()
+
+    def _next(self) -> _Waiting | None:
+        """Return the waiting run that may start: of the tenants with the fewest runs, the one served longest ago."""
+        free = (each for each in self._waiting if self._is_free(each.places))
+        return min(free, key=self._precedence, default=None)
+
+    def _precedence(self, waiting: _Waiting) -> tuple[int, int]:
+        tenant = waiting.places.tenant
+        return self._in_use[tenant], self._turns.get(tenant, 0)
 
     def _busy(self, places: Places) -> BusyError:
         retry_s = max(1.0, self._wait_s / 2)

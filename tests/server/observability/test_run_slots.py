@@ -45,6 +45,29 @@ async def test_a_tenant_at_its_limit_does_not_delay_others() -> None:
     assert slots.in_use == 0
 
 
+@pytest.mark.parametrize("number", [1, 2])
+async def test_tenants_that_wait_take_turns(number: int) -> None:
+    slots = RunSlots(number, max_waiting=20, wait_s=5)
+    held = [await slots.acquire("a") for _ in range(number)]
+    order: list[str] = []
+
+    async def run(name: str) -> None:
+        release = await slots.acquire(name[0])
+        order.append(name)
+        await asyncio.sleep(0)
+        release()
+
+    names = [*(f"a{index}" for index in range(5)), "b0", "b1", "c0"]
+    tasks = [asyncio.create_task(run(name)) for name in names]
+    await _let_tasks_run()
+    for release in held:
+        release()
+    await asyncio.gather(*tasks)
+    assert set(order[:6]) == {"a0", "a1", "b0", "b1", "c0", "a2"}
+    assert [name for name in order if name[0] == "a"] == names[:5]
+    assert (slots.in_use, slots.queue_length) == (0, 0)
+
+
 async def test_a_run_is_refused_after_waiting() -> None:
     slots = RunSlots(2, tenant_slots=1, max_waiting=5, wait_s=0.01)
     release = await slots.acquire("a")
