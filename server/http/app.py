@@ -28,6 +28,7 @@ from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeaders, StripTrailingSlash
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
 from ragflow_lg.server.http.native import (
+    native_begin_routes,
     native_canvas_routes,
     native_file_routes,
     native_inspection_routes,
@@ -111,6 +112,7 @@ _ROUTERS = (
     empty_list_routes.router,
     older_list_routes.router,
     native_run_routes.router,
+    native_begin_routes.router,
     native_session_routes.router,
     native_run_file_routes.router,
     native_inspection_routes.router,

@@ -1,1 +1,2 @@
 export * from "htm/preact";
+export { createContext } from "preact";

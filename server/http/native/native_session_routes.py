@@ -60,11 +60,14 @@ async def list_sessions(
     request: Request,
     agent: Agent,
     user_id: Annotated[str, Query(max_length=255, description="Only sessions of this user.")] = "",
+    keywords: Annotated[
+        str, Query(max_length=255, description="Only sessions with a message that contains this.")
+    ] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
 ) -> Response:
     """List sessions, most recently used first."""
-    query = SessionQuery(user_id=user_id, page=page, page_size=page_size)
+    query = SessionQuery(user_id=user_id, keywords=keywords, page=page, page_size=page_size)
     rows, total = await SessionRepository(get_app_state(request).database, agent.tenant).find(agent.id, query)
     return respond_model(SessionListAnswer(sessions=[build_session_answer(row) for row in rows], total=total))
 

@@ -69,7 +69,7 @@ function Draft({ draft, onTitle, onCreate, onCancel }) {
     <p>${runs ? t("canRun") : t("cannotRun")}</p>
     <ul class="findings">${diagnostics.map((/** @type {any} */ found) => html`<li data-severity=${found.severity}>
       <code>${found.code}</code> ${found.line ? `${found.line}:${found.column} ` : ""}${found.message}
-      ${found.fix || found.suggestion ? html`<em> ${found.fix || found.suggestion}</em>` : ""}</li>`)}</ul>
+      ${found.hint ? html`<em> ${found.hint}</em>` : ""}</li>`)}</ul>
     <div class="row"><button class="primary" disabled=${!runs} onClick=${onCreate}>${t("create")}</button>
       <button onClick=${onCancel}>${t("cancel")}</button></div>
   </section>`;

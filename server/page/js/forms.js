@@ -4,35 +4,47 @@ import { html, useState } from "../vendor/preact.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./texts.js";
 
+/** @param {any} option @returns {string} The text that selects an option, as the server reads it. */
+function optionText(option) {
+  return String(option && typeof option === "object" ? option.value ?? option.label : option);
+}
+
 /**
  * Show one field of a form.
- * @param {{name: string, field: any, value: any, problem?: string, onChange: (value: any) => void}} props
+ * @param {{id: string, name: string, field: any, value: any, problem?: string, onChange: (value: any) => void}} props
  */
-export function Field({ name, field, value, problem, onChange }) {
+function Field({ id, name, field, value, problem, onChange }) {
   const label = field.name || name;
-  const kind = field.type;
-  const shared = { id: `field-${name}`, name, "aria-invalid": problem ? "true" : undefined };
+  const kind = String(field.type ?? "line").toLowerCase();
+  const shared = {
+    id, name, "aria-invalid": problem ? "true" : undefined, "aria-describedby": problem ? `${id}-problem` : undefined,
+    required: !field.optional && kind !== "boolean",
+  };
+  const change = (/** @type {any} */ event) => onChange(event.target.value);
   let input;
-  if (kind === "options" || (field.options?.length && kind !== "boolean")) {
-    input = html`<select ...${shared} value=${value ?? ""} onChange=${(/** @type {any} */ e) => onChange(e.target.value)}>
+  if (kind === "options" && field.options?.length) {
+    input = html`<select ...${shared} value=${value ?? ""} onChange=${change}>
       <option value=""></option>
-      ${field.options.map((/** @type {any} */ option) => html`<option value=${String(option)}>${String(option)}</option>`)}
+      ${field.options.map((/** @type {any} */ option) =>
+        html`<option value=${optionText(option)}>${String(option?.label ?? optionText(option))}</option>`)}
     </select>`;
+  } else if (kind.includes("file")) {
+    input = html`<input ...${shared} type="file" multiple
+      onChange=${(/** @type {any} */ e) => onChange([...e.target.files])} />`;
   } else if (kind === "boolean") {
-    input = html`<input ...${shared} type="checkbox" checked=${Boolean(value)}
+    input = html`<input ...${shared} type="checkbox" checked=${value === true || value === "true"}
       onChange=${(/** @type {any} */ e) => onChange(e.target.checked)} />`;
-  } else if (kind === "paragraph") {
-    input = html`<textarea ...${shared} rows="4" value=${value ?? ""}
-      onInput=${(/** @type {any} */ e) => onChange(e.target.value)}></textarea>`;
+  } else if (kind === "paragraph" || kind === "object") {
+    const text = typeof value === "object" && value ? JSON.stringify(value) : value ?? "";
+    input = html`<textarea ...${shared} rows="4" value=${text} onInput=${change}></textarea>`;
   } else {
     const isNumber = kind === "integer" || kind === "number";
     input = html`<input ...${shared} type=${isNumber ? "number" : "text"} step=${kind === "integer" ? "1" : "any"}
-      value=${value ?? ""} required=${!field.optional}
-      onInput=${(/** @type {any} */ e) => onChange(readNumber(e.target.value, isNumber))} />`;
+      value=${value ?? ""} onInput=${(/** @type {any} */ e) => onChange(readNumber(e.target.value, isNumber))} />`;
   }
   return html`<div class="field">
-    <label for=${`field-${name}`}>${label}${field.optional ? "" : " *"}</label>${input}
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <label for=${id}>${label}${field.optional ? "" : " *"}</label>${input}
+    ${problem && html`<p class="problem" role="alert" id=${`${id}-problem`}>${problem}</p>`}
   </div>`;
 }
 
@@ -41,10 +53,33 @@ function readNumber(text, isNumber) {
   return isNumber && text !== "" ? Number(text) : text;
 }
 
+/**
+ * Show the fields of a form. `prefix` keeps forms apart that have the same names.
+ * @param {{prefix: string, fields: Record<string, any>, values: Record<string, any>, problems: Record<string, string>,
+ *   onChange: (values: Record<string, any>) => void}} props
+ */
+export function Fields({ prefix, fields, values, problems, onChange }) {
+  return Object.entries(fields).map(([name, field]) => html`<${Field} key=${name} id=${`${prefix}-${name}`} name=${name}
+    field=${field} value=${values[name]} problem=${problems[name]}
+    onChange=${(/** @type {any} */ value) => onChange({ ...values, [name]: value })} />`);
+}
+
 /** @param {Record<string, any>} fields @returns {Record<string, any>} The values that a form begins with. */
 export function initialValues(fields) {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => {
+    const kind = String(field.type ?? "").toLowerCase();
+    return [name, kind.includes("file") ? [] : field.value ?? (kind === "boolean" ? false : "")];
+  }));
+}
+
+/**
+ * Return the values to send: without those of optional fields that are empty.
+ * @param {Record<string, any>} fields @param {Record<string, any>} values @returns {Record<string, any>}
+ */
+export function givenValues(fields, values) {
+  const isGiven = (/** @type {any} */ value) => value !== "" && !(Array.isArray(value) && !value.length);
   return Object.fromEntries(
-    Object.entries(fields).map(([name, field]) => [name, field.value ?? (field.type === "boolean" ? false : "")]));
+    Object.entries(values).filter(([name, value]) => isGiven(value) || !fields[name]?.optional));
 }
 
 /**
@@ -55,14 +90,11 @@ export function PauseForm({ pause, problems, isBusy, onAnswer }) {
   const [values, setValues] = useState(() => initialValues(pause.fields));
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const given = Object.entries(values).filter(([name, value]) => value !== "" || !pause.fields[name].optional);
-    onAnswer(pause.id, Object.fromEntries(given));
+    onAnswer(pause.id, givenValues(pause.fields, values));
   };
   return html`<form class="pause" onSubmit=${submit} aria-label=${pause.node}>
     ${pause.tips && html`<${Markdown} text=${pause.tips} />`}
-    ${Object.entries(pause.fields).map(([name, field]) => html`<${Field} key=${name} name=${name} field=${field}
-      value=${/** @type {any} */ (values)[name]} problem=${problems[name]}
-      onChange=${(/** @type {any} */ value) => setValues((/** @type {any} */ all) => ({ ...all, [name]: value }))} />`)}
+    <${Fields} prefix=${pause.id} fields=${pause.fields} values=${values} problems=${problems} onChange=${setValues} />
     <button class="primary" disabled=${isBusy}>${t("answer")}</button>
   </form>`;
 }

@@ -1,8 +1,9 @@
 /** Markdown of models and documents, which are hostile: sanitised, without scripts, styles, forms and foreign images. */
 
-import { html } from "../vendor/preact.js";
+import { html, useContext } from "../vendor/preact.js";
 import { Marked } from "../vendor/marked.js";
 import DOMPurify from "../vendor/purify.js";
+import { download, FileAccess, filePath, useImages } from "./files.js";
 
 const TAGS = new Set(("b blockquote br caption code del div em h1 h2 h3 h4 h5 h6 hr i li ol p pre s span strong sub sup "
   + "table tbody td tfoot th thead tr u ul").split(" "));
@@ -43,6 +44,9 @@ function keepTags(source) {
 }
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  node.removeAttribute("data-file");
+  const path = filePath(node.getAttribute(node.tagName === "A" ? "href" : "src") ?? "");
+  if (path && (node.tagName === "A" || node.tagName === "IMG")) node.setAttribute("data-file", path);
   if (node.tagName === "A") {
     node.setAttribute("target", "_blank");
     node.setAttribute("rel", "noopener noreferrer nofollow");
@@ -59,11 +63,19 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
 export function Markdown({ text, chunks = {}, onCite }) {
   citable = chunks;
   const clean = DOMPurify.sanitize(String(marked.parse(text)), OPTIONS);
+  const open = useContext(FileAccess);
+  const images = useImages(open ? [...clean.matchAll(/<img[^>]* data-file="([^"]+)"/g)].map(([, path]) => path) : []);
+  const whole = clean.replace(/data-file="([^"]+)"/g, (found, path) => (images[path] ? `${found} src="${images[path]}"` : found));
   const click = (/** @type {any} */ event) => {
+    const link = event.target.closest?.("a[data-file]");
+    if (link && open) {
+      event.preventDefault();
+      download(open, link.dataset.file, link.textContent).catch(() => undefined);
+    }
     const number = event.target.closest?.("[data-cite]")?.dataset.cite;
     if (number && onCite && chunks[number]) onCite(number);
   };
-  return html`<div class="markdown" onClick=${click} dangerouslySetInnerHTML=${{ __html: clean }}></div>`;
+  return html`<div class="markdown" onClick=${click} dangerouslySetInnerHTML=${{ __html: whole }}></div>`;
 }
 
 /** @param {string} svg @returns {string} A drawing of the server without anything that could act. */

@@ -1,4 +1,4 @@
-/** What stands beside the conversation, apart from the graph: a node, the steps, the run log, and how to call the agent. */
+/** What stands beside the conversation, apart from the graph: a node, the steps, and the run log. */
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Calls } from "./chat.js";
@@ -62,25 +62,4 @@ export function SourcePanel({ chunk, onClose }) {
     <header><h2>${chunk.document_name ?? t("source")}</h2><button onClick=${onClose} aria-label=${t("close")}>×</button></header>
     <${Markdown} text=${chunk.content ?? ""} />
   </aside>`;
-}
-
-/** @param {{agent: string}} props */
-export function UseIt({ agent }) {
-  const server = location.origin + location.pathname.replace(/\/(page)?$/, "");
-  const snippets = [
-    ["curl", `curl ${server}/api/v1/agents/chat/completions \\\n  -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" \\\n  -d '{"agent_id": "${agent}", "query": "Hello", "stream": true}'`],
-    ["RAGFlow", `import os\n\nfrom ragflow_sdk import RAGFlow\n\nclient = RAGFlow(os.environ["KEY"], "${server}")\nagent = client.list_agents(id="${agent}")[0]\nfor message in agent.create_session().ask("Hello"):\n    print(message.content)`],
-    ["OpenAI", `import os\n\nfrom openai import OpenAI\n\nclient = OpenAI(api_key=os.environ["KEY"], base_url="${server}/api/v1/agents_openai/${agent}")\nanswer = client.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])\nprint(answer.choices[0].message.content)`],
-  ];
-  return html`<section class="panel" aria-label=${t("use")}>
-    <p class="hint">${t("keyHint")} <a href="docs" target="_blank">${t("reference")}</a></p>
-    ${snippets.map(([name, text]) => html`<h3>${name}</h3><pre>${text}</pre><${Copy} text=${text} />`)}
-  </section>`;
-}
-
-/** @param {{text: string}} props */
-function Copy({ text }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
-  return html`<button onClick=${copy}>${isCopied ? t("copied") : t("copy")}</button>`;
 }

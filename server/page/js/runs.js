@@ -76,3 +76,40 @@ export async function lastRun(api, agent, session) {
   const { runs } = await api.request(api.path(agent, `runs?session_id=${session}&page_size=1`));
   return runs[0] ?? null;
 }
+
+/**
+ * Return the session in which a message is sent again: a copy that ends before the message, or "" for a new one.
+ *
+ * The copy may wait for a form, or be unfinished, if the message was the answer to that form.
+ * @param {import("./api.js").Api} api @param {string} agent @param {any[]} messages @param {number} at
+ * @returns {Promise<{session: string, isOpen: boolean}>}
+ */
+export async function forkBefore(api, agent, messages, at) {
+  const run = messages.slice(0, at).findLast((message) => message.run_id)?.run_id;
+  if (!run) return { session: "", isOpen: false };
+  const made = await api.request(api.path(agent, `runs/${run}/fork`), { method: "POST", body: {} });
+  return { session: made.session_id, isOpen: made.status === "waiting" || made.status === "interrupted" };
+}
+
+/** @param {import("./api.js").Api} api @param {string} agent @param {File[]} files @returns {Promise<any[]>} */
+export async function upload(api, agent, files) {
+  const sent = [];
+  for (const file of files) {
+    const form = new FormData();
+    form.append("file", file);
+    const answer = await api.ragflow(`agents/${encodeURIComponent(agent)}/upload`, { method: "POST", form });
+    sent.push(...(Array.isArray(answer) ? answer : [answer]));
+  }
+  return sent;
+}
+
+/**
+ * Return the values of a form, with files in the place of those that were chosen.
+ * @param {import("./api.js").Api} api @param {string} agent @param {Record<string, any>} values
+ * @returns {Promise<Record<string, any>>}
+ */
+export async function uploadValues(api, agent, values) {
+  const sent = Object.entries(values).map(async ([name, value]) =>
+    [name, Array.isArray(value) && value[0] instanceof File ? await upload(api, agent, value) : value]);
+  return Object.fromEntries(await Promise.all(sent));
+}

@@ -10,7 +10,7 @@
  * @typedef {{text: string, thinking: string, isThinking: boolean, chunks: Record<string, any>}} Shown
  * @typedef {{runId: string, sessionId: string, lastId: string, query: string, files: any[], shown: Shown,
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
- *   pauses: any[], downloads: any[], status: string,
+ *   pauses: any[], downloads: any[], spoken: string[], status: string,
  *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string}} Turn
  */
 
@@ -19,7 +19,7 @@ export function newTurn(query, files = []) {
   return {
     runId: "", sessionId: "", lastId: "", query, files,
     shown: { text: "", thinking: "", isThinking: false, chunks: {} },
-    nodes: {}, order: [], visits: [], records: [], calls: [], pauses: [], downloads: [],
+    nodes: {}, order: [], visits: [], records: [], calls: [], pauses: [], downloads: [], spoken: [],
     status: "starting", error: "", usage: null, startMs: Date.now(), endMs: 0, checkpoint: "",
   };
 }
@@ -48,16 +48,14 @@ const CHANGES = {
   },
   node_finished: (turn, data) => {
     const known = turn.nodes[data.component_id];
-    const downloads = data.component_type === "Message" ? (data.outputs?.downloads ?? []) : [];
-    const ended = endVisit(turn, data);
-    const next = downloads.length ? { ...ended, downloads: [...turn.downloads, ...downloads] } : ended;
-    return withNode(next, data.component_id, {
+    return withNode(endVisit(turn, data), data.component_id, {
       id: data.component_id, title: data.component_name, type: data.component_type,
       status: data.error ? "failed" : "done", visits: known?.visits ?? 1, seconds: data.elapsed_time ?? 0,
       inputs: data.inputs, outputs: data.outputs, error: data.error ?? "", startedAt: known?.startedAt ?? data.created_at,
     });
   },
   message: (turn, data) => {
+    if (data.audio_binary) return { ...turn, spoken: [...turn.spoken, data.audio_binary] };
     const shown = { ...turn.shown };
     if (data.start_to_think) shown.isThinking = true;
     else if (data.end_to_think) shown.isThinking = false;
@@ -70,6 +68,7 @@ const CHANGES = {
   }),
   message_end: (turn, data) => ({
     ...turn,
+    downloads: [...turn.downloads, ...(data.downloads ?? []), ...(data.attachment?.doc_id ? [data.attachment] : [])],
     shown: { ...turn.shown, isThinking: false, chunks: { ...turn.shown.chunks, ...data.reference?.chunks } },
   }),
   agent_record: (turn, data) => recordCall({ ...turn, records: [...turn.records, data] }, data),

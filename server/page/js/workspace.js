@@ -1,14 +1,20 @@
 /** One agent: its conversations, the chat, the graph and the panels, and what happens between them. */
 
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { html, useCallback, useEffect, useRef, useState } from "../vendor/preact.js";
 import { ApiError } from "./api.js";
+import { useBegin } from "./begin.js";
 import { Chat } from "./chat.js";
+import { saveConversation } from "./conversation_export.js";
+import { FileAccess } from "./files.js";
+import { givenValues } from "./forms.js";
 import { Graph, useDrawing } from "./graph.js";
-import { NodePanel, SourcePanel, Steps, UseIt } from "./panels.js";
+import { NodePanel, SourcePanel, Steps } from "./panels.js";
 import { Downloads, RunLog } from "./run_log.js";
-import { lastRun, loadSession, play } from "./runs.js";
+import { forkBefore, lastRun, loadSession, play, upload, uploadValues } from "./runs.js";
+import { SessionList } from "./session_list.js";
 import { t } from "./texts.js";
 import { newTurn } from "./turn.js";
+import { UseIt } from "./use_it.js";
 
 const VIEWS = ["graph", "log", "timeline", "use"];
 
@@ -26,6 +32,8 @@ export function Workspace({ api, agent, session, onSession }) {
   const [chunk, setChunk] = useState(/** @type {any} */ (null));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const opened = useRef("");
+  const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent]);
+  const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
 
   const read = useDrawing(api, version?.dsl);
   const listSessions = () => api.request(api.path(agent, "sessions?page_size=100"))
@@ -97,27 +105,59 @@ export function Workspace({ api, agent, session, onSession }) {
 
   const keep = () => {
     if (!turn) return;
-    const user = turn.query ? [{ role: "user", content: turn.query, reference: [] }] : [];
-    const answer = turn.shown.text
-      ? [{ role: "assistant", content: turn.shown.text, reference: Object.entries(turn.shown.chunks)
-        .map(([number, chunk]) => ({ ...chunk, number })) }]
+    const user = turn.query || turn.files.length
+      ? [{ role: "user", content: turn.query, files: turn.files, run_id: turn.runId, reference: [] }]
+      : [];
+    const answer = turn.shown.text || turn.downloads.length
+      ? [{ role: "assistant", content: turn.shown.text, downloads: turn.downloads, run_id: turn.runId,
+        reference: Object.entries(turn.shown.chunks).map(([number, chunk]) => ({ ...chunk, citation_id: number })) }]
       : [];
     setMessages([...messages, ...user, ...answer]);
   };
+  /** Start a turn in the session that is open, or in a new one. */
+  async function start(/** @type {string} */ text, /** @type {any[]} */ files) {
+    const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
+    const body = { query: text, files, inputs: given, ...(opened.current ? { session_id: opened.current } : {}) };
+    await follow(newTurn(text || Object.entries(given).map(([name, value]) => `${name}: ${value}`).join("\n"), files),
+      { path: "runs?mode=stream", body });
+  }
+  const report = (/** @type {any} */ error) => setProblem(error.message);
   const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
-    keep();
     try {
       const sent = await upload(api, agent, files);
-      const body = { query: text, files: sent, ...(opened.current ? { session_id: opened.current } : {}) };
-      await follow(newTurn(text, sent), { path: "runs?mode=stream", body });
-    } catch (/** @type {any} */ error) {
-      setProblem(error.message);
+      keep();
+      await start(text, sent);
+    } catch (error) {
+      report(error);
     }
   };
-  const answer = (/** @type {string} */ pause, /** @type {any} */ values) => {
+  const resend = async (/** @type {number} */ at, /** @type {string} */ text) => {
+    try {
+      const files = (at < messages.length ? messages[at].files : turn?.files) ?? [];
+      const place = await forkBefore(api, agent, messages, at);
+      listSessions();
+      if (place.isOpen) {
+        onSession(place.session);
+        return;
+      }
+      opened.current = place.session;
+      onSession(place.session);
+      setMessages(messages.slice(0, at));
+      await start(text, files);
+    } catch (error) {
+      report(error);
+    }
+  };
+  const save = (/** @type {"md"|"json"} */ format) => loadSession(api, agent, session)
+    .then((stored) => saveConversation(stored, begin?.title ?? agent, format)).catch(report);
+  const answer = async (/** @type {string} */ pause, /** @type {any} */ values) => {
     if (!turn) return;
-    const request = { path: `runs/${turn.runId}/resume?mode=stream`, body: { answers: { [pause]: values } } };
-    follow({ ...turn, error: "" }, request);
+    try {
+      const answers = { [pause]: await uploadValues(api, agent, values) };
+      await follow({ ...turn, error: "" }, { path: `runs/${turn.runId}/resume?mode=stream`, body: { answers } });
+    } catch (error) {
+      report(error);
+    }
   };
   const goOn = () => turn && follow(turn, { path: `runs/${turn.runId}/continue?mode=stream` });
   const stop = () => turn?.runId && api.request(api.path(agent, `runs/${turn.runId}/cancel`), { method: "POST" })
@@ -143,10 +183,15 @@ export function Workspace({ api, agent, session, onSession }) {
   };
   const canRerun = Boolean(turn?.runId && !isBusy && !turn.pauses.length);
 
-  return html`<div class="workspace">
-    <${SessionList} sessions=${sessions} session=${session} onSession=${onSession} />
-    <${Chat} messages=${messages} turn=${turn} problem=${problem} problems=${problems} isBusy=${isBusy} onSend=${send}
-      onStop=${stop} onAnswer=${answer} onContinue=${goOn} onCite=${setChunk} />
+  const tools = session && html`<div class="row chat-tools">
+    <button onClick=${() => save("md")}>${t("exportMarkdown")}</button>
+    <button onClick=${() => save("json")}>${t("exportJson")}</button></div>`;
+
+  return html`<${FileAccess.Provider} value=${openFile}><div class="workspace">
+    <${SessionList} api=${api} agent=${agent} sessions=${sessions} session=${session} onSession=${onSession} />
+    <${Chat} messages=${messages} turn=${turn} problem=${problem} problems=${problems} isBusy=${isBusy} begin=${begin}
+      inputs=${inputs} onInputs=${setInputs} tools=${tools} onSend=${send} onStop=${stop} onAnswer=${answer}
+      onContinue=${goOn} onCite=${setChunk} onResend=${resend} />
     <div class="side">
       <nav class="row" role="tablist">${VIEWS.map((view) => html`<button role="tab" aria-selected=${side === view}
         onClick=${() => setSide(view)}>${t(view)}</button>`)}</nav>
@@ -156,40 +201,15 @@ export function Workspace({ api, agent, session, onSession }) {
         <${Downloads} api=${api} agent=${agent} session=${session} turn=${turn} />`}
       ${side === "timeline" && html`<${Steps} api=${api} agent=${agent} session=${session} stamp=${turn?.checkpoint ?? ""}
         onFork=${fork} />`}
-      ${side === "use" && html`<${UseIt} agent=${agent} />`}
+      ${side === "use" && html`<${UseIt} api=${api} agent=${agent} />`}
       ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}
       ${!chunk && node && html`<${NodePanel} turn=${turn} node=${node} canRerun=${canRerun} onRerun=${rerun}
         onClose=${() => setNode("")} />`}
     </div>
-  </div>`;
+  </div><//>`;
 }
 
 /** @param {Record<string, any>} fields @returns {Record<string, string>} The problems by the field's own name. */
 function readFields(fields) {
   return Object.fromEntries(Object.entries(fields).map(([name, text]) => [name.split(/[.@]/).at(-1) ?? name, String(text)]));
-}
-
-/** @param {import("./api.js").Api} api @param {string} agent @param {File[]} files @returns {Promise<any[]>} */
-async function upload(api, agent, files) {
-  const sent = [];
-  for (const file of files) {
-    const form = new FormData();
-    form.append("file", file);
-    const answer = await api.ragflow(`agents/${encodeURIComponent(agent)}/upload`, { method: "POST", form });
-    sent.push(...(Array.isArray(answer) ? answer : [answer]));
-  }
-  return sent;
-}
-
-/** @param {{sessions: any[], session: string, onSession: (session: string) => void}} props */
-function SessionList({ sessions, session, onSession }) {
-  const [wanted, setWanted] = useState("");
-  const shown = sessions.filter((each) => (each.name || each.id).toLowerCase().includes(wanted.toLowerCase()));
-  return html`<nav class="sessions" aria-label=${t("sessions")}>
-    <button class="primary" onClick=${() => onSession("")}>${t("newSession")}</button>
-    <input type="search" placeholder=${t("search")} aria-label=${t("search")} value=${wanted}
-      onInput=${(/** @type {any} */ e) => setWanted(e.target.value)} />
-    <ul>${shown.map((each) => html`<li key=${each.id}><button aria-current=${each.id === session}
-      onClick=${() => onSession(each.id)}>${each.name || each.id}</button></li>`)}</ul>
-  </nav>`;
 }

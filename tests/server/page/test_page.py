@@ -1,78 +1,28 @@
 """The page in a real Chromium: it talks to a real server, loads nothing from elsewhere, and reports no error."""
 
-import shutil
 import signal
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import expect
 
 from deploy.fetch_page_libraries import FOLDER as VENDORED
 from deploy.fetch_page_libraries import LIBRARIES
-from ragflow_lg.adapters.browser.chromium_program import NAMES
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT
-from tests.server.http.app_server import AppServer, canvas, start_app
+from tests.server.http.app_server import canvas, start_app
+from tests.server.page.visits import HOSTILE, ask, open_agent, visit
 from tests.server.replicas import start_replica
 
 pytestmark = needs_chromium
-expect.set_options(timeout=20_000)  # the machine may be busy
 
 MODEL = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
 )
-HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>"\'&lt;{{7*7}}'
-
-
-class Visit(Struct):
-    """A page, and what went wrong in it."""
-
-    page: Page
-    problems: list[str]
-
-
-@asynccontextmanager
-async def visit(url: str, key: str) -> AsyncGenerator[Visit]:
-    """Open the page with a key. At the end, no script has failed and no request has gone to another server."""
-    executable = next(path for name in NAMES if (path := shutil.which(name)))
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        page = await browser.new_page(viewport={"width": 1400, "height": 900})
-        shown = Visit(page, [])
-        page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
-        page.on("console", lambda line: shown.problems.extend([line.text] if line.type == "error" else []))
-        page.on("request", lambda sent: shown.problems.extend([sent.url] if _is_foreign(sent.url, url) else []))
-        await page.goto(f"{url}/#key={key}")
-        try:
-            yield shown
-        finally:
-            await browser.close()
-    assert shown.problems == []
-
-
-def _is_foreign(address: str, url: str) -> bool:
-    return not address.startswith((f"{url}/", "data:", "blob:"))
-
-
-async def open_agent(server: AppServer, page: Page, dsl: dict[str, Any], title: str = "Helper") -> str:
-    agent = await server.agent(dsl, title)
-    await page.reload()
-    await page.get_by_role("button", name=title).click()
-    await expect(page.locator(".picture svg")).to_be_visible()
-    return agent
-
-
-async def ask(page: Page, text: str) -> None:
-    await page.get_by_role("textbox", name="Your message").fill(text)
-    await page.get_by_role("button", name="Send").click()
 
 
 async def test_a_canvas_is_added_runs_and_its_forms_are_answered_after_a_reload(tmp_path: Path) -> None:

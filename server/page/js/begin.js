@@ -1,0 +1,26 @@
+/** What a conversation begins with: the greeting and Begin's form, whose values go with every message. */
+
+import { useEffect, useState } from "../vendor/preact.js";
+import { initialValues } from "./forms.js";
+
+/** @typedef {{title: string, mode: string, prologue: string, fields: Record<string, any>}} Begin */
+
+/**
+ * Return how the agent's conversations begin, null until it is known, and the values of the form.
+ * @param {() => Promise<Begin>} load @param {any[]} causes What it is loaded again for.
+ * @returns {{begin: Begin | null, inputs: Record<string, any>, setInputs: (inputs: Record<string, any>) => void}}
+ */
+export function useBegin(load, causes) {
+  const [begin, setBegin] = useState(/** @type {Begin | null} */ (null));
+  const [inputs, setInputs] = useState(/** @type {Record<string, any>} */ ({}));
+  useEffect(() => {
+    let isCurrent = true;
+    load().then((found) => {
+      if (!isCurrent) return;
+      setBegin(found);
+      setInputs(initialValues(found.fields));
+    }, () => undefined); // a canvas that cannot run says so when it is started
+    return () => { isCurrent = false; };
+  }, causes);
+  return { begin, inputs, setInputs };
+}

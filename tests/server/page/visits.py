@@ -1,0 +1,59 @@
+"""Visits of the page in a real Chromium, which report what went wrong in it."""
+
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+from playwright.async_api import Page, async_playwright, expect
+
+from ragflow_lg.adapters.browser.chromium_program import NAMES
+from tests.server.http.app_server import AppServer
+
+expect.set_options(timeout=20_000)  # the machine may be busy
+
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>"\'&lt;{{7*7}}'
+
+
+class Visit(Struct):
+    """A page, and what went wrong in it."""
+
+    page: Page
+    problems: list[str]
+
+
+@asynccontextmanager
+async def visit(url: str, key: str) -> AsyncGenerator[Visit]:
+    """Open the page with a key. At the end, no script has failed and no request has gone to another server."""
+    executable = next(path for name in NAMES if (path := shutil.which(name)))
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        page = await browser.new_page(viewport={"width": 1400, "height": 900})
+        shown = Visit(page, [])
+        page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
+        page.on("console", lambda line: shown.problems.extend([line.text] if line.type == "error" else []))
+        page.on("request", lambda sent: shown.problems.extend([sent.url] if _is_foreign(sent.url, url) else []))
+        await page.goto(f"{url}/#key={key}")
+        try:
+            yield shown
+        finally:
+            await browser.close()
+    assert not shown.problems, shown.problems
+
+
+def _is_foreign(address: str, url: str) -> bool:
+    return not address.startswith((f"{url}/", "data:", "blob:"))
+
+
+async def open_agent(server: AppServer, page: Page, dsl: dict[str, Any], title: str = "Helper") -> str:
+    agent = await server.agent(dsl, title)
+    await page.reload()
+    await page.get_by_role("button", name=title).click()
+    await expect(page.locator(".picture svg")).to_be_visible()
+    return agent
+
+
+async def ask(page: Page, text: str) -> None:
+    await page.get_by_role("textbox", name="Your message").fill(text)
+    await page.get_by_role("button", name="Send").click()
