@@ -1,7 +1,7 @@
 /** Runs of a session: start one, follow it over broken connections, answer, stop, continue, fork. */
 
 import { ApiError } from "./api.js";
-import { fold } from "./turn.js";
+import { cut, fold } from "./turn.js";
 
 const RETRY_MS = 1000;
 const MAX_RETRIES = 120;
@@ -19,6 +19,7 @@ const MAX_RETRIES = 120;
 export async function play(api, agent, turn, request, show, signal) {
   let now = turn;
   let next = request;
+  let ended = now.shown.text.length; // the text of Messages that are complete
   for (let failures = 0; ;) {
     try {
       const path = next
@@ -27,9 +28,13 @@ export async function play(api, agent, turn, request, show, signal) {
       const options = next
         ? { method: "POST", body: next.body, signal }
         : { signal, headers: now.lastId ? { "Last-Event-ID": now.lastId } : {} };
+      const isContinued = next?.path.includes("/continue");
       for await (const frame of api.frames(path, options)) {
-        if (frame.data.run_id && frame.data.run_id !== now.runId) now = { ...now, lastId: "" };
+        if (frame.data.run_id && frame.data.run_id !== now.runId) {
+          now = { ...(isContinued ? cut(now, ended) : now), lastId: "" };
+        }
         now = fold(now, frame);
+        if (frame.event === "message_end") ended = now.shown.text.length;
         next = null;
         failures = 0;
         show(now);
@@ -39,7 +44,12 @@ export async function play(api, agent, turn, request, show, signal) {
     } catch (error) {
       if (signal.aborted || !now.runId) throw error;
       const gone = error instanceof ApiError && error.status === 410;
-      if (gone) return finish(api, agent, now, show);
+      const run = gone ? await api.request(api.path(agent, `runs/${now.runId}`)) : null;
+      if (run?.status === "interrupted") {
+        next = { path: `runs/${now.runId}/continue?mode=stream` };
+        continue;
+      }
+      if (run) return finish(now, run, show);
       if (error instanceof ApiError && error.status && error.status < 500 && error.status !== 409) throw error;
       if (next && error instanceof ApiError && error.status === 409) next = null;
     }
@@ -51,15 +61,9 @@ export async function play(api, agent, turn, request, show, signal) {
 
 /**
  * Return a turn whose events are no longer stored, from its run.
- * @param {import("./api.js").Api} api @param {string} agent @param {import("./turn.js").Turn} turn
- * @param {(turn: import("./turn.js").Turn) => void} show
+ * @param {import("./turn.js").Turn} turn @param {any} run @param {(turn: import("./turn.js").Turn) => void} show
  */
-async function finish(api, agent, turn, show) {
-  let run = await api.request(api.path(agent, `runs/${turn.runId}`));
-  if (run.status === "interrupted") {
-    const path = api.path(agent, `runs/${turn.runId}/continue`);
-    run = await api.request(path, { method: "POST" });
-  }
+function finish(turn, run, show) {
   const empty = { ...turn, shown: { ...turn.shown, text: "" } };
   const now = fold(empty, { id: "", event: "end", data: { run, error: null } });
   show(now);

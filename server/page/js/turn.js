@@ -81,7 +81,19 @@ function beginVisit(turn, data) {
     node: data.component_id, title: data.component_name, type: data.component_type,
     startMs: now - given > 2000 ? given : now, seconds: 0, error: "", status: /** @type {"running"} */ ("running"),
   };
-  return { ...turn, visits: [...turn.visits, visit] };
+  const before = turn.visits.findLastIndex((other) => other.node === visit.node);
+  if (turn.visits[before]?.status !== "waiting") return { ...turn, visits: [...turn.visits, visit] };
+  return { ...turn, visits: turn.visits.map((other, at) => (at === before ? visit : other)) }; // it goes on
+}
+
+/**
+ * Return a turn that another run continues: nodes that ran begin again, and Messages that were not complete.
+ * @param {Turn} turn @param {number} ended The length of the text of complete Messages. @returns {Turn}
+ */
+export function cut(turn, ended) {
+  const visits = turn.visits.map((visit) => (visit.status === "running"
+    ? { ...visit, status: /** @type {"waiting"} */ ("waiting") } : visit));
+  return { ...turn, visits, shown: { ...turn.shown, text: turn.shown.text.slice(0, ended), thinking: "", isThinking: false } };
 }
 
 /** @param {Turn} turn @param {any} data @returns {Turn} */

@@ -189,6 +189,8 @@ async def test_the_page_goes_on_when_its_server_is_killed(tmp_path: Path) -> Non
             second = await start_replica(settings, first.key, int(address.rpartition(":")[2]))
             try:
                 await expect(page.locator(".message.assistant")).to_contain_text("w29", timeout=30_000)
+                for node in ("LLM:0", "Message:0"):  # the events of the run that goes on are followed
+                    await expect(page.locator(f"[data-node='{node}']")).to_have_attribute("data-status", "done")
                 assert "".join(words).split() == (await page.locator(".message.assistant").inner_text()).split()
                 await page.goto("about:blank")  # it must not ask the server that ends now
                 shown.problems.clear()  # the requests while there was no server
