@@ -75,7 +75,7 @@ async def _build_page(store: Store, session: str, file: Path | None, settings: S
     files = CanvasFiles(lambda: settings, path, asks_servers=False)
     sketch, _ = sketch_source(read_canvas(path), catalog(), files)
     drawings = {
-        theme: to_svg(sketch, theme=theme, as_in_editor=sketch.has_positions) if sketch else ""
+        theme: to_svg(sketch, direction="down", theme=theme, as_in_editor=sketch.has_positions) if sketch else ""
         for theme in ("light", "dark")
     }
     reader = SessionReader(compiled, store, session, settings.secrets)

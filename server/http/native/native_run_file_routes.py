@@ -66,4 +66,4 @@ async def _draw(app_state: AppState, version: VersionRow) -> dict[str, str]:
 
 
 def _draw_svg(sketch: Sketch, *, theme: ThemeName) -> str:
-    return to_svg(sketch, theme=theme, as_in_editor=sketch.has_positions)
+    return to_svg(sketch, direction="down", theme=theme, as_in_editor=sketch.has_positions)

@@ -21,7 +21,9 @@ function readTheme() {
  */
 export function useDrawing(api, dsl) {
   return useMemo(() => async (/** @type {string} */ theme) => {
-    const response = await api.open(`native/v1/draw?format=svg&layout=editor&theme=${theme}`, { body: dsl });
+    // Down, if the canvas says nothing: the frame beside the chat is narrow.
+    const path = `native/v1/draw?format=svg&layout=editor&direction=down&theme=${theme}`;
+    const response = await api.open(path, { body: dsl });
     return response.text();
   }, [api, dsl]);
 }

@@ -16,7 +16,7 @@ from tests.server.http.app_server import start_app
 from tests.server.page.test_page import HOSTILE, MODEL, ask, open_agent, visit
 
 pytestmark = needs_chromium
-expect.set_options(timeout=20_000)  # the machine may be busy
+expect.set_options(timeout=60_000)  # the machine may be busy
 
 
 @asynccontextmanager
