@@ -45,6 +45,12 @@ LIBRARIES = (
         "dist/purify.es.mjs",
         "f1f1ba66e2951e5ca14bc4e71e24cc503d35d49c68f9bcfa4fd97970cb71c76b",
     ),
+    Library(
+        "diff",
+        "diff-match-patch-es@2.0.1",
+        "dist/index.mjs",
+        "d552bf3d9fe08df1943374c31383d6fb1d53a8675ca2d5838def70c40ffe9456",
+    ),
 )
 
 

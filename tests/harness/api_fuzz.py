@@ -124,6 +124,7 @@ def _build_configuration(url: str, key: str) -> str:
         "lost": [run["session_id"] for run in doomed_runs],
         "run": [run["id"] for run in runs],
         "session": [run["session_id"] for run in runs],
+        "checkpoint": [run["checkpoint"] for run in runs],
         "version": ["draft", "published", *(version["id"] for version in versions)],
         "file": [upload["data"]["id"]],
         "component": ["begin", "UserFillUp:Size"],
@@ -133,6 +134,7 @@ def _build_configuration(url: str, key: str) -> str:
     for name in ("agent", "run", "session", "version", "file", "component"):
         lines.append(_bind(f"path.{name}_id", name))
     lines += [_bind("path.task_id", "session"), _bind("path.message_id", "run"), _bind("path.version", "version")]
+    lines += [_bind("path.checkpoint", "checkpoint"), _bind("body.node", "component")]
     lines += [_bind("query.session_id", "session"), _bind("query.run_id", "run")]
     lines += [_bind("body.agent_id", "agent"), _bind("body.session_id", "session"), _bind("body.model", "agent")]
     lines += _bind_agents(

@@ -1,6 +1,6 @@
-/** What stands beside the conversation, apart from the graph: a node, the steps, and the run log. */
+/** What stands beside the conversation, apart from the graph: a node and a source. */
 
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html } from "../vendor/preact.js";
 import { Calls } from "./chat.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./texts.js";
@@ -32,28 +32,6 @@ export function NodePanel({ turn, node, canRerun, onClose, onRerun }) {
     ${state?.outputs && html`<h3>${t("outputs")}</h3>${shown(state.outputs).map(([name, value]) =>
       html`<details open><summary>${name}</summary><pre>${pretty(value)}</pre></details>`)}`}
   </aside>`;
-}
-
-/**
- * Show the stored steps of a session, from which it can be forked.
- * @param {{api: import("./api.js").Api, agent: string, session: string, stamp: string, onFork: (step: any) => void}} props
- */
-export function Steps({ api, agent, session, stamp, onFork }) {
-  const [steps, setSteps] = useState(/** @type {any[]} */ ([]));
-  const [problem, setProblem] = useState("");
-  useEffect(() => {
-    if (!session) return;
-    api.request(api.path(agent, `sessions/${session}/history?limit=100`))
-      .then((answer) => setSteps(answer.moments), (error) => setProblem(error.message));
-  }, [api, agent, session, stamp]);
-  return html`<section class="panel" aria-label=${t("timeline")}>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <ol class="steps">${steps.map((step) => html`<li key=${step.checkpoint}>
-      <time>${new Date(step.create_ms).toLocaleTimeString()}</time>
-      <span>${step.next.length ? `→ ${step.next.map((/** @type {any} */ n) => n.title).join(", ")}` : "■"}
-        ${step.region ? ` (${step.region.title} ${step.round})` : ""}</span>
-      <button onClick=${() => onFork(step)}>${t("fork")}</button></li>`)}</ol>
-  </section>`;
 }
 
 /** @param {{chunk: any, onClose: () => void}} props */

@@ -1,7 +1,10 @@
 /** The texts of the page, in English and Chinese. */
 
+import { INSPECTION_TEXTS } from "./inspection_texts.js";
+
 /** @type {Record<string, [string, string]>} */
 const TEXTS = {
+  ...INSPECTION_TEXTS,
   agents: ["Agents", "智能体"],
   add: ["Add a canvas", "添加画布"],
   addHint: ["Drop a canvas file of RAGFlow here, or choose one.", "将 RAGFlow 画布文件拖到此处，或选择文件。"],

@@ -4,24 +4,28 @@ import { html, useCallback, useEffect, useRef, useState } from "../vendor/preact
 import { ApiError } from "./api.js";
 import { useBegin } from "./begin.js";
 import { Chat } from "./chat.js";
+import { Comparison } from "./comparison.js";
 import { saveConversation } from "./conversation_export.js";
 import { FileAccess } from "./files.js";
 import { givenValues } from "./forms.js";
 import { Graph, useDrawing } from "./graph.js";
-import { NodePanel, SourcePanel, Steps } from "./panels.js";
+import { NodeDrawer } from "./node_drawer.js";
+import { SourcePanel } from "./panels.js";
 import { Downloads, RunLog } from "./run_log.js";
 import { forkBefore, lastRun, loadSession, play, upload, uploadValues } from "./runs.js";
 import { SessionList } from "./session_list.js";
 import { t } from "./texts.js";
+import { TimeTravel } from "./time_travel.js";
+import { useTravel } from "./travel.js";
 import { newTurn } from "./turn.js";
 import { UseIt } from "./use_it.js";
+import { useVersion } from "./versions.js";
 
-const VIEWS = ["graph", "log", "timeline", "use"];
+const VIEWS = ["graph", "log", "timeline", "compare", "use"];
 
 /** @param {{api: import("./api.js").Api, agent: string, session: string, onSession: (session: string) => void}} props */
 export function Workspace({ api, agent, session, onSession }) {
   const [sessions, setSessions] = useState(/** @type {any[]} */ ([]));
-  const [version, setVersion] = useState(/** @type {any} */ (null));
   const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
@@ -35,12 +39,19 @@ export function Workspace({ api, agent, session, onSession }) {
   const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent]);
   const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
 
+  const report = (/** @type {any} */ error) => setProblem(error.message);
+  const { version, draft, loadVersion, editDraft } = useVersion(api, agent, report);
   const read = useDrawing(api, version?.dsl);
   const listSessions = () => api.request(api.path(agent, "sessions?page_size=100"))
     .then((answer) => setSessions(answer.sessions), () => undefined);
 
+  const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
+    api, agent, turn, messages, opened, running, isBusy, setTurn, setMessages, setSide, report, listSessions, onSession,
+    open, follow,
+  });
+
   useEffect(() => {
-    api.request(api.path(agent, "versions/draft")).then(setVersion, (error) => setProblem(error.message));
+    loadVersion("draft");
     listSessions();
     return () => running.current?.abort();
   }, [api, agent]);
@@ -52,13 +63,16 @@ export function Workspace({ api, agent, session, onSession }) {
     setTurn(null);
     setMessages([]);
     setProblem("");
+    setStoredRun("");
     if (session) open(session).catch((error) => setProblem(error.message));
   }, [session]);
 
   /** Show a stored session, and follow its run if it is not over. */
   async function open(/** @type {string} */ id) {
     const [stored, run] = await Promise.all([loadSession(api, agent, id), lastRun(api, agent, id)]);
-    if (opened.current !== id) return;
+    if (opened.current !== id) return null;
+    setStoredRun(run?.id ?? "");
+    if (stored.version_id !== version?.id) loadVersion(stored.version_id);
     const isOpen = run?.status === "running" || run?.status === "interrupted";
     const last = stored.messages.at(-1);
     const own = isOpen && last?.role === "user" ? stored.messages.slice(0, -1) : stored.messages;
@@ -67,10 +81,12 @@ export function Workspace({ api, agent, session, onSession }) {
     const shown = { ...newTurn(query), runId: run?.id ?? "", sessionId: id, status: run?.status ?? "", pauses: stored.pauses };
     if (stored.pauses.length || isOpen) setTurn(shown);
     if (run?.status === "running") await follow(shown, null);
+    return shown;
   }
 
   /**
    * @param {import("./turn.js").Turn} first @param {{path: string, body?: any} | null} request
+   * @returns {Promise<import("./turn.js").Turn | null>} The turn at its end, or null if the request failed.
    */
   async function follow(first, request) {
     const control = new AbortController();
@@ -89,12 +105,13 @@ export function Workspace({ api, agent, session, onSession }) {
       }
     };
     try {
-      await play(api, agent, first, request, show, control.signal);
+      return await play(api, agent, first, request, show, control.signal);
     } catch (/** @type {any} */ error) {
-      if (control.signal.aborted) return;
+      if (control.signal.aborted) return null;
       if (error instanceof ApiError && error.details?.fields) setProblems(readFields(error.details.fields));
       else setProblem(error.message);
       if (request?.path.endsWith("resume?mode=stream")) setTurn(first);
+      return null;
     } finally {
       if (running.current === control) {
         setBusy(false);
@@ -121,7 +138,6 @@ export function Workspace({ api, agent, session, onSession }) {
     await follow(newTurn(text || Object.entries(given).map(([name, value]) => `${name}: ${value}`).join("\n"), files),
       { path: "runs?mode=stream", body });
   }
-  const report = (/** @type {any} */ error) => setProblem(error.message);
   const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
     try {
       const sent = await upload(api, agent, files);
@@ -162,26 +178,11 @@ export function Workspace({ api, agent, session, onSession }) {
   const goOn = () => turn && follow(turn, { path: `runs/${turn.runId}/continue?mode=stream` });
   const stop = () => turn?.runId && api.request(api.path(agent, `runs/${turn.runId}/cancel`), { method: "POST" })
     .catch((error) => setProblem(error.message));
-  const rerun = (/** @type {string} */ from) => {
-    if (!turn) return;
-    opened.current = "";
-    follow({ ...newTurn(turn.query), runId: "" }, { path: `runs/${turn.runId}/rerun?mode=stream`, body: { node: from } });
-  };
-  const fork = async (/** @type {any} */ step) => {
-    try {
-      const run = turn?.runId || (await lastRun(api, agent, opened.current))?.id;
-      const made = await api.request(api.path(agent, `runs/${run}/fork`), { body: { checkpoint: step.checkpoint } });
-      listSessions();
-      onSession(made.session_id);
-    } catch (/** @type {any} */ error) {
-      setProblem(error.message);
-    }
-  };
   const select = (/** @type {string} */ id) => {
     setChunk(null);
     setNode(id);
   };
-  const canRerun = Boolean(turn?.runId && !isBusy && !turn.pauses.length);
+  const stamp = `${turn?.runId ?? ""}${turn?.status ?? ""}`;
 
   const tools = session && html`<div class="row chat-tools">
     <button onClick=${() => save("md")}>${t("exportMarkdown")}</button>
@@ -199,12 +200,15 @@ export function Workspace({ api, agent, session, onSession }) {
         ${version && html`<${Graph} read=${read} turn=${turn} selected=${node} onSelect=${select} />`}</div>
       ${side === "log" && html`<${RunLog} turn=${turn} onSelect=${select} />
         <${Downloads} api=${api} agent=${agent} session=${session} turn=${turn} />`}
-      ${side === "timeline" && html`<${Steps} api=${api} agent=${agent} session=${session} stamp=${turn?.checkpoint ?? ""}
-        onFork=${fork} />`}
+      ${side === "timeline" && html`<${TimeTravel} api=${api} agent=${agent} session=${session} stamp=${turn?.checkpoint ?? ""}
+        canFork=${Boolean(currentRun && !isBusy)} onFork=${fork} />`}
+      ${side === "compare" && html`<${Comparison} api=${api} agent=${agent} sessions=${sessions} pair=${pair} stamp=${stamp}
+        onPair=${setPair} onSelect=${select} />`}
       ${side === "use" && html`<${UseIt} api=${api} agent=${agent} />`}
       ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}
-      ${!chunk && node && html`<${NodePanel} turn=${turn} node=${node} canRerun=${canRerun} onRerun=${rerun}
-        onClose=${() => setNode("")} />`}
+      ${!chunk && node && html`<${NodeDrawer} api=${api} agent=${agent} turn=${turn} runId=${currentRun} node=${node} draft=${draft}
+        canRerun=${canRerun} onRerun=${rerun} onClose=${() => setNode("")} onDraft=${editDraft}
+        onSaved=${() => loadVersion("draft")} />`}
     </div>
   </div><//>`;
 }

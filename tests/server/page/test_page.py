@@ -99,6 +99,7 @@ async def test_a_conversation_is_found_again_rerun_and_forked(tmp_path: Path) ->
         await expect(page.locator(".sessions li")).to_have_count(2)
         await page.get_by_role("tab", name="Steps").click()
         await page.locator(".steps li").filter(has_text="Message:0").get_by_role("button").first.click()
+        await page.get_by_role("button", name="Fork here").click()
         await expect(page.locator(".sessions li")).to_have_count(3)
         await page.get_by_role("button", name="Continue").click()
         await expect(page.locator(".message.assistant").last).to_have_attribute("data-status", "succeeded")

@@ -1,0 +1,1 @@
+export * from "diff-match-patch-es";

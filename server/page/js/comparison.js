@@ -1,0 +1,81 @@
+/** Two runs side by side: the answer, what it took, the path in the graph, and what each node has returned. */
+
+import { html, useEffect, useState } from "../vendor/preact.js";
+import { Costs } from "./model_calls.js";
+import { loadFacts, nodeOf } from "./run_facts.js";
+import { isSame, toText } from "./shown_values.js";
+import { TextDiff } from "./text_diff.js";
+import { t } from "./texts.js";
+
+const RUNS = 100;
+
+/**
+ * Choose two runs of the agent, and compare them.
+ * @param {{api: import("./api.js").Api, agent: string, sessions: any[], pair: [string, string], stamp: string,
+ *   onPair: (pair: [string, string]) => void, onSelect: (node: string) => void}} props
+ */
+export function Comparison({ api, agent, sessions, pair, stamp, onPair, onSelect }) {
+  const [runs, setRuns] = useState(/** @type {any[]} */ ([]));
+  const [facts, setFacts] = useState(/** @type {import("./run_facts.js").RunFacts[]} */ ([]));
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    api.request(api.path(agent, `runs?page_size=${RUNS}`)).then((answer) => setRuns(answer.runs), (error) => setProblem(error.message));
+  }, [api, agent, stamp]);
+  useEffect(() => {
+    let isCurrent = true;
+    setFacts([]);
+    setProblem("");
+    if (pair[0] && pair[1]) {
+      Promise.all(pair.map((run) => loadFacts(api, agent, run)))
+        .then((found) => isCurrent && setFacts(found), (error) => isCurrent && setProblem(error.message));
+    }
+    return () => { isCurrent = false; };
+  }, [api, agent, pair[0], pair[1], stamp]);
+
+  const names = Object.fromEntries(sessions.map((session) => [session.id, session.name || session.id.slice(0, 8)]));
+  const choose = (/** @type {number} */ at, /** @type {string} */ run) => onPair(at ? [pair[0], run] : [run, pair[1]]);
+  return html`<section class="panel comparison" aria-label=${t("compare")}>
+    <div class="pair">${[0, 1].map((at) => html`<div class="field"><label for=${`run-${at}`}>${t(at ? "secondRun" : "firstRun")}</label>
+      <select id=${`run-${at}`} value=${pair[at]} onChange=${(/** @type {any} */ e) => choose(at, e.target.value)}>
+        <option value=""></option>
+        ${runs.map((run) => html`<option value=${run.id} selected=${run.id === pair[at]}>
+          ${`${names[run.session_id] ?? run.session_id.slice(0, 8)} · ${new Date(run.start_ms).toLocaleTimeString()} · ${t(run.status)}`}
+        </option>`)}</select></div>`)}</div>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${facts.length === 2 && html`<${Sides} first=${facts[0]} second=${facts[1]} onSelect=${onSelect} />`}
+  </section>`;
+}
+
+/**
+ * @param {{first: import("./run_facts.js").RunFacts, second: import("./run_facts.js").RunFacts,
+ *   onSelect: (node: string) => void}} props
+ */
+function Sides({ first, second, onSelect }) {
+  const sides = [first, second];
+  return html`
+    <h3>${t("answers")}</h3>
+    <div class="pair">${sides.map(({ run, nodes }) => html`<article class="side-answer" data-status=${run.status}>
+      <p class="hint">${t(run.status)} · <${Costs} seconds=${Math.max(0, run.end_ms - run.start_ms) / 1000}
+        usage=${{ ...run.usage, cost: nodes.usage.cost }} /></p>
+      <pre>${run.answer || run.error}</pre></article>`)}</div>
+    ${first.run.answer !== second.run.answer && html`<${TextDiff} before=${first.run.answer} after=${second.run.answer} />`}
+    <h3>${t("path")}</h3>
+    <div class="pair">${sides.map(({ path }, at) => html`<ol class="path">${path.map((node) => html`<li
+      data-only=${!sides[1 - at].path.includes(node)}><button onClick=${() => onSelect(node)}>${node}</button></li>`)}</ol>`)}</div>
+    <h3>${t("outputsByNode")}</h3>
+    <${Outputs} before=${first.variables} after=${second.variables} />`;
+}
+
+/** @param {{before: Map<string, any>, after: Map<string, any>}} props */
+function Outputs({ before, after }) {
+  const names = [...new Set([...before.keys(), ...after.keys()])].filter(nodeOf);
+  const different = names.filter((name) => !isSame(before.get(name), after.get(name)));
+  return html`<p class="hint">${t("sameOutputs")} ${names.length - different.length}</p>
+    ${different.map((name) => {
+      const [one, other] = [before.get(name), after.get(name)];
+      return html`<details open key=${name}><summary>${name}</summary>
+        ${typeof one === "string" && typeof other === "string"
+          ? html`<${TextDiff} before=${one} after=${other} />`
+          : html`<div class="pair"><pre>${toText(one)}</pre><pre>${toText(other)}</pre></div>`}</details>`;
+    })}`;
+}

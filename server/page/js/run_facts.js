@@ -1,0 +1,52 @@
+/** What the server has stored about runs: how nodes went, the calls of models, and the state at the end. */
+
+import { useEffect, useState } from "../vendor/preact.js";
+
+/** @typedef {{visits: any[], calls: any[], dropped_calls: number, usage: any}} RunNodes */
+/** @typedef {{run: any, nodes: RunNodes, variables: Map<string, any>, path: string[]}} RunFacts */
+
+/** @type {RunNodes} */
+export const NO_NODES = { visits: [], calls: [], dropped_calls: 0, usage: null };
+
+/**
+ * Return how the nodes of a run went. They are read again when `stamp` changes.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} runId @param {string} stamp @returns {RunNodes}
+ */
+export function useRunNodes(api, agent, runId, stamp) {
+  const [nodes, setNodes] = useState(NO_NODES);
+  useEffect(() => {
+    let isCurrent = true;
+    setNodes(NO_NODES);
+    if (runId) {
+      api.request(api.path(agent, `runs/${runId}/nodes`))
+        .then((found) => isCurrent && setNodes(found), () => undefined); // the drawer shows what the stream has said
+    }
+    return () => { isCurrent = false; };
+  }, [api, agent, runId, stamp]);
+  return nodes;
+}
+
+/**
+ * Return everything that two runs are compared by.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} runId @returns {Promise<RunFacts>}
+ */
+export async function loadFacts(api, agent, runId) {
+  const [run, nodes] = await Promise.all([
+    api.request(api.path(agent, `runs/${runId}`)), api.request(api.path(agent, `runs/${runId}/nodes`)),
+  ]);
+  const moment = run.checkpoint
+    ? await api.request(api.path(agent, `sessions/${run.session_id}/history/${run.checkpoint}`)).catch(() => null)
+    : null;
+  const shown = (moment?.variables ?? []).filter((/** @type {any} */ one) => one.change !== "removed" && !/@_/.test(one.name));
+  /** @type {Map<string, any>} */
+  const variables = new Map(shown.map((/** @type {any} */ one) => [one.name, one.value]));
+  const ran = nodes.visits.length
+    ? nodes.visits.map((/** @type {any} */ visit) => visit.node)
+    : [...variables.keys()].filter((name) => name.includes("@")).map((name) => name.slice(0, name.lastIndexOf("@")));
+  return { run, nodes, variables, path: [...new Set(/** @type {string[]} */ (ran))] };
+}
+
+/** @param {string} name @returns {string} The node of an output, or an empty text. */
+export function nodeOf(name) {
+  return name.includes("@") ? name.slice(0, name.lastIndexOf("@")) : "";
+}

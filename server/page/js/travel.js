@@ -1,0 +1,76 @@
+/** Runs that begin in the middle of another one: again from a node, with a draft, or from a stored step. */
+
+import { useState } from "../vendor/preact.js";
+import { newTurn } from "./turn.js";
+
+/**
+ * @typedef {{api: import("./api.js").Api, agent: string, turn: import("./turn.js").Turn | null, messages: any[],
+ *   opened: {current: string}, running: {current: AbortController | null}, isBusy: boolean,
+ *   setTurn: (turn: import("./turn.js").Turn | null) => void, setMessages: (messages: any[]) => void,
+ *   setSide: (side: string) => void, report: (error: any) => void, listSessions: () => void,
+ *   onSession: (session: string) => void,
+ *   open: (session: string) => Promise<import("./turn.js").Turn | null>,
+ *   follow: (first: import("./turn.js").Turn, request: {path: string, body?: any} | null) =>
+ *     Promise<import("./turn.js").Turn | null>}} Place What the workspace shows, and how to change it.
+ */
+
+/**
+ * Return how to run again from a node or a step, and the two runs to compare afterwards.
+ * @param {Place} place
+ */
+export function useTravel(place) {
+  const { api, agent, turn, messages, opened, follow, onSession } = place;
+  const [pair, setPair] = useState(/** @type {[string, string]} */ (["", ""]));
+  const [storedRun, setStoredRun] = useState("");
+  const currentRun = turn?.runId || storedRun;
+
+  /** Run the last turn again from a node, with the stored canvas or a draft of it. */
+  const rerun = async (/** @type {string} */ from, /** @type {any} */ dsl = undefined) => {
+    const before = opened.current;
+    const last = turn ? null : lastQuestion(messages);
+    opened.current = "";
+    if (last) place.setMessages(last.earlier);
+    const body = { node: from, ...(dsl ? { dsl } : {}) };
+    const request = { path: `runs/${currentRun}/rerun?mode=stream`, body };
+    const done = await follow(newTurn(turn?.query ?? last?.query ?? ""), request);
+    if (done?.runId) {
+      setPair([currentRun, done.runId]);
+      if (dsl) place.setSide("compare");
+    } else if (!opened.current) { // it was refused: nothing has changed
+      opened.current = before;
+      place.setMessages(messages);
+      place.setTurn(turn);
+    }
+  };
+
+  /** Begin a conversation at a stored step, with other values, and run on from there if `goesOn`. */
+  const fork = async (/** @type {any} */ step, /** @type {Record<string, any>} */ changes, /** @type {boolean} */ goesOn) => {
+    try {
+      const body = { checkpoint: step.checkpoint, changes };
+      const made = await api.request(api.path(agent, `runs/${currentRun}/fork`), { body });
+      place.listSessions();
+      if (!goesOn) {
+        onSession(made.session_id);
+        return;
+      }
+      place.running.current?.abort();
+      opened.current = made.session_id;
+      place.setTurn(null);
+      onSession(made.session_id);
+      const shown = await place.open(made.session_id);
+      if (shown?.status !== "interrupted") return;
+      const done = await follow(shown, { path: `runs/${made.id}/continue?mode=stream` });
+      if (done?.runId) setPair([currentRun, done.runId]);
+    } catch (error) {
+      place.report(error);
+    }
+  };
+  const canRerun = Boolean(currentRun && !place.isBusy && !turn?.pauses.length);
+  return { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork };
+}
+
+/** @param {any[]} messages @returns {{earlier: any[], query: string} | null} The last question, and what was before it. */
+function lastQuestion(messages) {
+  const at = messages.findLastIndex((message) => message.role === "user");
+  return at < 0 ? null : { earlier: messages.slice(0, at), query: messages[at].content };
+}

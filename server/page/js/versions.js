@@ -1,0 +1,23 @@
+/** The version of the canvas that a conversation uses, and a draft of it. */
+
+import { useRef, useState } from "../vendor/preact.js";
+
+/**
+ * Keep a version and its draft. A version that is asked for later wins over one that arrives later.
+ * @param {import("./api.js").Api} api @param {string} agent @param {(error: any) => void} report
+ */
+export function useVersion(api, agent, report) {
+  const [version, setVersion] = useState(/** @type {any} */ (null));
+  const [draft, setDraft] = useState(/** @type {import("./drafts.js").Draft | null} */ (null));
+  const wanted = useRef("");
+  const loadVersion = (/** @type {string} */ name) => {
+    wanted.current = name;
+    return api.request(api.path(agent, `versions/${name}`)).then((found) => {
+      if (wanted.current !== name) return;
+      setVersion(found);
+      setDraft({ base: found.dsl, dsl: found.dsl });
+    }, report);
+  };
+  const editDraft = (/** @type {any} */ dsl) => setDraft((known) => known && { ...known, dsl });
+  return { version, draft, loadVersion, editDraft };
+}

@@ -1,0 +1,159 @@
+"""The drawer of a node, drafts, the timeline and the comparison of runs, in a real Chromium."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Locator, Page, expect
+
+from ragflow_lg.services.chat import Usage
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.services import Reply
+from tests.server.http.app_server import MODEL, canvas, start_app
+from tests.server.http.native.native_client import native
+from tests.server.page.visits import HOSTILE, ask, open_agent, visit
+
+pytestmark = needs_chromium
+expect.set_options(timeout=60_000)  # the machine may be busy
+
+CHAIN = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["LLM:1"]),
+    (
+        "LLM:1",
+        "LLM",
+        {"llm_id": "m", "sys_prompt": "Be kind", "prompts": [{"role": "user", "content": "{LLM:0@content}"}]},
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
+)
+
+
+async def choose_node(page: Page, node: str) -> Locator:
+    """Open the drawer of a node in the graph."""
+    await page.get_by_role("tab", name="Graph").click()
+    await page.locator(f"[data-node='{node}']").click()
+    return page.locator(".drawer")
+
+
+async def choose_step(page: Page, text: str) -> Locator:
+    """Open the newest step after which a node runs, in the timeline."""
+    await page.get_by_role("tab", name="Steps").click()
+    await page.locator(".steps li button").filter(has_text=text).first.click()
+    return page.locator(".moment")
+
+
+async def test_a_draft_is_run_compared_and_saved_on_request(tmp_path: Path) -> None:
+    replies = [Reply("First."), Reply("A long answer."), Reply("A short answer.", usage=Usage(5, 3, 1, 0.25))]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        agent = await open_agent(server, page, CHAIN)
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant")).to_contain_text("A long answer.")
+        drawer = await choose_node(page, "LLM:1")
+        await expect(drawer.locator(".prompts pre").first).to_have_text("Be kind")
+        await expect(drawer.locator(".prompts")).to_contain_text("First.")
+        await drawer.get_by_text("Edit in a draft").click()
+        prompt = drawer.get_by_label("sys_prompt", exact=True)
+        await expect(prompt).to_have_value("Be kind")
+        await prompt.fill("Be brief")
+        await expect(drawer.locator(".meaning")).to_contain_text("LLM:1: runs again with the new parameters")
+        await drawer.get_by_role("button", name="Run again from here with the draft").click()
+        compared = page.locator(".comparison")
+        await expect(compared.locator(".side-answer").nth(0)).to_contain_text("A long answer.")
+        await expect(compared.locator(".side-answer").nth(1)).to_contain_text("A short answer.")
+        await expect(compared.locator(".side-answer .costs").nth(1)).to_contain_text("8 tokens (5 + 3) · cost 0.25")
+        await expect(compared.locator(".difference ins").first).to_contain_text("short")
+        await expect(compared.locator(".path").nth(0).locator("li")).to_have_text(
+            ["begin", "LLM:0", "LLM:1", "Message:0"]
+        )
+        assert server.model.requests[-1][1].system == "Be brief"
+        async with native(server, agent) as client:
+            stored = (await client.get("/versions/draft")).json()["dsl"]["components"]["LLM:1"]["obj"]["params"]
+            assert stored["sys_prompt"] == "Be kind"
+            await drawer.get_by_role("button", name="Save as a new version").click()
+            await expect(drawer.get_by_text("Saved.")).to_be_visible()
+            saved = (await client.get("/versions/published")).json()["dsl"]["components"]["LLM:1"]["obj"]["params"]
+            assert saved == {**stored, "sys_prompt": "Be brief"}
+
+
+async def test_a_draft_that_changes_an_earlier_node_says_what_stays(tmp_path: Path) -> None:
+    async with (
+        start_app(tmp_path, [Reply("First."), Reply("Second.")]) as server,
+        visit(server.url, server.key) as shown,
+    ):
+        page = shown.page
+        await open_agent(server, page, CHAIN)
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
+        drawer = await choose_node(page, "LLM:0")
+        await drawer.get_by_text("Edit in a draft").click()
+        await drawer.get_by_label("content", exact=True).fill("Say {sys.query} twice")
+        drawer = await choose_node(page, "LLM:1")
+        await drawer.get_by_text("Edit in a draft").click()
+        await expect(drawer.locator(".meaning")).to_contain_text("LLM:0: has run before this node and keeps its result")
+        await drawer.get_by_role("button", name="Discard").click()
+        await expect(drawer.locator(".meaning")).to_have_count(0)
+
+
+async def test_a_node_runs_alone_with_another_input(tmp_path: Path) -> None:
+    replies = [Reply("First."), Reply("Second."), Reply("Alone.")]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, CHAIN)
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
+        drawer = await choose_node(page, "LLM:1")
+        await drawer.get_by_text("Run this node alone").first.click()
+        await drawer.get_by_label("LLM:0@content").fill("Other text")
+        await drawer.get_by_role("button", name="Run this node alone").click()
+        await expect(drawer.locator(".result")).to_contain_text("Alone.")
+        assert server.model.requests[-1][1].messages[-1]["content"] == "Other text"
+        await expect(page.locator(".message")).to_have_count(2)
+
+
+async def test_time_travel_with_a_changed_value(tmp_path: Path) -> None:
+    replies = [Reply("First."), Reply("Second."), Reply("Third.")]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, CHAIN)
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
+        moment = await choose_step(page, "LLM:1")
+        row = moment.locator(".variable").filter(has_text="LLM:0@content")
+        await expect(row).to_have_attribute("data-change", "added")
+        await expect(row.locator("pre")).to_have_text("First.")
+        await moment.get_by_role("button", name="Edit: LLM:0@content").press("Enter")
+        await moment.get_by_label("LLM:0@content").fill("Changed.")
+        await moment.get_by_role("button", name="Run again with these values").click()
+        await expect(page.locator(".message.assistant").last).to_contain_text("Third.")
+        assert server.model.requests[-1][1].messages[-1]["content"] == "Changed."
+        await expect(page.locator(".sessions li")).to_have_count(2)
+        await page.get_by_role("tab", name="Compare").click()
+        outputs = page.locator(".comparison details").filter(has_text="LLM:0@content")
+        await expect(outputs.locator("ins").first).to_contain_text("Changed")
+
+
+async def test_hostile_values_stay_texts_in_the_drawer_and_the_timeline(tmp_path: Path) -> None:
+    dsl = copy.deepcopy(MODEL)
+    params: dict[str, Any] = dsl["components"]["LLM:0"]["obj"]["params"]
+    params["sys_prompt"] = f"System {HOSTILE}"
+    params[HOSTILE] = HOSTILE
+    dsl["variables"] = {HOSTILE: {"type": "string", "value": HOSTILE}}
+    dsl["globals"] = {"sys.query": "", f"env.{HOSTILE}": HOSTILE}
+    replies = [Reply(HOSTILE), Reply(f"{HOSTILE}!")]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, dsl)
+        await ask(page, HOSTILE)
+        await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
+        drawer = await choose_node(page, "LLM:0")
+        await expect(drawer.locator(".prompts pre").first).to_contain_text("System <img")
+        await drawer.get_by_text("Edit in a draft").click()
+        await drawer.get_by_label("sys_prompt", exact=True).fill(f"Other {HOSTILE}")
+        await drawer.get_by_role("button", name="Run again from here with the draft").click()
+        await expect(page.locator(".comparison .side-answer").nth(1)).to_contain_text("!")
+        moment = await choose_step(page, "Message:0")
+        await moment.get_by_label("The whole state").check()
+        await expect(moment.locator(".variable").filter(has_text="env.")).to_contain_text("<script>")
+        assert await page.evaluate("window.hacked") is None
