@@ -167,7 +167,7 @@ def make_app(app_state: AppState) -> FastAPI:
         _mount_mcp(app)
     if section.ragflow_ui is not None:
         _mount_front_end(app, section.ragflow_ui, section.allow_origins)
-    app.add_middleware(PageFiles, has_root=section.ragflow_ui is None)
+    app.add_middleware(PageFiles, has_root=section.ragflow_ui is None, frame_origins=section.frame_origins)
     app.add_middleware(BodyLimit, limits=read_limits(app_state.settings), timeout_s=section.body_timeout_s)
     if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])

@@ -11,6 +11,9 @@ from pydantic import Field, SecretStr, model_validator
 from ragflow_lg.server.settings.body_section import BodySection
 from ragflow_lg.server.settings.sections import Section
 
+_FRAME_ORIGIN = r"^(\*|https?://(\*\.)?[A-Za-z0-9.-]{1,253}(:([0-9]{1,5}|\*))?)$"
+"""An origin as a policy (CSP) can name it."""
+
 
 class OtelSection(Section):
     """``[otel]``: OpenTelemetry spans for the command and ``open_runner``. Requires ``ragflow-lg[otel]``."""
@@ -76,6 +79,8 @@ class ServerSection(Section):
     body_bytes: BodySection = BodySection()
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
+    frame_origins: tuple[Annotated[str, Field(pattern=_FRAME_ORIGIN)], ...] = ()
+    """Origins whose pages may show the embedded chat in a frame; ``*`` for all."""
     files: Path = Path("ragflow-lg-files")
     """Folder for uploaded files, shared by all servers that use the same database."""
     max_files: Annotated[int, Field(ge=0)] = 10_000

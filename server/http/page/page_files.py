@@ -1,7 +1,12 @@
-"""Middleware that serves the page and the API reference: `/page`, `/docs`, and `/` if a browser asks for it."""
+"""Middleware that serves the page, the API reference and the embedded chat.
+
+They are at `/page`, at `/` if a browser asks for it, at `/docs`, and at `/chat/AGENT`.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +24,12 @@ if TYPE_CHECKING:
 FOLDER = Path(page.__file__).parent
 PREFIX = "/page"
 REFERENCE = "/docs"
+_EMBEDDED = re.compile(r"/chat/[0-9a-f]{32}")
+_CHAT = "chat.html"
 _SUFFIXES = (".html", ".css", ".js")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "media-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "media-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
 )
 """Scripts are files of this server. Texts of models and canvases cannot load or send anything."""
 
@@ -30,13 +37,14 @@ _POLICY = (
 class PageFiles:
     """Middleware that answers GET requests for the page; other requests are passed on.
 
-    If ``has_root`` is true, `/` is the page for clients that accept HTML, which programs do not ask for.
+    If ``has_root`` is true, `/` is the page for clients that accept HTML, which programs do not ask for. Pages of
+    ``frame_origins`` may show the embedded chat in a frame.
     """
 
-    def __init__(self, app: ASGIApp, *, has_root: bool) -> None:
+    def __init__(self, app: ASGIApp, *, has_root: bool, frame_origins: Sequence[str]) -> None:
         self._app = app
         self._has_root = has_root
-        self._files = GZipMiddleware(_Files(directory=FOLDER), minimum_size=1024, compresslevel=6)
+        self._files = GZipMiddleware(_Files(frame_origins), minimum_size=1024, compresslevel=6)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -55,6 +63,8 @@ class PageFiles:
             return "index.html"
         if path == REFERENCE:
             return "reference.html"
+        if _EMBEDDED.fullmatch(path):
+            return _CHAT
         name = path.removeprefix(f"{PREFIX}/")
         return name if name != path and name.endswith(_SUFFIXES) else ""
 
@@ -62,9 +72,13 @@ class PageFiles:
 class _Files(StaticFiles):
     """Static files with the page's policy. A browser asks each time whether they have changed."""
 
+    def __init__(self, frame_origins: Sequence[str]) -> None:
+        super().__init__(directory=FOLDER)
+        self._frame_origins = " ".join(("'self'", *frame_origins))
+
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
-        response.headers["Content-Security-Policy"] = _POLICY
+        response.headers["Content-Security-Policy"] = _POLICY + (self._frame_origins if path == _CHAT else "'none'")
         response.headers["Vary"] = "Accept"
         return response

@@ -33,9 +33,10 @@ export function storeKey(key) {
 
 /** Requests with a key. */
 export class Api {
-  /** @param {string} key */
-  constructor(key) {
+  /** @param {string} key @param {string} [base] What paths are relative to, if not to the page. */
+  constructor(key, base = "") {
     this.key = key;
+    this.base = base;
   }
 
   /**
@@ -58,7 +59,7 @@ export class Api {
     const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
     let response;
     try {
-      response = await fetch(path, {
+      response = await fetch(this.base + path, {
         method: method ?? (sent === undefined && !form ? "GET" : "POST"),
         headers: {
           Authorization: `Bearer ${this.key}`,
@@ -112,6 +113,7 @@ export class Api {
    */
   async *frames(path, options) {
     const response = await this.open(path, options);
+    if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) throw await readProblem(response);
     if (!response.body) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
@@ -143,7 +145,7 @@ function parseFrame(text) {
     if (name === "data") frame.data += value;
     else if (name === "id" || name === "event") frame[name] = value;
   }
-  return frame.data ? { ...frame, data: JSON.parse(frame.data) } : null;
+  return frame.data && frame.data !== "[DONE]" ? { ...frame, data: JSON.parse(frame.data) } : null;
 }
 
 /** @param {Response} response @returns {Promise<ApiError>} */

@@ -48,6 +48,7 @@ const TEXTS = {
     + "请在设置的 `[server] frame_origins` 中填写网页地址。"],
   createPageKey: ["Fill in a new key", "填入新密钥"],
   showKey: ["Fill in the key of this page", "填入当前页面的密钥"],
+  pageKeyMissing: ["The address lacks the key of the page: …?auth=beta-….", "地址缺少页面密钥：…?auth=beta-…。"],
   fit: ["Fit", "适应窗口"],
   zoomIn: ["Zoom in", "放大"],
   zoomOut: ["Zoom out", "缩小"],
@@ -101,7 +102,17 @@ const TEXTS = {
 };
 const STORED = "ragflow-lg-language";
 
-let chosen = localStorage.getItem(STORED) ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+/** @returns {string} The chosen language. A frame in another site may have no storage. */
+function readChosen() {
+  try {
+    return localStorage.getItem(STORED) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+const asked = new URLSearchParams(location.search).get("locale") ?? navigator.language; // as in RAGFlow's frames
+let chosen = readChosen() || (asked.startsWith("zh") ? "zh" : "en");
 document.documentElement.lang = chosen;
 
 /** @param {string} name @returns {string} The text in the language that is chosen. */

@@ -24,8 +24,8 @@ class Visit(Struct):
 
 
 @asynccontextmanager
-async def visit(url: str, key: str) -> AsyncGenerator[Visit]:
-    """Open the page with a key. At the end, no script has failed and no request has gone to another server."""
+async def visit(url: str, key: str, site: str = "") -> AsyncGenerator[Visit]:
+    """Open the page with a key. At the end, no script has failed, and no request has gone to a server but ``site``."""
     executable = next(path for name in NAMES if (path := shutil.which(name)))
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -33,7 +33,9 @@ async def visit(url: str, key: str) -> AsyncGenerator[Visit]:
         shown = Visit(page, [])
         page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
         page.on("console", lambda line: shown.problems.extend([line.text] if line.type == "error" else []))
-        page.on("request", lambda sent: shown.problems.extend([sent.url] if _is_foreign(sent.url, url) else []))
+        page.on(
+            "request", lambda sent: shown.problems.extend([sent.url] if _is_foreign(sent.url, url, site or url) else [])
+        )
         await page.goto(f"{url}/#key={key}")
         try:
             yield shown
@@ -42,8 +44,8 @@ async def visit(url: str, key: str) -> AsyncGenerator[Visit]:
     assert not shown.problems, shown.problems
 
 
-def _is_foreign(address: str, url: str) -> bool:
-    return not address.startswith((f"{url}/", "data:", "blob:"))
+def _is_foreign(address: str, *urls: str) -> bool:
+    return not address.startswith((*(f"{url}/" for url in urls), "data:", "blob:"))
 
 
 async def open_agent(server: AppServer, page: Page, dsl: dict[str, Any], title: str = "Helper") -> str:

@@ -1,0 +1,89 @@
+/** The chat for frames in other sites, `/chat/AGENT?auth=KEY`: the conversation alone, with the key of a page. */
+
+import { html, render, useCallback, useMemo, useRef, useState } from "../vendor/preact.js";
+import { Api } from "./api.js";
+import { useBegin } from "./begin.js";
+import { Chat } from "./chat.js";
+import { FileAccess } from "./files.js";
+import { givenValues } from "./forms.js";
+import { SourcePanel } from "./panels.js";
+import { asMessages, playPublic } from "./public_turns.js";
+import { upload, uploadValues } from "./runs.js";
+import { t } from "./texts.js";
+import { newTurn } from "./turn.js";
+
+/** @returns {{agent: string, key: string}} What the address names. A browser sends nothing that follows its `#`. */
+function readAddress() {
+  const key = new URLSearchParams(location.hash.slice(1)).get("auth") ?? new URLSearchParams(location.search).get("auth");
+  return { agent: location.pathname.split("/").at(-1) ?? "", key: key ?? "" };
+}
+
+/** @param {{agent: string, apiKey: string}} props */
+function EmbeddedChat({ agent, apiKey }) {
+  const api = useMemo(() => new Api(apiKey, "../"), [apiKey]);
+  const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
+  const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
+  const [problem, setProblem] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  const [chunk, setChunk] = useState(/** @type {any} */ (null));
+  const running = useRef(/** @type {AbortController | null} */ (null));
+  const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
+  const { begin, inputs, setInputs } = useBegin(async () => {
+    try {
+      const shown = await api.ragflow(`agentbots/${encodeURIComponent(agent)}/inputs`);
+      document.title = shown.title;
+      return { ...shown, fields: shown.inputs };
+    } catch (/** @type {any} */ error) {
+      setProblem(error.message);
+      throw error;
+    }
+  }, [api, agent]);
+
+  /** @param {import("./turn.js").Turn} first @param {() => Promise<any>} build The body of the request. */
+  const follow = async (first, build) => {
+    const control = new AbortController();
+    running.current = control;
+    setBusy(true);
+    setProblem("");
+    try {
+      setTurn(first);
+      const body = { session_id: first.sessionId, ...await build() };
+      setTurn(await playPublic(api, agent, first, body, setTurn, control.signal));
+    } catch (/** @type {any} */ error) {
+      if (control.signal.aborted) setTurn((now) => now && { ...now, status: "cancelled" });
+      else setProblem(error.message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const send = (/** @type {string} */ text, /** @type {File[]} */ files) => {
+    const first = { ...newTurn(text, files.map(({ name }) => ({ name }))), sessionId: turn?.sessionId ?? "" };
+    setMessages([...messages, ...asMessages(turn)]);
+    return follow(first, async () => {
+      const values = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
+      return { query: text, inputs: wrap(values), files: await upload(api, agent, files) };
+    });
+  };
+  const answer = (/** @type {string} */ _pause, /** @type {any} */ values) => turn && follow(
+    { ...turn, pauses: [], error: "" }, async () => ({ query: "", inputs: wrap(await uploadValues(api, agent, values)) }));
+
+  return html`<${FileAccess.Provider} value=${openFile}><main class="embedded">
+    <h1>${begin?.title ?? ""}</h1>
+    <${Chat} messages=${messages} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy} begin=${begin}
+      inputs=${inputs} onInputs=${setInputs} onSend=${send} onStop=${() => running.current?.abort()} onAnswer=${answer}
+      onContinue=${() => undefined} onCite=${setChunk} />
+    ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}
+  </main><//>`;
+}
+
+/** @param {Record<string, any>} values @returns {Record<string, any>} The fields as RAGFlow's routes take them. */
+function wrap(values) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }]));
+}
+
+const { agent, key } = readAddress();
+const root = document.getElementById("app");
+if (root) {
+  render(key ? html`<${EmbeddedChat} agent=${agent} apiKey=${key} />`
+    : html`<main class="embedded"><p class="problem" role="alert">${t("pageKeyMissing")}</p></main>`, root);
+}

@@ -1,0 +1,48 @@
+/** Turns of embedded pages, through RAGFlow's route for them: it sends messages, forms and the end, and nothing else. */
+
+import { fold } from "./turn.js";
+
+/** @typedef {import("./turn.js").Turn} Turn */
+
+/**
+ * Play a turn to its end. It is cancelled when the visitor leaves.
+ * @param {import("./api.js").Api} api @param {string} agent @param {Turn} first @param {any} body
+ * @param {(turn: Turn) => void} show @param {AbortSignal} signal @returns {Promise<Turn>}
+ */
+export async function playPublic(api, agent, first, body, show, signal) {
+  let now = first;
+  const headers = { "X-RAGFlow-On-Disconnect": "cancel" };
+  const path = `api/v1/agentbots/${encodeURIComponent(agent)}/completions`;
+  for await (const { data } of api.frames(path, { method: "POST", body, signal, headers })) {
+    now = foldPublic(now, data);
+    show(now);
+  }
+  return now.status === "running" || now.status === "starting" ? { ...now, status: "succeeded" } : now;
+}
+
+/** @param {Turn} turn @param {any} frame A frame of RAGFlow. @returns {Turn} */
+function foldPublic(turn, frame) {
+  if (frame.code) {
+    const text = turn.shown.text.replace(`Error 102: ${frame.message}`, ""); // it was sent as a text before
+    return { ...turn, status: "failed", error: String(frame.message), shown: { ...turn.shown, text } };
+  }
+  const known = { ...turn, sessionId: frame.session_id || turn.sessionId };
+  if (frame.event === "user_inputs") {
+    const pause = { id: `form-${turn.pauses.length}`, node: "", tips: frame.data.tips, fields: frame.data.inputs };
+    return { ...known, status: "waiting", pauses: [...turn.pauses, pause] };
+  }
+  if (frame.event === "workflow_finished") return { ...known, status: turn.pauses.length ? "waiting" : "succeeded" };
+  if (!frame.event) return known;
+  const event = { run_id: frame.message_id, session_id: frame.session_id, data: frame.data };
+  return fold({ ...known, status: "running" }, { id: "", event: frame.event, data: event });
+}
+
+/** @param {Turn | null} turn @returns {any[]} The messages of a turn that is over. */
+export function asMessages(turn) {
+  if (!turn) return [];
+  const reference = Object.entries(turn.shown.chunks).map(([number, chunk]) => ({ ...chunk, citation_id: number }));
+  return [
+    { role: "user", content: turn.query, files: turn.files },
+    { role: "assistant", content: turn.shown.text, downloads: turn.downloads, reference },
+  ];
+}

@@ -1,0 +1,108 @@
+"""The embedded chat in a frame of another site, in a real Chromium, with the key of a page."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.async_api import FrameLocator, Page, expect
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.http_server import HttpServer, Route
+from tests.fakes.knowledge import FakeKnowledge, chunk
+from tests.fakes.services import Reply
+from tests.server.http.app_server import CITING, FORM, MODEL, AppServer, start_app
+from tests.server.page.visits import HOSTILE, visit
+
+pytestmark = needs_chromium
+
+
+@asynccontextmanager
+async def open_shop(
+    folder: Path, dsl: dict[str, Any], replies: list[Reply], *, is_listed: bool = True, **options: Any
+) -> AsyncGenerator[tuple[AppServer, Page, FrameLocator, list[str]]]:
+    """Open a page of another site with the chat in a frame. Yield also the problems, which must be none at the end."""
+    shop = HttpServer()
+    async with shop.running():
+        site = f"http://localhost:{shop.port}"
+        async with start_app(folder, replies, frame_origins=(site,) if is_listed else (), **options) as server:
+            agent = await server.agent(dsl, HOSTILE[:60])
+            key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta", agents=[agent])
+            address = f"{server.url}/chat/{agent}?auth={key}"
+            frame = (
+                f'<!doctype html><link rel=icon href=data:,><iframe src="{address}" width="400" height="600"></iframe>'
+            )
+            shop.routes.append(Route("/", headers={"content-type": "text/html"}, body=frame))
+            async with visit(server.url, "", site) as shown:
+                await shown.page.goto(f"{site}/")
+                yield server, shown.page, shown.page.frame_locator("iframe"), shown.problems
+
+
+async def ask(frame: FrameLocator, text: str) -> None:
+    await frame.get_by_role("textbox", name="Your message").fill(text)
+    await frame.get_by_role("button", name="Send").click()
+
+
+async def test_visitors_chat_in_a_frame_of_another_site(tmp_path: Path) -> None:
+    chunks = [chunk("c-rice", f"Rice needs water. {HOSTILE}")]
+    replies = [Reply(text=f"Hello {HOSTILE} [ID:61]."), Reply(text="Again.")]
+    knowledge = FakeKnowledge(chunks=[chunk("c-tea", "Tea."), *chunks])
+    async with open_shop(tmp_path, CITING, replies, knowledge=knowledge) as (server, page, frame, _):
+        await expect(frame.get_by_text("Hi there!")).to_be_visible()
+        await expect(frame.get_by_role("heading", name=HOSTILE[:60])).to_be_visible()
+        await ask(frame, "rice")
+        await expect(frame.locator(".message.assistant")).to_contain_text("Hello")
+        await frame.locator("[data-cite]").click()
+        await expect(frame.get_by_role("complementary")).to_contain_text("Rice needs water.")
+        await ask(frame, "more")
+        await expect(frame.locator(".message.assistant").last).to_contain_text("Again.")
+        await expect(frame.locator(".message")).to_have_count(4)
+        assert await page.frames[1].evaluate("window.hacked") is None
+        sessions = (
+            await server.client.get("/agents/" + page.frames[1].url.split("/")[-1].split("?")[0] + "/sessions")
+        ).json()
+        assert len(sessions["data"]) == 1
+
+
+async def test_visitors_answer_forms(tmp_path: Path) -> None:
+    async with open_shop(tmp_path, FORM, []) as (_, _, frame, _):
+        await ask(frame, "A shirt")
+        await frame.get_by_label("Size").fill("42")
+        await frame.get_by_role("button", name="Answer").click()
+        await expect(frame.locator(".message.assistant")).to_contain_text("Size 42")
+        await expect(frame.locator(".pause")).to_have_count(0)
+
+
+async def test_visitors_stop_an_answer_and_learn_no_reasons(tmp_path: Path) -> None:
+    replies = [Reply(chunks=["Once upon"], hangs=True), Reply(error="internal-host 4711", repeat=True)]
+    async with open_shop(tmp_path, MODEL, replies) as (_, page, frame, _):
+        await ask(frame, "A story")
+        await expect(frame.locator(".message.assistant")).to_contain_text("Once upon")
+        await frame.get_by_role("button", name="Stop").click()
+        await expect(frame.get_by_role("button", name="Send")).to_be_visible()
+        await ask(frame, "Another")
+        await expect(frame.get_by_role("alert")).to_have_text("The agent failed. Its owner can see the reason.")
+        assert "4711" not in await page.frames[1].content()
+
+
+async def test_a_site_that_is_not_listed_shows_no_frame(tmp_path: Path) -> None:
+    async with open_shop(tmp_path, MODEL, [], is_listed=False) as (server, _, frame, problems):
+        await expect(frame.get_by_role("textbox")).to_have_count(0)
+        assert "frame-ancestors" in " ".join(problems)
+        problems.clear()
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            policy = (await client.get(f"/chat/{'0' * 32}")).headers["content-security-policy"]
+            assert policy.endswith("frame-ancestors 'self'")
+            assert "frame-ancestors 'none'" in (await client.get("/page")).headers["content-security-policy"]
+            assert (await client.get("/chat/../page")).headers["content-security-policy"].endswith("'none'")
+
+
+async def test_the_chat_says_what_is_wrong_with_its_address(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(server.url, "") as shown:
+        page, agent = shown.page, await server.agent(MODEL)
+        await page.goto(f"{server.url}/chat/{agent}")
+        await expect(page.get_by_role("alert")).to_contain_text("auth")
+        await page.goto(f"{server.url}/chat/{agent}?auth={server.key}")  # the key of a program opens no page
+        await expect(page.get_by_role("alert")).to_contain_text("API key is invalid")
