@@ -33,6 +33,8 @@ def describe_file(name: str) -> dict[str, str]:
     """
     from ragflow_lg.adapters.local_files import read_local_file
 
+    if not name:
+        raise AnswerError({"": "After @, name a file."})
     path = Path(name).expanduser()
     if not path.is_file() and path.exists():
         raise AnswerError({"": f"{str(path)!r} is not a file."})

@@ -19,8 +19,14 @@ MAX_SHOWN = 20
 
 
 def keep_files(settings: Settings) -> Settings:
-    """Return settings with a folder for the files that runs write."""
+    """Return settings with a folder for the files that runs write.
+
+    The default folder must not be a link: somebody else may have made it in a folder that was cloned or unpacked.
+    """
     if settings.run.downloads is not None:
+        return settings
+    if DOWNLOADS.is_symlink():
+        print_note(f"{DOWNLOADS} is a link, so no files are written. Name a folder: RAGFLOW_LG_RUN__DOWNLOADS=FOLDER.")
         return settings
     return settings.model_copy(update={"run": settings.run.model_copy(update={"downloads": DOWNLOADS})})
 

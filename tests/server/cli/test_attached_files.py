@@ -70,6 +70,14 @@ def test_the_settings_name_the_folder_for_files(reader: Path, tmp_path: Path) ->
     assert not (tmp_path / "ragflow-lg-downloads").exists()
 
 
+def test_a_link_in_a_foreign_folder_does_not_choose_where_files_are_written(reader: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "ragflow-lg-downloads").symlink_to(tmp_path / "elsewhere")
+    result = invoke("run", reader, "Read it", "--file", "sales.csv")
+    assert "is a link, so no files are written" in result.stderr
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_several_entries_give_several_files_to_a_field(reader: Path, tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_text("a\n1\n")
     entries = ["--input", "sheet=@sales.csv", "--input", "sheet=@more.csv"]
@@ -169,7 +177,7 @@ def test_files_that_cannot_be_attached_are_refused(
 
 @pytest.mark.parametrize("name", ["none.txt", ".", "bad\0name", ""])
 def test_what_is_no_file_is_refused_as_an_answer(name: str) -> None:
-    with pytest.raises(AnswerError, match=r"cannot be read|is not a file"):
+    with pytest.raises(AnswerError, match=r"cannot be read|is not a file|name a file"):
         describe_file(name)
 
 
