@@ -25,6 +25,7 @@ from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.memory_section import MemorySection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
+from ragflow_lg.server.settings.queue_section import QueueSection
 from ragflow_lg.server.settings.quotas_section import QuotasSection
 from ragflow_lg.server.settings.reports_section import ReportsSection
 from ragflow_lg.server.settings.sections import (
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
     limits: LimitsSection = LimitsSection()
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
+    queue: QueueSection = QueueSection()
     quotas: QuotasSection = QuotasSection()
     tenants: dict[str, TenantSection] = Field(default_factory=dict[str, TenantSection])
     """What each tenant may use; ``*`` is for tenants without a section. The tenant ``default`` may use everything

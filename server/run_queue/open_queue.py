@@ -1,0 +1,90 @@
+"""Opens the queue of runs at a URL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from msgspec import Struct
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from taskiq.exceptions import TaskiqError
+
+from ragflow_lg.base.errors import SettingsError, StreamError
+from ragflow_lg.checkpoints.failures import plain_reason
+from ragflow_lg.server.run_queue.fair_queue import FairQueue, QueueLimits
+from ragflow_lg.server.run_queue.run_broker import RunBroker
+
+TIMEOUT_S = 5.0
+
+
+class RunQueue(Struct, frozen=True):
+    """The queue as servers and workers use it."""
+
+    line: FairQueue
+    broker: RunBroker
+    find_share: Callable[[str], int]
+    """Returns the share of a tenant."""
+
+    async def send(self, ticket: str) -> None:
+        """Send a ticket to the workers.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        try:
+            await self.broker.play.kiq(ticket=ticket)
+        except (TaskiqError, RedisError, OSError) as error:
+            reason = plain_reason(error.__cause__ if isinstance(error.__cause__, Exception) else error)
+            raise StreamError(f"The queue of runs failed: {reason}") from error
+
+    async def undelivered(self) -> int:
+        """Return how many tickets no worker has received yet.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        try:
+            return await self.broker.undelivered()
+        except (RedisError, OSError) as error:
+            raise StreamError(f"The queue of runs failed: {plain_reason(error)}") from error
+
+
+async def refuse(ticket: str) -> None:
+    """Refuse to play a run: this process is not a worker."""
+    raise StreamError("This process plays no runs of the queue.")
+
+
+@asynccontextmanager
+async def open_queue(
+    url: str,
+    find_share: Callable[[str], int],
+    *,
+    prefix: str = "",
+    silence_s: float = 1.5,
+    limits: QueueLimits | None = None,
+) -> AsyncGenerator[RunQueue]:
+    """Open a queue. A worker defines what it does with a ticket; see `RunBroker.define`.
+
+    Raises:
+        SettingsError: If the URL is not one of a Redis server.
+        StreamError: If Redis cannot be reached.
+    """
+    if not url.startswith(("redis://", "rediss://")):
+        raise SettingsError("The URL of the queue must begin with redis:// or rediss://.")
+    try:
+        client = cast("Any", Redis).from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
+        broker = RunBroker(url, prefix, silence_s=silence_s, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
+    except ValueError:
+        raise SettingsError("The URL of the queue is invalid.") from None
+    broker.define(refuse)
+    async with client:
+        try:
+            await broker.startup()
+        except (RedisError, OSError) as error:
+            raise StreamError(f"The queue of runs cannot be reached: {plain_reason(error)}") from error
+        try:
+            yield RunQueue(FairQueue(client, prefix, limits), broker, find_share)
+        finally:
+            await broker.shutdown()

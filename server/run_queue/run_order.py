@@ -1,0 +1,59 @@
+"""What a server asks a worker to play: a run by its ids, and the request that it answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from ragflow_lg.base.errors import RequestError, StreamError
+from ragflow_lg.wire.wire_events import Envelope
+
+
+class RunOrder(Struct, frozen=True, omit_defaults=True):
+    """A run that waits for a worker. Fields that a newer version adds are ignored."""
+
+    envelope: Envelope
+    tenant: str
+    agent_id: str
+    intent: Literal["start", "resume", "continue"]
+    request: dict[str, Any] = field(default_factory=dict[str, Any])
+    question: str | None = None
+    start_ms: int = 0
+    parent_run: str = ""
+    has_tenant_record: bool = False
+    """Whether the record of the run names the tenant."""
+    policy: str = "continue"
+    page_key: str = ""
+    request_hash: str = ""
+    checkpoint: str = ""
+    """The newest checkpoint of the session when the run was ordered. A worker that takes the run over and still finds
+    it plays the run from its beginning."""
+
+
+_DECODER = msgspec.json.Decoder(RunOrder)
+
+
+def encode_order(order: RunOrder) -> bytes:
+    """Return an order as JSON.
+
+    Raises:
+        RequestError: If the request contains a value that JSON cannot express.
+    """
+    try:
+        return msgspec.json.encode(order)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise RequestError(f"The request cannot be queued: {error}", 101) from error
+
+
+def decode_order(data: bytes) -> RunOrder:
+    """Return a stored order.
+
+    Raises:
+        StreamError: If it cannot be read, for example because a newer version has written it.
+    """
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise StreamError(f"An order in the queue cannot be read: {error}") from error

@@ -1,0 +1,136 @@
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from taskiq import AckableMessage
+
+from ragflow_lg.server.run_queue.run_broker import GROUP, RunBroker, read_ticket
+from tests.stores import fresh_prefix
+
+SILENCE_S = 0.5
+
+
+@asynccontextmanager
+async def opened(url: str, prefix: str) -> AsyncGenerator[RunBroker]:
+    broker = RunBroker(url, prefix, silence_s=SILENCE_S)
+
+    async def play(ticket: str) -> None:
+        pass
+
+    broker.define(play)
+    await broker.startup()
+    try:
+        yield broker
+    finally:
+        await broker.shutdown()
+
+
+async def receive(listening: AsyncGenerator[AckableMessage], patience_s: float = 5.0) -> AckableMessage:
+    async with asyncio.timeout(patience_s):
+        return await anext(listening)
+
+
+async def test_a_silent_workers_message_is_claimed_although_no_other_arrives(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with opened(redis_url, prefix) as server, opened(redis_url, prefix) as other:
+        await server.play.kiq(ticket="r1")
+        async with opened(redis_url, prefix) as dead:
+            await receive(dead.listen())
+        message = await receive(other.listen())
+        assert read_ticket(message.data) == "r1"
+
+
+async def test_a_workers_message_stays_its_own_while_it_reports(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with opened(redis_url, prefix) as alive, opened(redis_url, prefix) as other:
+        await alive.play.kiq(ticket="r1")
+        message = await receive(alive.listen())
+        listening = other.listen()
+        with pytest.raises(TimeoutError):
+            await receive(listening, 3 * SILENCE_S)
+        alive.release("r1")
+        again = await receive(other.listen())
+        assert again.data == message.data
+
+
+async def test_an_acknowledged_message_leaves_nothing(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with opened(redis_url, prefix) as broker:
+        await broker.play.kiq(ticket="r1")
+        assert await broker.undelivered() == 1
+        acknowledge: Any = (await receive(broker.listen())).ack
+        assert await broker.undelivered() == 0
+        await acknowledge()
+        async with Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+            assert await client.xlen(broker.queue_name) == 0
+            assert (await client.xpending(broker.queue_name, GROUP))["pending"] == 0
+
+
+async def test_messages_are_kept_from_before_the_first_worker(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with Redis.from_url(redis_url) as client, opened(redis_url, prefix) as broker:  # pyright: ignore[reportUnknownMemberType]
+        await client.xgroup_destroy(broker.queue_name, GROUP)
+        await broker.play.kiq(ticket="early")
+        await broker.startup()
+        assert read_ticket((await receive(broker.listen())).data) == "early"
+
+
+def payload(**changes: Any) -> bytes:
+    task: dict[str, Any] = {
+        "task_id": "1",
+        "task_name": "play",
+        "labels": {},
+        "args": [],
+        "kwargs": {"ticket": "r1"},
+        **changes,
+    }
+    return json.dumps(task).encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x80\x04N.",
+        b"[" * 100_000,
+        payload(task_name="os.system"),
+        payload(labels={"ack_type": "nonsense"}),
+        payload(args=["r1"]),
+        payload(kwargs={}),
+        payload(kwargs={"ticket": "r1", "context": {}}),
+        payload(kwargs={"ticket": "../r1"}),
+        payload(kwargs={"ticket": 7}),
+        payload(kwargs={"ticket": "x" * 65}),
+    ],
+)
+def test_a_hostile_message_is_not_read(data: bytes) -> None:
+    with pytest.raises(ValueError, match="it is not a ticket"):
+        read_ticket(data)
+
+
+async def test_a_hostile_message_is_removed_and_the_next_one_played(redis_url: str) -> None:
+    async with (
+        opened(redis_url, fresh_prefix()) as broker,
+        Redis.from_url(redis_url) as client,  # pyright: ignore[reportUnknownMemberType]
+    ):
+        await client.xadd(broker.queue_name, {"data": payload(task_name="os.system")})
+        await client.xadd(broker.queue_name, {"other": "x"})
+        await broker.play.kiq(ticket="r1")
+        assert read_ticket((await receive(broker.listen())).data) == "r1"
+        assert await client.xlen(broker.queue_name) == 1
+
+
+async def test_listening_survives_the_loss_of_the_group(redis_url: str) -> None:
+    async with (
+        opened(redis_url, fresh_prefix()) as broker,
+        Redis.from_url(redis_url) as client,  # pyright: ignore[reportUnknownMemberType]
+    ):
+        receiving = asyncio.create_task(receive(broker.listen()))
+        await asyncio.sleep(0.05)
+        await client.delete(broker.queue_name)
+        await broker.play.kiq(ticket="r1")
+        assert read_ticket((await receiving).data) == "r1"
