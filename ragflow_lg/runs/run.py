@@ -77,7 +77,10 @@ class Run:
         envelope: Envelope | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Create a run. See `Runner.take_over` for the ``envelope`` and ``progress`` of an interrupted one."""
+        """Create a run. The ``envelope`` is given if another process has ordered it.
+
+        See `Runner.take_over` for the ``progress`` of an interrupted one.
+        """
         self._progress = progress
         self._canvas = canvas
         self._services = services
@@ -98,7 +101,7 @@ class Run:
         self._has_started = False
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
-        self._is_taken_over = envelope is not None
+        self._is_taken_over = progress is not None
         self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
         now_ms, name, hash_ = int(now * 1000), str(session), canvas.plan.canvas_hash
         record = RunRecord(self.envelope.message_id, session_id, name, canvas_id, hash_, model=model)
@@ -120,6 +123,16 @@ class Run:
     def has_started(self) -> bool:
         """Whether the turn could start: the session was free and the request was valid."""
         return self._has_started
+
+    @property
+    def intent(self) -> Intent:
+        """What the run does with its session."""
+        return self._intent
+
+    @property
+    def request(self) -> TurnRequest:
+        """What the user sent."""
+        return self._request
 
     @property
     def continued_run(self) -> str:

@@ -100,6 +100,10 @@ class Runner:
         """
         return self._run(session, "start" if progress.is_waiting else "continue", {}, envelope, progress)
 
+    def play(self, session: SessionId | str, intent: Intent, request: TurnRequest, envelope: Envelope) -> Run:
+        """Start a run that another process has ordered under the name in the ``envelope``."""
+        return self._run(session, intent, request, envelope)
+
     def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
         """Answer a waiting session, either by field name or by pause id, with a map of fields for each pause.
 
@@ -159,6 +163,14 @@ class Runner:
         while inner := [task.state for task in snapshot.tasks if hasattr(task.state, "values")]:
             snapshot = inner[0]
         return snapshot.config["configurable"]["checkpoint_id"]
+
+    async def newest_checkpoint(self, session: SessionId | str) -> str:
+        """Return a session's newest checkpoint, or ``""`` if nothing is stored for it."""
+        if self._checkpointer is None:
+            return ""
+        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
+        snapshot = await self._canvas.graph.aget_state(config)
+        return snapshot.config.get("configurable", {}).get("checkpoint_id", "")
 
     async def progress(self, session: SessionId | str) -> Progress:
         """Return how far a session's last turn has got."""

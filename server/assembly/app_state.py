@@ -10,18 +10,22 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.store_url import store_kind
 from ragflow_lg.server.assembly.library import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.streaming import RunManager, open_journal
-from ragflow_lg.server.streaming.run_manager import BEATS
+from ragflow_lg.server.streaming.run_manager import ARRIVAL_S, BEATS
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.runs.callbacks import RunCallbacks
+    from ragflow_lg.server.run_queue.open_queue import RunQueue
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Services
     from ragflow_lg.services.workers import Workers
@@ -29,6 +33,10 @@ if TYPE_CHECKING:
 
 MAX_WAITING_SEARCHES = 1_000
 """How many of a tenant's searches may wait."""
+
+
+QUEUE_ARRIVAL_S = 5.0
+"""How long the first follower of a run may take to arrive. Its clients have been waiting since it was queued."""
 
 
 class AppState(Struct, frozen=True):
@@ -44,6 +52,8 @@ class AppState(Struct, frozen=True):
     """What each tenant may use; None if all tenants may use everything."""
     searches: FairSlots | None = None
     """Slots for searches in datasets; None if there is no limit."""
+    queue: RunQueue | None = None
+    """From which workers play all runs; None if each server plays its own."""
     model: str = ""
     """Replaces every model in all canvases; ``""``: each canvas's own."""
 
@@ -84,6 +94,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         open_database(url) as database,
         open_store(settings.checkpoints, clock, prefix=prefix, ttl_s=settings.checkpoint_ttl_s) as store,
         open_run_manager(settings, store) as run_manager,
+        open_run_queue(settings, run_manager) as queue,
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
@@ -91,7 +102,8 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)
         try:
             searches = FairSlots(settings.limits.searches, MAX_WAITING_SEARCHES, "for a search")
-            yield AppState(settings, database, store, services, run_manager, callbacks, resources, searches, model)
+            parts = (settings, database, store, services, run_manager, callbacks, resources, searches)
+            yield AppState(*parts, queue, model)
         finally:
             await resources.aclose()
 
@@ -111,10 +123,48 @@ async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[R
     """
     section = settings.server
     url = section.journal.get_secret_value() or settings.checkpoints
+    has_queue = bool(settings.queue.url.get_secret_value())
     prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
+    if has_queue:
+        silence_s = settings.queue.silence_s  # so that a run is continued as soon as its ticket is claimed
     async with open_journal(url, prefix=prefix, retention_s=section.events_kept_s, alive_s=silence_s) as journal:
-        run_manager = RunManager(journal, store.cancels, heartbeat_s=silence_s / BEATS)
+        arrival_s = QUEUE_ARRIVAL_S if has_queue else ARRIVAL_S
+        run_manager = RunManager(
+            journal, store.cancels, arrival_s=arrival_s, heartbeat_s=silence_s / BEATS, has_queue=has_queue
+        )
         try:
             yield run_manager
         finally:
             await run_manager.aclose()
+
+
+@asynccontextmanager
+async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGenerator[RunQueue | None]:
+    """Open the queue of runs, or yield None if the settings have none.
+
+    Raises:
+        SettingsError: If what servers and workers have to share is not in Redis.
+        StreamError: If Redis cannot be reached.
+    """
+    section = settings.queue
+    url = section.url.get_secret_value()
+    if not url:
+        yield None
+        return
+    if not run_manager.journal.is_shared or store_kind(settings.checkpoints) != "redis":
+        raise SettingsError("A queue needs the sessions and their events in Redis: set checkpoints to redis://…")
+    require("queue", "The queue of runs")
+    from ragflow_lg.server.run_queue.fair_queue import QueueLimits
+    from ragflow_lg.server.run_queue.open_queue import open_queue
+
+    def find_share(tenant: str) -> int:
+        return section.shares.get(tenant, 1)
+
+    async with open_queue(
+        url,
+        find_share,
+        prefix=settings.checkpoint_prefix,
+        silence_s=section.silence_s,
+        limits=QueueLimits(section.max_waiting, section.max_bytes),
+    ) as queue:
+        yield queue

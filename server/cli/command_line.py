@@ -51,6 +51,7 @@ COMMANDS = {
     "convert": _Command(_MOVE, "convert", "Convert a canvas to DSL v2, or back to DSL v1."),
     "eject": _Command(_MOVE, "eject", "Write a canvas as a Python package for LangGraph."),
     "serve": _Command(_SERVE, "serve", "Serve agents over HTTP: RAGFlow's API, OpenAI's and our own."),
+    "worker": _Command(_SERVE, "worker", "Play the runs of `ragflow-lg serve --queue`."),
     "keys": _Command(_SERVE, "keys", "Create, list and revoke API keys."),
     "studio": _Command(_SERVE, "studio", "Open canvases in LangGraph Studio."),
     "sandbox": _Command(_SERVE, "sandbox", "Run programs of CodeExec as a service."),
@@ -65,7 +66,7 @@ COMMANDS = {
 }
 """The subcommands. The function or command group in the module has the name of the command."""
 
-_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "lsp", "trust", "serve")
+_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "prompts", "doctor", "lsp", "trust", "serve", "worker")
 
 
 def _show_version(is_requested: bool) -> None:

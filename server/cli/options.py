@@ -86,6 +86,14 @@ Model: TypeAlias = Annotated[
     str,
     typer.Option("--model", "-m", help="Use this model in place of every model of the canvas; demo needs no API key."),
 ]
+Queue: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--queue",
+        help="URL of the Redis server from which `ragflow-lg worker` processes take runs.",
+        show_default=False,
+    ),
+]
 RunModel: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragflow_lg.server.cli.first_key import FILE, hand_over
-from ragflow_lg.server.cli.options import Model, SettingsFile
+from ragflow_lg.server.cli.metrics_port import serve_metrics
+from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.observability.operations import Operations
-    from ragflow_lg.server.settings import ServerSection, Settings
+    from ragflow_lg.server.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ def serve(
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Print a link to the page that signs in, and open it.")] = False,
     mcp: Annotated[bool, typer.Option("--mcp", help="Offer the agents as tools of an MCP server as well.")] = False,
+    queue: Queue = "",
     model: Model = "",
     settings: SettingsFile = None,
 ) -> None:
@@ -52,6 +53,8 @@ def serve(
 
     Each canvas file becomes an agent with the name of the file. When you save a file, its agent changes.
 
+    With --queue, `ragflow-lg worker` processes play the runs (docs/workers.md).
+
     Examples:
     ragflow-lg serve --model demo
 
@@ -61,10 +64,11 @@ def serve(
 
     ragflow-lg serve --mcp
     """
+    from ragflow_lg.server.cli.worker import with_queue
     from ragflow_lg.server.http.edge.uvicorn_server import run
     from ragflow_lg.server.settings import load_settings
 
-    config = load_settings(settings)
+    config = with_queue(load_settings(settings), queue)
     options = {"host": host, "port": port, "mcp": mcp or None}
     overrides = {name: value for name, value in options.items() if value is not None}
     config = config.model_copy(update={"server": config.server.model_copy(update=overrides)})
@@ -83,11 +87,12 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.observability.logs import open_logs
     from ragflow_lg.server.observability.memory_return import returning_memory
+    from ragflow_lg.server.run_queue.queue_metrics import measuring_queue
 
     section = settings.server
     secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
     with (
-        open_logs(section, (*settings.secrets, *secrets)),
+        open_logs(section, (*settings.secrets, *secrets, settings.queue.url.get_secret_value())),
         open_audit(section.audit),
         open_socket(section.host, section.port) as listener,
         loading_turn_code() as start_loading,
@@ -115,33 +120,15 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             async with (
                 operations.metrics.measure_loop_lag(),
                 operations.loop_watch.watching(),
+                measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
                 returning_memory(),
                 deleting_expired_files(app_state),
                 following_canvas_files(files),
                 finding_sandbox(app_state.services.code),
-                _serve_metrics(section, operations),
+                serve_metrics(section, operations),
                 app.state.mcp.running() if section.mcp else nullcontext(),
             ):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)
-
-
-@asynccontextmanager
-async def _serve_metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
-    """Serve metrics inside the context if the settings specify a separate port for them."""
-    if section.metrics != "port":
-        yield
-        return
-    from ragflow_lg.server.http.edge.health_routes import build_metrics_app
-    from ragflow_lg.server.http.edge.listening_socket import open_socket
-    from ragflow_lg.server.http.edge.uvicorn_server import start_server
-
-    async def drain() -> None:
-        pass
-
-    with open_socket(section.metrics_host, section.metrics_port) as listener:
-        async with start_server(build_metrics_app(operations.metrics), listener, drain, 0.0) as url:
-            logger.warning("metrics at %s/metrics", url)
-            yield
 
 
 async def _create_first_key(app_state: AppState) -> str:

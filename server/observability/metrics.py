@@ -84,6 +84,12 @@ class Metrics:
         """Count that the event loop was late; see `ragflow_lg.server.observability.loop_watch`."""
         self._late.inc()
 
+    def show_queue(self, waiting: Callable[[], float], played: Callable[[], float], age_s: Callable[[], float]) -> None:
+        """Show the state of the queue from which workers play runs. It is the same in all processes."""
+        self._gauge("queue_waiting", "Runs that wait for a worker.", waiting)
+        self._gauge("queue_played", "Runs that workers play.", played)
+        self._gauge("queue_age_seconds", "How long the run that waits longest has waited.", age_s)
+
     @asynccontextmanager
     async def measure_loop_lag(self) -> AsyncGenerator[None]:
         """Measure the event loop's delay during the block."""

@@ -6,7 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import (
     CheckpointError,
@@ -18,6 +20,7 @@ from ragflow_lg.base.errors import (
 )
 from ragflow_lg.component.events import AgentRecord, TurnFinished
 from ragflow_lg.engine.turn import stored_end
+from ragflow_lg.runs.progress import Progress
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
@@ -28,11 +31,12 @@ from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 if TYPE_CHECKING:
-    from ragflow_lg.runs.progress import Progress
+    from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.runs.run import Run
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
+    from ragflow_lg.server.run_queue.run_order import RunOrder
     from ragflow_lg.server.streaming import RunHead, StreamEvent
     from ragflow_lg.server.streaming.run_task import Publish
 
@@ -81,23 +85,26 @@ class Failover:
         self._turns = turns
         self._taking: dict[str, asyncio.Task[bool]] = {}
 
-    async def take(self, run_id: str) -> bool:
-        """Continue a run. Return whether it is continued, here or elsewhere."""
+    async def take(self, run_id: str, order: RunOrder | None = None) -> bool:
+        """Continue a run. Return whether it is continued, here or elsewhere.
+
+        With its ``order`` from the queue, a run of which nothing is stored begins again.
+        """
         if self._app_state.run_manager.is_draining:
             return False
         if (taking := self._taking.get(run_id)) is None:
-            taking = self._taking[run_id] = asyncio.create_task(self._take(run_id))
+            taking = self._taking[run_id] = asyncio.create_task(self._take(run_id, order))
             taking.add_done_callback(lambda _: self._taking.pop(run_id, None))
         return await asyncio.shield(taking)
 
-    async def _take(self, run_id: str) -> bool:
+    async def _take(self, run_id: str, order: RunOrder | None) -> bool:
         try:
-            return await self._continue(run_id)
+            return await self._continue(run_id, order)
         except RagflowLgError as error:
             logger.warning("run %s was interrupted and cannot be continued here: %s", run_id, error)
             return False
 
-    async def _continue(self, run_id: str) -> bool:
+    async def _continue(self, run_id: str, order: RunOrder | None) -> bool:
         app_state, run_manager = self._app_state, self._app_state.run_manager
         head = await run_manager.head(run_id)
         row = await RunRepository(app_state.database, head.owner).get(run_id)
@@ -117,13 +124,25 @@ class Failover:
         if not await self._is_free(session.id):
             return False
         runner = await self._turns.runner(agent, session, is_page=bool(row.page_key))
-        progress = await runner.progress(session.id)
+        if order is not None and await self._has_stored_nothing(order, runner):
+            progress = Progress(runner.plan)
+            run = play_order(runner, order)
+        else:
+            progress = await runner.progress(session.id)
+            run = runner.take_over(session.id, head.envelope, progress)
         replay_filter = ReplayFilter(await self._read_events(run_id), progress.plan)
-        run = runner.take_over(session.id, head.envelope, progress)
         is_started = await self._start(run, head, row, takeovers, Continuation(run, replay_filter, progress))
         if is_started:
             logger.info("run %s was interrupted and continues here", run_id)
         return is_started or (await run_manager.head(run_id)).player != head.player
+
+    async def _has_stored_nothing(self, order: RunOrder, runner: Runner) -> bool:
+        """Return whether the process of a run has died before it stored the request."""
+        session_id = order.envelope.session_id
+        if order.checkpoint == await runner.newest_checkpoint(session_id):
+            return True
+        has_events = await self._app_state.run_manager.has_events(order.envelope.message_id)
+        return not has_events and not await runner.unfinished_checkpoint(session_id)
 
     async def _has_died(self, head: RunHead) -> bool:
         """Return whether a run's process has died. One that stops in order writes an end."""
@@ -185,6 +204,14 @@ class Failover:
         return True
 
 
+def play_order(runner: Runner, order: RunOrder) -> Run:
+    """Return the run that a server has ordered."""
+    run = runner.play(order.envelope.session_id, order.intent, cast("TurnRequest", order.request), order.envelope)
+    tenant = order.tenant if order.has_tenant_record else ""
+    run.record = replace(run.record, parent_run=order.parent_run, tenant=tenant)
+    return run
+
+
 class AbandonedRun:
     """The end of a run that is not continued, for its followers and the database."""
 
@@ -213,6 +240,36 @@ class AbandonedRun:
     async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
         """Raise the error that followers receive."""
         raise RunAbandonedError(self.error)
+        yield  # makes this a generator
+
+
+class UnplayedRun:
+    """The end of a run that has waited for a worker and is never played."""
+
+    usage = Usage()
+    continued_run = ""
+    lease_token = 0
+
+    def __init__(self, envelope: Envelope, status: str, error: str) -> None:
+        self.envelope = envelope
+        self.status = status
+        self.error = error
+        self.collected = AnswerText()
+
+    def cancel(self) -> None:
+        """Do nothing: the run ends at once."""
+
+    def drain(self) -> None:
+        """Do nothing: the run ends at once."""
+
+    def interrupt(self) -> None:
+        """Do nothing: the run ends at once."""
+
+    async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
+        """Raise the error that followers receive, if any."""
+        if self.error:
+            raise RunAbandonedError(self.error)
+        return
         yield  # makes this a generator
 
 

@@ -105,7 +105,7 @@ class RunControl:
             if not is_last:
                 return "answered"
             return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
-        if await self._app_state.run_manager.is_played(run.id):
+        if await self._turns.is_played(run.id):
             return "running"
         fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
         if fresh is not None and fresh.status != run.status:
@@ -289,7 +289,7 @@ class RunControl:
         """Stop a run, wherever it is running. A waiting run is abandoned, and a finished one is left unchanged."""
         state = await self.state(run)
         if state == "running":
-            if not await self._app_state.run_manager.cancel(run.id):
+            if not await self._turns.cancel_run(self._agent.tenant, run.id):
                 await self._app_state.store.cancels.request(run.session_id)
         elif state == "waiting":
             session = await self.session(run.session_id)
@@ -363,7 +363,10 @@ class RunControl:
         self, session: SessionRow, run: Run, question: str | None, *, parent: str = "", new: NewSession | None = None
     ) -> Turn:
         run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)
-        return await self._turns.play(self._agent, session, run, question, self._policy, new=new)
+        checkpoint = ""
+        if new is None:
+            checkpoint = await self._turns.newest_checkpoint(await self._turns.runner(self._agent, session), session.id)
+        return await self._turns.play(self._agent, session, run, question, self._policy, new=new, checkpoint=checkpoint)
 
     async def _end_of(self, run: RunRow) -> str:
         record = await self.record(run)

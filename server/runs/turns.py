@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import RequestError, RunUnknownError, StreamError
+from ragflow_lg.base.errors import BusyError, RequestError, RunUnknownError, StreamError
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
@@ -20,11 +20,13 @@ from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.ended_run import store_end
-from ragflow_lg.server.runs.failover import Failover
+from ragflow_lg.server.runs.failover import Failover, UnplayedRun
 from ragflow_lg.server.runs.new_session import NewSession, SessionFields
+from ragflow_lg.server.runs.queued_runs import QueuedRuns
 from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming import RunSpec, parse_policy
+from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
@@ -32,11 +34,17 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.turn_rows import TurnRows
+    from ragflow_lg.server.run_queue.run_order import RunOrder
     from ragflow_lg.server.runs.failover import AbandonedRun, Continuation
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 logger = logging.getLogger(__name__)
+
+
+def do_not_release() -> None:
+    """Do nothing: a run of the queue has no slot in this process."""
+
 
 NAME_CHARS = 250
 """How much of the first question is used as a session's name."""
@@ -84,6 +92,7 @@ class Turns:
         self.quotas = quotas or Quotas(app_state)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
+        self._orders = QueuedRuns(app_state, app_state.queue) if app_state.queue is not None else None
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.
@@ -151,7 +160,10 @@ class Turns:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = stored.newest_run if stored is not None else await runs.newest(session.id)
             head = await self._interrupted_run(newest, hash_request(request))
-        if head is not None and await self._app_state.run_manager.has_events(head.run_id):
+        is_known = head is not None and (
+            await self._app_state.run_manager.has_events(head.run_id) or await self.is_played(head.run_id)
+        )
+        if head is not None and is_known:
             return Turn(head.envelope, self, agent.tenant)
         version = new.version if new is not None else stored.version if stored is not None else None
         runner = await self.runner(agent, session, version, is_page=bool(page_key))
@@ -161,7 +173,12 @@ class Turns:
                 return Turn(head.envelope, self, agent.tenant)
         run = runner.start(session.id, request)
         question = question_text(request)
-        return await self.play(agent, session, run, question, policy, request, page_key, new=new)
+        checkpoint = "" if new is not None else await self.newest_checkpoint(runner, session.id)
+        return await self.play(agent, session, run, question, policy, request, page_key, new=new, checkpoint=checkpoint)
+
+    async def newest_checkpoint(self, runner: Runner, session_id: str) -> str:
+        """Return a session's newest checkpoint if a queue needs to know it."""
+        return "" if self._orders is None else await runner.newest_checkpoint(session_id)
 
     async def runner(
         self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
@@ -195,17 +212,18 @@ class Turns:
         page_key: str = "",
         *,
         new: NewSession | None = None,
+        checkpoint: str = "",
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
         A new session is stored together with its run. ``policy`` defaults to the one in the settings. If the run is
-        interrupted, it is recognized by its ``request``.
+        interrupted, it is recognized by its ``request``. ``checkpoint`` is the session's newest one, for the queue.
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        release = await self.acquire_slot(agent.tenant, page_key, len(question or ""))
+        release = await self._find_place(agent.tenant, page_key, len(question or ""))
         app_state, notes = self._app_state, current_notes()
         run_id, start_ms = run.envelope.message_id, app_state.now_ms()
         notes.run, notes.session = run_id, session.id
@@ -215,17 +233,29 @@ class Turns:
         try:
             await self.quotas.begin_turn(agent.tenant, page_key, *((session, *new.messages) if new else ()), row)
             try:
+                if self._orders is not None:
+                    order = (run, row, session, agent.tenant, policy or self._policy, request_hash, checkpoint)
+                    await self._orders.put(*order)
+                    return Turn(run.envelope, self, agent.tenant)
                 await self.start_run(
                     run, agent.tenant, question, start_ms, policy, request_hash=request_hash, release=release
                 )
-            except StreamError as error:
+            except (StreamError, BusyError) as error:
                 runs = RunRepository(app_state.database, agent.tenant)
-                await runs.end(run_id, "failed", str(error), Usage(), start_ms)
+                status = "refused" if isinstance(error, BusyError) else "failed"
+                await runs.end(run_id, status, str(error), Usage(), start_ms)
                 raise
         except BaseException:
             release()
             raise
         return Turn(run.envelope, self, agent.tenant, run)
+
+    async def _find_place(self, tenant: str, page_key: str, input_chars: int) -> Callable[[], None]:
+        """Acquire a slot in this process, or check that the queue has room. Return what gives the slot back."""
+        if self._orders is None:
+            return await self.acquire_slot(tenant, page_key, input_chars)
+        await self._orders.require_room(tenant, page_key)
+        return do_not_release
 
     async def acquire_slot(self, tenant: str, page_key: str = "", input_chars: int = 0) -> Callable[[], None]:
         """Acquire a slot for a run of a tenant, or of an embedded page; see `RunSlots.acquire`.
@@ -245,7 +275,7 @@ class Turns:
 
     async def start_run(
         self,
-        run: Run | AbandonedRun,
+        run: Run | AbandonedRun | UnplayedRun,
         tenant: str,
         question: str | None,
         start_ms: int,
@@ -272,7 +302,7 @@ class Turns:
             self.quotas.add_bytes(tenant, stored_bytes)
             answer = replay.answer if replay is not None else run.collected.text
             run.usage = run.usage.plus(voice.usage)
-            flags = {"has_begun": has_begun, "is_taken_over": bool(previous)}
+            flags = {"has_begun": has_begun, "is_taken_over": previous not in ("", QUEUED)}
             try:
                 await store_end(app_state, tenant, run, answer, question, start_ms, stored_bytes, **flags)
             finally:
@@ -298,6 +328,8 @@ class Turns:
             return None
         if head.request_hash != request_hash or (end is not None and not end.is_interruption):
             return None
+        if self._orders is not None and await self._orders.is_open(row.id):
+            return head  # a worker plays it, or will
         is_held = bool(await self._app_state.store.leases.holder(row.session_id))
         return None if is_held and await run_manager.is_played(row.id) else head
 
@@ -317,16 +349,60 @@ class Turns:
 
         An interrupted run is taken over without its followers noticing.
         """
-        return self._app_state.run_manager.follow(run_id, after, self._failover.take)
+        return self._app_state.run_manager.follow(run_id, after, self._take_over)
 
     def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Yield a run's events for RAGFlow's clients, like `follow` but without agent records."""
         run_manager = self._app_state.run_manager
-        events = run_manager.follow(run_id, after, self._failover.take, has_records=False)
+        events = run_manager.follow(run_id, after, self._take_over, has_records=False)
         return cast("AsyncGenerator[tuple[int, WireEvent]]", events)
 
-    async def cancel(self, session_id: str) -> None:
+    async def take(self, run_id: str, order: RunOrder) -> bool:
+        """Continue a run of the queue whose worker has stopped; see `Failover.take`."""
+        return await self._failover.take(run_id, order)
+
+    async def _take_over(self, run_id: str) -> bool:
+        if self._orders is not None:
+            return await self._orders.wait_for_player(run_id)
+        return await self._failover.take(run_id)
+
+    async def is_played(self, run_id: str) -> bool:
+        """Check whether a run is executed in any process, or waits for a worker."""
+        if self._orders is not None and await self._orders.is_open(run_id):
+            return True
+        return await self._app_state.run_manager.is_played(run_id)
+
+    async def cancel_run(self, tenant: str, run_id: str) -> bool:
+        """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel."""
+        if self._orders is not None and await self._orders.withdraw(run_id):
+            head = await self._app_state.run_manager.head(run_id)
+            await self._end_unplayed(tenant, head.envelope, "cancelled", "", QUEUED)
+            return True
+        return await self._app_state.run_manager.cancel(run_id)
+
+    async def end_unplayed(self, order: RunOrder, player: str, error: str) -> None:
+        """End a run of the queue as failed. ``player`` is the run manager in its head.
+
+        Raises:
+            StreamError: If the journal refuses the run, or the process is shutting down.
+        """
+        await self._end_unplayed(order.tenant, order.envelope, "failed", error, player)
+
+    async def _end_unplayed(self, tenant: str, envelope: Envelope, status: str, error: str, player: str) -> None:
+        run_id, now_ms = envelope.message_id, self._app_state.now_ms()
+        run = UnplayedRun(envelope, status, error)
+        row = await RunRepository(self._app_state.database, tenant).get(run_id)
+        start_ms = row.start_ms if row is not None else now_ms
+        question = row.asked if row is not None else None
+        await self.start_run(run, tenant, question or None, start_ms, previous=player)
+        await self._app_state.run_manager.wait(run_id)
+
+    async def cancel(self, session_id: str, tenant: str) -> None:
         """Stop a session's turn, wherever it is running."""
+        if self._orders is not None:
+            newest = await RunRepository(self._app_state.database, tenant).newest(session_id)
+            if newest is not None and await self.cancel_run(tenant, newest.id):
+                return
         if not self._app_state.run_manager.cancel_session(session_id):
             await self._app_state.store.cancels.request(session_id)
 

@@ -174,6 +174,10 @@ QUIET_S = 5.0
 """How long a reader waits before it receives an empty page."""
 
 
+QUEUED = "queue"
+"""The run manager of a run that waits for a worker."""
+
+
 class RunHead(Struct, frozen=True):
     """The data known about a run before its first event."""
 
@@ -212,8 +216,8 @@ class Journal(Protocol):
         """Whether other processes read this journal, and can continue its runs."""
         ...
 
-    async def begin(self, head: RunHead) -> None:
-        """Create a run's stream."""
+    async def begin(self, head: RunHead, *, is_elsewhere: bool = False) -> None:
+        """Create a run's stream. ``is_elsewhere`` means that another process will write it."""
         ...
 
     async def claim(self, head: RunHead, previous: str) -> bool:

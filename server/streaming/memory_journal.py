@@ -76,7 +76,7 @@ class MemoryJournal:
         """Return False: the journal ends with this process."""
         return False
 
-    async def begin(self, head: RunHead) -> None:
+    async def begin(self, head: RunHead, *, is_elsewhere: bool = False) -> None:
         """Create a run's stream."""
         if head.run_id in self._runs:
             raise StreamError(f"Run {head.run_id} already exists.")

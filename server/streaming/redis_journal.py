@@ -120,12 +120,14 @@ class RedisJournal:
         """Return True: every process reads the same streams."""
         return True
 
-    async def begin(self, head: RunHead) -> None:
+    async def begin(self, head: RunHead, *, is_elsewhere: bool = False) -> None:
         """Create a run's stream."""
         # NX is not used because the same command is sent again if the reply is lost.
         await self._ask(
             lambda: self._client.set(self._head_key(head.run_id), msgspec.json.encode(head), px=self._ttl_ms)
         )
+        if is_elsewhere:
+            return
         self._players[head.run_id], self._writing[head.run_id] = head.player, Extent(self._max_run)
         self._feeds[head.run_id] = Feed(Window(self._recent), self._quiet_s)
 
@@ -249,6 +251,7 @@ class RedisJournal:
                     together.pexpire(self._stream_key(run_id), self._ttl_ms)
                 for run_id in followed_runs:
                     together.set(self._followers_key(run_id), "x", px=FOLLOWED_INTERVALS * alive_ms)
+                    together.pexpire(self._head_key(run_id), self._ttl_ms)  # the run may wait for a worker
                 await together.execute()
 
         await self._ask(send)

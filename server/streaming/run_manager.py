@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamE
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
-from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
+from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
 from ragflow_lg.server.streaming.run_task import (
     RunSpec,
@@ -25,6 +25,7 @@ from ragflow_lg.server.streaming.run_task import (
     interruption_error,
 )
 from ragflow_lg.services.sessions import Cancels
+from ragflow_lg.wire.wire_events import Envelope
 
 ARRIVAL_S = 30.0
 HEARTBEAT_S = 0.5
@@ -54,6 +55,7 @@ class RunManager:
         *,
         arrival_s: float = ARRIVAL_S,
         heartbeat_s: float = HEARTBEAT_S,
+        has_queue: bool = False,
     ) -> None:
         """Initialize the manager.
 
@@ -62,11 +64,13 @@ class RunManager:
             cancels: The session store's cancel requests, used to cancel runs in other processes.
             arrival_s: How long a run's first follower may take to arrive.
             heartbeat_s: Interval between reports to the journal; a sixth of the journal's `alive_s`.
+            has_queue: Whether a queue decides which process plays a run. Followers then do not look for dead ones.
         """
         self._journal = journal
         self._cancels = cancels
         self._arrival_s = arrival_s
         self._heartbeat_s = heartbeat_s
+        self._has_queue = has_queue
         self._player = secrets.token_hex(8)
         self._tasks: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
@@ -79,6 +83,15 @@ class RunManager:
     def is_draining(self) -> bool:
         """Whether the manager refuses new runs."""
         return self._is_draining
+
+    @property
+    def player(self) -> str:
+        """The id of this run manager in the heads of its runs."""
+        return self._player
+
+    def has(self, run_id: str) -> bool:
+        """Return whether a run is executed in this process."""
+        return run_id in self._tasks
 
     @property
     def running_count(self) -> int:
@@ -110,6 +123,25 @@ class RunManager:
         task.task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
         await asyncio.shield(task.start_result)
         return run_id
+
+    async def order(self, envelope: Envelope, owner: str, request_hash: str) -> None:
+        """Create the stream of a run that waits for a worker. Followers can come before it is played.
+
+        Raises:
+            StreamError: If the journal refuses the run, or the manager is draining.
+        """
+        if self._is_draining:
+            raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
+        await self._live()
+        head = RunHead(envelope, QUEUED, owner, request_hash=request_hash)
+        await self._journal.begin(head, is_elsewhere=True)
+
+    async def wait(self, run_id: str) -> str:
+        """Wait until a run in this process has ended. Return its status, or ``""`` if there is none."""
+        if (task := self._tasks.get(run_id)) is None:
+            return ""
+        await asyncio.wait([task.task])
+        return task.run.status
 
     async def head(self, run_id: str) -> RunHead:
         """Return a run's head, wherever it is running.
@@ -212,7 +244,7 @@ class RunManager:
             try:
                 if task is None:
                     await self._live(is_news=self._away[run_id] == 1)
-                    self._watch.follow(run_id, head.player)
+                    self._watch_player(run_id, head.player)
                 if after:
                     await self._check_position(run_id, after)
                 async with aclosing(self._journal.read(run_id, after)) as pages:
@@ -271,6 +303,9 @@ class RunManager:
         self._is_draining = True
         for task in self._tasks.values():
             task.run.drain()
+        if self._has_queue:  # end the streams of runs elsewhere, so that their clients go to another server
+            for run_id in self._away:
+                self._journal.wake(run_id)
         if handover_s < patience_s:
             await self._wait_for_runs(handover_s)
             for task in self._tasks.values():
@@ -310,12 +345,20 @@ class RunManager:
             del self._away[run_id]
             self._watch.leave(run_id)
 
+    def _watch_player(self, run_id: str, player: str) -> None:
+        if not self._has_queue:
+            self._watch.follow(run_id, player)
+
     async def _look(self, run_id: str, task: RunTask | None, missed: int) -> int:
         """Check that a run without new events is still executed. Return how often its task has been missed.
 
         Raises:
             RunInterruptedError: If nothing executes it.
         """
+        if self._has_queue:
+            if self._is_draining:
+                raise interruption_error(run_id)
+            return 0
         head = await self.head(run_id)  # another process may have taken it over
         if head.player == self._player:
             missed = missed + 1 if self._is_gone(task) else 0

@@ -22,7 +22,7 @@ from ragflow_lg.base.errors import (
     StreamError,
 )
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
-from ragflow_lg.server.streaming.journal import Journal, RunHead
+from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead
 from ragflow_lg.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 
 MAX_BACKLOG = 256
@@ -175,7 +175,8 @@ class RunSpec(Struct, frozen=True):
     request_hash: str = ""
     takeovers: int = 0
     previous: str = ""
-    """If an interrupted run is taken over, its previous run manager. The events continue after the stored ones."""
+    """If an interrupted run is taken over, its previous run manager; `QUEUED` if it has waited for a worker. The events
+    continue after the stored ones."""
     replay: Replay | None = None
     """If the run is taken over, what its followers have received."""
     on_finished: OnFinished = do_nothing
@@ -286,6 +287,8 @@ class RunTask:
         run_id = self.head.run_id
         if not await self._journal.claim(self.head, self._spec.previous):
             raise StreamError(f"Another server has already taken over run {run_id}.")
+        if self._spec.previous == QUEUED:
+            return  # it has written nothing
         # This uses the number that the other run manager would use next if it resumed.
         end = RunEnd("drained", store_error(interruption_error(run_id)), self._spec.previous)
         await self._journal.append(run_id, [encode_entry(end)])

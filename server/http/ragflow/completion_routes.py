@@ -89,7 +89,7 @@ async def complete_of_agent(agent_id: str, request: Request, caller: Authenticat
 async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel a session's turn. Unknown sessions and other tenants' sessions are ignored."""
     if await SessionRepository(get_app_state(request).database, caller.tenant).get(task_id) is not None:
-        await get_turns(request).cancel(task_id)
+        await get_turns(request).cancel(task_id, caller.tenant)
     return True
 
 

@@ -106,7 +106,7 @@ async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -
     session_id = to_text(fields.get("session_id")) or to_text(fields.get("task_id"))
     if not session_id:
         raise RequestError("`session_id` is required.", 101)
-    await get_turns(request).cancel((await load_session(request, agent, session_id)).id)
+    await get_turns(request).cancel((await load_session(request, agent, session_id)).id, agent.tenant)
     return True
 
 

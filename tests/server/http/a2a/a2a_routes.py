@@ -54,7 +54,7 @@ async def call(agent_id: str, request: Request, caller: Authenticated) -> Respon
         params = _read_params(body)
         if method == "tasks/cancel":
             head = await get_turns(request).head(caller.tenant, params.id)
-            await get_turns(request).cancel(head.envelope.session_id)
+            await get_turns(request).cancel(head.envelope.session_id, caller.tenant)
             task = Task(head.run_id, head.envelope.session_id)
             return JSONResponse(_result(id_, task.whole("canceled")))
         if method not in ("message/send", "message/stream"):

@@ -1,0 +1,82 @@
+"""``ragflow-lg worker``: plays the runs of servers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragflow_lg.server.cli.metrics_port import serve_metrics
+from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
+from ragflow_lg.server.cli.terminal import print_line
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+def worker(
+    queue: Queue = "",
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", help="How many runs are played at the same time.", min=1, max=1000)
+    ] = 20,
+    model: Model = "",
+    settings: SettingsFile = None,
+) -> None:
+    """Play the runs of `ragflow-lg serve --queue`.
+
+    Start any number of workers, on any machine, with the settings of the servers. See docs/workers.md. The output is
+    one line when the worker is ready. SIGTERM or Ctrl-C stops runs at their next step, from which other workers
+    continue them; a second signal stops the worker immediately.
+
+    Examples:
+    ragflow-lg worker --queue redis://127.0.0.1:6379 --settings production.toml
+
+    ragflow-lg worker --concurrency 50 --settings production.toml
+    """
+    from ragflow_lg.base.errors import SettingsError
+    from ragflow_lg.server.http.edge.uvicorn_server import run
+    from ragflow_lg.server.settings import load_settings
+
+    config = with_queue(load_settings(settings), queue)
+    if not config.queue.url.get_secret_value():
+        raise SettingsError("A worker needs a queue: use --queue redis://… or set url in the section [queue].")
+    run(_work(config, model, concurrency))
+
+
+def with_queue(settings: Settings, url: str) -> Settings:
+    """Return the settings with the URL of the option ``--queue``, if it is given."""
+    from pydantic import SecretStr
+
+    if not url:
+        return settings
+    return settings.model_copy(update={"queue": settings.queue.model_copy(update={"url": SecretStr(url)})})
+
+
+async def _work(settings: Settings, model: str, concurrency: int) -> None:
+    from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
+    from ragflow_lg.server.observability.audit import open_audit
+    from ragflow_lg.server.observability.logs import open_logs
+    from ragflow_lg.server.observability.memory_return import returning_memory
+    from ragflow_lg.server.run_queue.queue_metrics import measuring_queue
+    from ragflow_lg.server.runs.run_worker import open_worker
+
+    section = settings.server
+    secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
+    with (
+        open_logs(section, (*settings.secrets, *secrets, settings.queue.url.get_secret_value())),
+        open_audit(section.audit),
+    ):
+        async with open_worker(settings, model, concurrency) as worker_:
+            operations = worker_.operations
+            async with (
+                operations.metrics.measure_loop_lag(),
+                operations.loop_watch.watching(),
+                measuring_queue(worker_.app_state.queue, operations.metrics, worker_.app_state.now_ms),
+                returning_memory(),
+                finding_sandbox(worker_.app_state.services.code),
+                serve_metrics(section, operations),
+            ):
+                await worker_.work(lambda: print_line(f"Worker ready for {concurrency} runs."))

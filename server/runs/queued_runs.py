@@ -1,0 +1,126 @@
+"""Runs that workers play: orders them, and looks after them in the processes that have followers of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import RunUnknownError
+from ragflow_lg.server.agents.quotas import find_limits
+from ragflow_lg.server.run_queue.run_order import RunOrder, encode_order
+from ragflow_lg.server.streaming.journal import QUEUED
+
+if TYPE_CHECKING:
+    from ragflow_lg.runs.run import Run
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import RunRow, SessionRow
+    from ragflow_lg.server.run_queue.open_queue import RunQueue
+    from ragflow_lg.server.streaming import DisconnectPolicy
+
+LOOK_S = 0.05
+MAX_LOOK_S = 0.5
+BACKGROUND_SOURCES = frozenset({"schedule", "webhook"})
+"""The sources of sessions whose turns nobody waits for."""
+
+
+class QueuedRuns:
+    """The queue of runs, as a server uses it."""
+
+    def __init__(self, app_state: AppState, queue: RunQueue) -> None:
+        self._app_state = app_state
+        self._queue = queue
+
+    async def require_room(self, tenant: str, page_key: str) -> None:
+        """Refuse a request before anything is stored for it.
+
+        Raises:
+            BusyError: If the queue is full, or the tenant or the embedded page has too many runs.
+            StreamError: If Redis fails.
+        """
+        settings = self._app_state.settings
+        max_open = find_limits(settings, tenant).runs
+        await self._queue.line.require_room(tenant, max_open, page_key, settings.quotas.pages.runs)
+
+    async def put(
+        self,
+        run: Run,
+        row: RunRow,
+        session: SessionRow,
+        tenant: str,
+        policy: DisconnectPolicy,
+        request_hash: str,
+        checkpoint: str,
+    ) -> None:
+        """Order a run. Its events come from the worker that plays it.
+
+        Raises:
+            BusyError: See `require_room`.
+            RequestError: If the request contains a value that JSON cannot express.
+            StreamError: If Redis fails, or the server is shutting down.
+        """
+        settings, record = self._app_state.settings, run.record
+        order = RunOrder(
+            run.envelope,
+            tenant,
+            row.agent_id,
+            run.intent,
+            dict(run.request),
+            row.asked or None,
+            row.start_ms,
+            record.parent_run,
+            bool(record.tenant),
+            str(policy),
+            row.page_key,
+            request_hash,
+            checkpoint,
+        )
+        data = encode_order(order)
+        await self._app_state.run_manager.order(run.envelope, tenant, request_hash)
+        await self._queue.line.put(
+            row.id,
+            tenant,
+            data,
+            row.start_ms,
+            share=self._queue.find_share(tenant),
+            max_open=find_limits(settings, tenant).runs,
+            is_background=session.source in BACKGROUND_SOURCES,
+            page_key=row.page_key,
+            max_page=settings.quotas.pages.runs,
+        )
+        await self._queue.send(row.id)
+
+    async def withdraw(self, run_id: str) -> bool:
+        """Take a run out of the queue. Return False if it does not wait there.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        return await self._queue.line.withdraw(run_id)
+
+    async def is_open(self, run_id: str) -> bool:
+        """Return whether a run waits or is played.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        return await self._queue.line.has(run_id)
+
+    async def wait_for_player(self, run_id: str) -> bool:
+        """Wait until another worker plays an interrupted run. Return False if none will, or the server stops.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        run_manager, look_s = self._app_state.run_manager, LOOK_S
+        try:
+            player = (await run_manager.head(run_id)).player
+            while not run_manager.is_draining:
+                if (await run_manager.head(run_id)).player != player or player == QUEUED:
+                    return True
+                if not await self.is_open(run_id):
+                    return False
+                await asyncio.sleep(look_s)
+                look_s = min(look_s * 1.5, MAX_LOOK_S)
+        except RunUnknownError:
+            pass
+        return False
