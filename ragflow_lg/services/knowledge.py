@@ -163,7 +163,7 @@ class Embedder(Protocol):
 
     @property
     def vector_model(self) -> str:
-        """What its vectors are of. Vectors of different models cannot be compared, even if they are equally long."""
+        """The model's name, or ``""`` if it is unknown. Vectors of two models are never compared."""
         ...
 
     @property

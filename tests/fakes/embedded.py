@@ -44,7 +44,7 @@ def fill(
     """Add a dataset with documents whose chunks are these texts."""
     with knowledge.database.writing() as connection:
         record = add_dataset(connection, dataset, model)
-        set_dims(connection, record.number, 384, HASHING_MODEL)
+        set_dims(connection, record.number, 384, HASHING_MODEL if model == HASHING_MODEL else "")
         for name, texts in documents.items():
             number = open_document(connection, record, name, f"/{name}", name, '{"kind": ["a", "b"]}', len(texts))
             vectors = HashingEmbedder().vectors(texts)

@@ -18,6 +18,7 @@ from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.knowledge_records import (
     ChunkRecord,
     DatasetRecord,
+    differ,
     find_dataset,
     list_datasets,
     list_documents,
@@ -97,7 +98,7 @@ class EmbeddedKnowledge:
         embedder = self._embedders.embedder(records[0].embedding_model)
         vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
         for record in records:
-            if record.dims and record.vector_model not in ("", embedder.vector_model):
+            if record.dims and differ(record.vector_model, embedder.vector_model):
                 raise other_model_error(record.name, record.vector_model, embedder.vector_model)
             if record.dims not in (0, len(vector)):
                 raise ServiceError(

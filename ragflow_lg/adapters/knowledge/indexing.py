@@ -20,6 +20,7 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
     NewChunk,
     add_chunks,
     delete_document,
+    differ,
     list_documents,
     list_places,
     open_document,
@@ -240,7 +241,7 @@ class Indexer:
             expected, vector_model = set_dims(connection, self._dataset.number, dims, model)
             if expected < 0:
                 raise ServiceError(f"The dataset {self._dataset.name!r} has been deleted.")
-            if dims and vector_model not in ("", model):
+            if dims and differ(vector_model, model):
                 raise other_model_error(self._dataset.name, vector_model, model)
             if dims and expected != dims:
                 raise ServiceError(

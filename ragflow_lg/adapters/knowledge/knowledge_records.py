@@ -154,6 +154,11 @@ def set_dims(connection: sqlite3.Connection, dataset: int, dims: int, vector_mod
     return (int(row[0]), str(row[1])) if row else (-1, "")
 
 
+def differ(stored: str, current: str) -> bool:
+    """Return whether the names of two models are known and different."""
+    return stored != current and bool(stored) and bool(current)
+
+
 def other_model_error(dataset: str, stored: str, current: str) -> ServiceError:
     """Return the error for a dataset whose vectors are those of another model."""
     return ServiceError(

@@ -39,6 +39,7 @@ class LangChainEmbedder:
     """A `ragflow_lg.services.knowledge.Embedder` that asks one of LangChain's models, whatever its id is."""
 
     is_stand_in = False
+    vector_model = ""
 
     def __init__(self, embeddings: Embeddings) -> None:
         """Initialize."""
@@ -48,12 +49,6 @@ class LangChainEmbedder:
     def name(self) -> str:
         """The name of the model's class."""
         return type(self._embeddings).__name__
-
-    @property
-    def vector_model(self) -> str:
-        """The names of the class and of the model, which most classes have."""
-        model: object = getattr(self._embeddings, "model", "") or getattr(self._embeddings, "model_name", "")
-        return f"{self.name} {model}".strip() if isinstance(model, str) else self.name
 
     def embedder(self, embedding_model: str) -> Embedder:
         """Return itself: it is used for all datasets."""
