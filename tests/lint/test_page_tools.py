@@ -23,3 +23,14 @@ def test_the_types_are_those_of_the_libraries() -> None:
     packages = dict(library.package.rsplit("@", 1) for library in LIBRARIES)
     assert {name: PINNED[name] for name in packages} == packages
     assert {file.name for file in (FOLDER / "vendor").iterdir()} == {f"{library.name}.d.ts" for library in LIBRARIES}
+
+
+def test_every_text_of_the_page_has_a_name_of_its_own() -> None:
+    folder = ROOT / "server" / "page" / "js"
+    names = [
+        name
+        for file in (*folder.glob("*texts.js"),)
+        for name in re.findall(r"^  (\w+): \[", file.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert len(names) > 100
+    assert sorted(names) == sorted(set(names))

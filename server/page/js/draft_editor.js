@@ -50,7 +50,7 @@ export function DraftEditor({ api, agent, node, draft, order, canRerun, onDraft,
   };
   if (!known) return null;
   const changed = changedNodes(draft);
-  return html`<details class="edit"><summary>${t("edit")}${changed.includes(node) ? " •" : ""}</summary>
+  return html`<details class="edit"><summary>${t("editDraft")}${changed.includes(node) ? " •" : ""}</summary>
     <p class="hint">${t("editHint")}</p>
     ${component && html`<${ParamsForm} key=${`${node}-${form}`} component=${component} params=${known.params}
       onChange=${(/** @type {any} */ params) => onDraft(withParams(draft.dsl, node, params))} />`}

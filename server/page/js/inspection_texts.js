@@ -16,7 +16,7 @@ export const INSPECTION_TEXTS = {
   runAloneHint: ["It reads what the last run has left. Change a value to try another one.", "读取上次运行的结果。可修改输入值后再试。"],
   runAloneFresh: ["Its inputs are those of a new conversation.", "输入为新会话的初始值。"],
   withDraft: ["It uses your draft.", "使用当前草稿。"],
-  edit: ["Edit in a draft", "在草稿中编辑"],
+  editDraft: ["Edit in a draft", "在草稿中编辑"],
   editHint: ["The stored canvas stays as it is until you save.", "保存之前，已存储的画布不会改变。"],
   moreParams: ["More parameters", "更多参数"],
   rerunDraft: ["Run again from here with the draft", "使用草稿从此处重新运行"],
