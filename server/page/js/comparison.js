@@ -60,8 +60,9 @@ function Sides({ first, second, onSelect }) {
       <pre>${run.answer || run.error}</pre></article>`)}</div>
     ${first.run.answer !== second.run.answer && html`<${TextDiff} before=${first.run.answer} after=${second.run.answer} />`}
     <h3>${t("path")}</h3>
-    <div class="pair">${sides.map(({ path }, at) => html`<ol class="path">${path.map((node) => html`<li
-      data-only=${!sides[1 - at].path.includes(node)}><button onClick=${() => onSelect(node)}>${node}</button></li>`)}</ol>`)}</div>
+    <div class="pair">${sides.map(({ path, kept }, at) => html`<ol class="path">${path.map((node) => html`<li
+      data-only=${!sides[1 - at].path.includes(node)}><button onClick=${() => onSelect(node)}>${node}</button>
+      ${kept.includes(node) && html`<small>${t("keptResult")}</small>`}</li>`)}</ol>`)}</div>
     <h3>${t("outputsByNode")}</h3>
     <${Outputs} before=${first.variables} after=${second.variables} />`;
 }

@@ -22,7 +22,7 @@ export function NodeDrawer({ api, agent, turn, runId, node, draft, canRerun, onC
   const visits = stored.visits.filter((visit) => visit.node === node);
   const order = turn?.order.length ? turn.order : [...new Set(stored.visits.map((visit) => visit.node))];
   const calls = turn?.calls.filter((call) => call.node === node) ?? [];
-  const title = state?.title ?? visits[0]?.title ?? node;
+  const title = state?.title || visits[0]?.title || node;
   const hasRun = Boolean(state || visits.length);
   const dsl = draft && changedNodes(draft).length ? draft.dsl : null;
   return html`<aside class="panel drawer" aria-label=${title}>

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "../vendor/preact.js";
 
 /** @typedef {{visits: any[], calls: any[], dropped_calls: number, usage: any}} RunNodes */
-/** @typedef {{run: any, nodes: RunNodes, variables: Map<string, any>, path: string[]}} RunFacts */
+/** @typedef {{run: any, nodes: RunNodes, variables: Map<string, any>, path: string[], kept: string[]}} RunFacts */
 
 /** @type {RunNodes} */
 export const NO_NODES = { visits: [], calls: [], dropped_calls: 0, usage: null };
@@ -40,10 +40,10 @@ export async function loadFacts(api, agent, runId) {
   const shown = (moment?.variables ?? []).filter((/** @type {any} */ one) => one.change !== "removed" && !/@_/.test(one.name));
   /** @type {Map<string, any>} */
   const variables = new Map(shown.map((/** @type {any} */ one) => [one.name, one.value]));
-  const ran = nodes.visits.length
-    ? nodes.visits.map((/** @type {any} */ visit) => visit.node)
-    : [...variables.keys()].filter((name) => name.includes("@")).map((name) => name.slice(0, name.lastIndexOf("@")));
-  return { run, nodes, variables, path: [...new Set(/** @type {string[]} */ (ran))] };
+  const ran = new Set(nodes.visits.map((/** @type {any} */ visit) => visit.node));
+  const known = new Set([...variables.keys()].map(nodeOf).filter(Boolean));
+  const kept = ran.size ? [...known].filter((node) => !ran.has(node)) : []; // a rerun begins after these
+  return { run, nodes, variables, path: ran.size ? [...kept, ...ran] : [...known], kept };
 }
 
 /** @param {string} name @returns {string} The node of an output, or an empty text. */

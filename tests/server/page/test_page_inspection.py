@@ -67,6 +67,10 @@ async def test_a_draft_is_run_compared_and_saved_on_request(tmp_path: Path) -> N
         await expect(compared.locator(".path").nth(0).locator("li")).to_have_text(
             ["begin", "LLM:0", "LLM:1", "Message:0"]
         )
+        await expect(compared.locator(".path").nth(1).locator("li").filter(has_text="LLM:0")).to_contain_text(
+            "its earlier result"
+        )
+        await expect(compared.locator(".path [data-only='true']")).to_have_text(["begin"])
         assert server.model.requests[-1][1].system == "Be brief"
         async with native(server, agent) as client:
             stored = (await client.get("/versions/draft")).json()["dsl"]["components"]["LLM:1"]["obj"]["params"]
