@@ -141,8 +141,8 @@ export function Calls({ calls }) {
   return html`<details class="calls"><summary>${t("calls")} (${calls.length})</summary>
     ${calls.map((call) => html`<details class="call" key=${call.id} data-status=${call.status}>
       <summary><b>${call.title}</b> ${t(call.status)}${call.seconds ? ` · ${call.seconds.toFixed(2)} ${t("seconds")}` : ""}</summary>
-      <pre>${JSON.stringify(call.arguments ?? null, null, 2)}</pre>
-      <pre>${call.error || (typeof call.result === "string" ? call.result : JSON.stringify(call.result ?? null, null, 2))}</pre>
+      <pre tabindex="0">${JSON.stringify(call.arguments ?? null, null, 2)}</pre>
+      <pre tabindex="0">${call.error || (typeof call.result === "string" ? call.result : JSON.stringify(call.result ?? null, null, 2))}</pre>
     </details>`)}
   </details>`;
 }

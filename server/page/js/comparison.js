@@ -57,7 +57,7 @@ function Sides({ first, second, onSelect }) {
     <div class="pair">${sides.map(({ run, nodes }) => html`<article class="side-answer" data-status=${run.status}>
       <p class="hint">${t(run.status)} · <${Costs} seconds=${Math.max(0, run.end_ms - run.start_ms) / 1000}
         usage=${{ ...run.usage, cost: nodes.usage.cost }} /></p>
-      <pre>${run.answer || run.error}</pre></article>`)}</div>
+      <pre tabindex="0">${run.answer || run.error}</pre></article>`)}</div>
     ${first.run.answer !== second.run.answer && html`<${TextDiff} before=${first.run.answer} after=${second.run.answer} />`}
     <h3>${t("path")}</h3>
     <div class="pair">${sides.map(({ path, kept }, at) => html`<ol class="path">${path.map((node) => html`<li
@@ -77,6 +77,6 @@ function Outputs({ before, after }) {
       return html`<details open key=${name}><summary>${name}</summary>
         ${typeof one === "string" && typeof other === "string"
           ? html`<${TextDiff} before=${one} after=${other} />`
-          : html`<div class="pair"><pre>${toText(one)}</pre><pre>${toText(other)}</pre></div>`}</details>`;
+          : html`<div class="pair"><pre tabindex="0">${toText(one)}</pre><pre tabindex="0">${toText(other)}</pre></div>`}</details>`;
     })}`;
 }

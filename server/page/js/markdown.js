@@ -45,6 +45,8 @@ function keepTags(source) {
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   node.removeAttribute("data-file");
+  node.removeAttribute("tabindex");
+  if (node.tagName === "PRE" || node.tagName === "TABLE") node.setAttribute("tabindex", "0"); // they scroll
   const path = filePath(node.getAttribute(node.tagName === "A" ? "href" : "src") ?? "");
   if (path && (node.tagName === "A" || node.tagName === "IMG")) node.setAttribute("data-file", path);
   if (node.tagName === "A") {

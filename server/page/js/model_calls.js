@@ -31,15 +31,15 @@ export function ModelCalls({ calls, dropped = 0 }) {
     ${calls.map((call, at) => html`<details key=${at} open=${calls.length === 1} data-status=${call.error ? "failed" : "done"}>
       <summary>${call.model} · <${Costs} seconds=${call.seconds} usage=${call.usage} />
         ${call.place ? ` · ${t("round")} ${call.place}` : ""}</summary>
-      ${call.system && html`<h4>${t("system")}</h4><pre>${call.system}</pre>`}
+      ${call.system && html`<h4>${t("system")}</h4><pre tabindex="0">${call.system}</pre>`}
       ${call.messages.map((/** @type {any} */ message) => html`<h4>${message?.role ?? ""}</h4>
-        <pre>${toText(message?.tool_calls ? message : message?.content ?? message)}</pre>`)}
+        <pre tabindex="0">${toText(message?.tool_calls ? message : message?.content ?? message)}</pre>`)}
       ${call.tools.length > 0 && html`<p class="hint">${t("tools")}: ${call.tools.map(toText).join(", ")}</p>`}
       ${call.images > 0 && html`<p class="hint">${t("images")}: ${call.images}</p>`}
       ${Object.keys(call.sampling).length > 0 && html`<p class="hint">${JSON.stringify(call.sampling)}</p>`}
-      ${call.answer && html`<h4>${t("modelAnswer")}</h4><pre>${call.answer}</pre>`}
-      ${call.calls.length > 0 && html`<h4>${t("calls")}</h4><pre>${toText(call.calls)}</pre>`}
-      ${call.error && html`<h4>${t("error")}</h4><pre class="problem">${call.error}</pre>`}
+      ${call.answer && html`<h4>${t("modelAnswer")}</h4><pre tabindex="0">${call.answer}</pre>`}
+      ${call.calls.length > 0 && html`<h4>${t("calls")}</h4><pre tabindex="0">${toText(call.calls)}</pre>`}
+      ${call.error && html`<h4>${t("error")}</h4><pre tabindex="0" class="problem">${call.error}</pre>`}
     </details>`)}
   </section>`;
 }

@@ -72,7 +72,7 @@ function Variable({ variable, text, onEdit }) {
           ${!isWhole && html`<p class="hint">${t("notWhole")}</p>`}`
       : isText
         ? html`<${TextDiff} before=${variable.before} after=${value} />`
-        : html`${(change === "changed" || change === "removed") && html`<pre class="before"><del>${toText(variable.before)}</del></pre>`}
-          ${change !== "removed" && html`<pre>${toText(value)}</pre>`}`}
+        : html`${(change === "changed" || change === "removed") && html`<pre tabindex="0" class="before"><del>${toText(variable.before)}</del></pre>`}
+          ${change !== "removed" && html`<pre tabindex="0">${toText(value)}</pre>`}`}
   </article>`;
 }

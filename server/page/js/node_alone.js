@@ -43,9 +43,9 @@ export function NodeAlone({ api, agent, node, runId, inputs, dsl }) {
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${result && html`<div class="result" role="status"><p class="hint"><${Costs} seconds=${result.seconds}
         attempts=${result.attempts} usage=${result.usage} /></p>
-      ${result.error && html`<pre class="problem">${result.error}</pre>`}
+      ${result.error && html`<pre tabindex="0" class="problem">${result.error}</pre>`}
       ${Object.entries(result.outputs).filter(([name]) => !name.startsWith("_")).map(([name, value]) =>
-        html`<h4>${name}</h4><pre>${toText(value)}</pre>`)}
+        html`<h4>${name}</h4><pre tabindex="0">${toText(value)}</pre>`)}
       <${ModelCalls} calls=${result.calls} /></div>`}
   </details>`;
 }

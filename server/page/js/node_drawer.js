@@ -30,7 +30,7 @@ export function NodeDrawer({ api, agent, turn, runId, node, draft, canRerun, onC
     <p class="hint">${node}${state ? ` · ${t(state.status)}` : ""} <${NodeCosts} state=${state} visits=${visits} /></p>
     ${!hasRun && html`<p>${t("notRun")}</p>`}
     ${hasRun && canRerun && html`<button onClick=${() => onRerun(node)}>${t("rerun")}</button>`}
-    ${state?.error && html`<h3>${t("error")}</h3><pre class="problem">${state.error}</pre>`}
+    ${state?.error && html`<h3>${t("error")}</h3><pre tabindex="0" class="problem">${state.error}</pre>`}
     ${calls.length > 0 && html`<${Calls} calls=${calls} />`}
     <${Values} title=${t("inputs")} values=${state?.inputs} /><${Values} title=${t("outputs")} values=${state?.outputs} />
     <${ModelCalls} calls=${stored.calls.filter((call) => call.node === node)} dropped=${stored.dropped_calls} />
@@ -51,7 +51,7 @@ function Values({ title, values }) {
   const shown = Object.entries(shownOf(values));
   if (!shown.length) return null;
   return html`<h3>${title}</h3>${shown.map(([name, value]) =>
-    html`<details open><summary>${name}</summary><pre>${toText(value)}</pre></details>`)}`;
+    html`<details open><summary>${name}</summary><pre tabindex="0">${toText(value)}</pre></details>`)}`;
 }
 
 /** @param {{state: import("./turn.js").NodeState | undefined, visits: any[]}} props */

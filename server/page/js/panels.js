@@ -25,12 +25,12 @@ export function NodePanel({ turn, node, canRerun, onClose, onRerun }) {
       ${state && state.visits > 1 ? ` · ×${state.visits}` : ""}</p>
     ${!state && html`<p>${t("notRun")}</p>`}
     ${state && canRerun && html`<button onClick=${() => onRerun(node)}>${t("rerun")}</button>`}
-    ${state?.error && html`<h3>${t("error")}</h3><pre class="problem">${state.error}</pre>`}
+    ${state?.error && html`<h3>${t("error")}</h3><pre tabindex="0" class="problem">${state.error}</pre>`}
     ${calls.length > 0 && html`<${Calls} calls=${calls} />`}
     ${state?.inputs && html`<h3>${t("inputs")}</h3>${shown(state.inputs).map(([name, value]) =>
-      html`<details open><summary>${name}</summary><pre>${pretty(value)}</pre></details>`)}`}
+      html`<details open><summary>${name}</summary><pre tabindex="0">${pretty(value)}</pre></details>`)}`}
     ${state?.outputs && html`<h3>${t("outputs")}</h3>${shown(state.outputs).map(([name, value]) =>
-      html`<details open><summary>${name}</summary><pre>${pretty(value)}</pre></details>`)}`}
+      html`<details open><summary>${name}</summary><pre tabindex="0">${pretty(value)}</pre></details>`)}`}
   </aside>`;
 }
 

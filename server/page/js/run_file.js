@@ -84,7 +84,7 @@ function State({ record, at }) {
   return html`<section class="panel state" aria-label=${t("state")}>
     ${stateAt(record, at).map(({ title, entries }) => html`<h3>${title}</h3>${entries.map(({ name, value, isChanged }) =>
       html`<details key=${name} open=${isChanged}><summary>${name} ${isChanged && html`<mark>${t("changed")}</mark>`}</summary>
-        <pre>${asText(value)}</pre></details>`)}`)}
+        <pre tabindex="0">${asText(value)}</pre></details>`)}`)}
   </section>`;
 }
 

@@ -37,8 +37,8 @@ export function TextDiff({ before, after }) {
     compareTexts(before, after).then((found) => isCurrent && setParts(found), () => undefined);
     return () => { isCurrent = false; };
   }, [before, after]);
-  if (!parts) return html`<pre class="difference" aria-busy="true">${after}</pre>`;
-  return html`<pre class="difference" aria-label=${t("difference")}>${parts.map((part) =>
+  if (!parts) return html`<pre tabindex="0" class="difference" aria-busy="true">${after}</pre>`;
+  return html`<pre tabindex="0" class="difference" aria-label=${t("difference")}>${parts.map((part) =>
     part.kind === "added" ? html`<ins>${part.text}</ins>`
       : part.kind === "removed" ? html`<del>${part.text}</del>` : part.text)}</pre>`;
 }

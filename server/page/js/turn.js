@@ -42,14 +42,14 @@ const CHANGES = {
   node_started: (turn, data) => {
     const known = turn.nodes[data.component_id];
     return withNode(beginVisit(turn, data), data.component_id, {
-      id: data.component_id, title: data.component_name, type: data.component_type, status: "running",
+      id: data.component_id, title: data.component_name || data.component_id, type: data.component_type, status: "running",
       visits: (known?.visits ?? 0) + 1, seconds: 0, inputs: null, outputs: null, error: "", startedAt: data.created_at,
     });
   },
   node_finished: (turn, data) => {
     const known = turn.nodes[data.component_id];
     return withNode(endVisit(turn, data), data.component_id, {
-      id: data.component_id, title: data.component_name, type: data.component_type,
+      id: data.component_id, title: data.component_name || data.component_id, type: data.component_type,
       status: data.error ? "failed" : "done", visits: known?.visits ?? 1, seconds: data.elapsed_time ?? 0,
       inputs: data.inputs, outputs: data.outputs, error: data.error ?? "", startedAt: known?.startedAt ?? data.created_at,
     });
@@ -78,7 +78,7 @@ const CHANGES = {
 function beginVisit(turn, data) {
   const [now, given] = [Date.now(), data.created_at * 1000];
   const visit = {
-    node: data.component_id, title: data.component_name, type: data.component_type,
+    node: data.component_id, title: data.component_name || data.component_id, type: data.component_type,
     startMs: now - given > 2000 ? given : now, seconds: 0, error: "", status: /** @type {"running"} */ ("running"),
   };
   const before = turn.visits.findLastIndex((other) => other.node === visit.node);

@@ -11,7 +11,7 @@ from playwright.async_api import Page, async_playwright, expect
 from ragflow_lg.adapters.browser.chromium_program import NAMES
 from tests.server.http.app_server import AppServer
 
-expect.set_options(timeout=20_000)  # the machine may be busy
+expect.set_options(timeout=40_000)  # the machine may be busy
 
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>"\'&lt;{{7*7}}'
 
