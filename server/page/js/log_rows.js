@@ -1,17 +1,18 @@
 /** The rows of the run log: nodes, the model rounds of their agents, and the calls of each round. No DOM. */
 
 /**
- * @typedef {{key: string, kind: "node"|"round"|"call", level: number, title: string, node: string, startMs: number,
- *   seconds: number, tokens: number, status: string, error: string}} Row `startMs` is 0 if it is not known.
+ * One row. `startMs` is 0 if it is not known; `within` names the agents between the node and the row.
+ * @typedef {{key: string, kind: "node"|"round"|"call", level: number, within: string, title: string, node: string,
+ *   startMs: number, seconds: number, tokens: number, status: string, error: string}} Row
  */
 
-const MAX_LEVEL = 3;
+const MAX_LEVEL = 6;
 
 /** @param {import("./turn.js").Turn} turn @returns {Row[]} Parents before their parts, in the order of their times. */
 export function logRows(turn) {
   /** @type {Row[]} */
   const rows = turn.visits.map((visit, at) => ({
-    key: `n${at}`, kind: "node", level: 0, title: visit.title, node: visit.node, startMs: visit.startMs,
+    key: `n${at}`, kind: "node", level: 0, within: "", title: visit.title || visit.node, node: visit.node, startMs: visit.startMs,
     seconds: visit.seconds, tokens: 0, status: visit.status, error: visit.error,
   }));
   const parts = [...readRecords(turn.records).values()];
@@ -38,7 +39,7 @@ function ownerOf(rows, part) {
 /** @param {import("./turn.js").Call} call @returns {Row} */
 function callRow(call) {
   return {
-    key: `c${call.id}`, kind: "call", level: 1, title: `${inner(call.path)}${call.title}`, node: call.node, startMs: 0,
+    key: `c${call.id}`, kind: "call", level: 1, within: inner(call.path), title: call.title, node: call.node, startMs: 0,
     seconds: call.seconds, tokens: 0, status: call.status, error: call.error,
   };
 }
@@ -57,8 +58,8 @@ function readRecords(records) {
     const depth = String(record.path ?? "").split("-->").length - 1;
     const usage = record.usage ?? {};
     rows.set(key, {
-      key, kind: isCall ? "call" : "round", level: Math.min(MAX_LEVEL, depth + (isCall ? 2 : 1)),
-      title: inner(record.path) + (isCall ? record.title || record.tool : `${record.iteration} · ${record.model}`),
+      key, kind: isCall ? "call" : "round", level: Math.min(MAX_LEVEL, 2 * depth + (isCall ? 2 : 1)),
+      within: inner(record.path), title: isCall ? record.title || record.tool : `${record.iteration} · ${record.model}`,
       node: record.component_id, seconds, tokens: (usage.prompt_tokens ?? 0) + (usage.completion_tokens ?? 0),
       startMs: rows.get(key)?.startMs ?? record.created_at * 1000 - seconds * 1000,
       status: state === "started" ? "running" : state === "failed" ? "failed" : "done", error: record.error ?? "",

@@ -29,7 +29,7 @@ export function RunLog({ turn, onSelect }) {
 function LogRow({ row, start, length, onSelect }) {
   const width = Math.min(100, Math.max(0.6, ((row.seconds * 1000) / length) * 100));
   const from = Math.min(100 - width, Math.max(0, ((row.startMs - start) / length) * 100));
-  const title = row.kind === "round" ? `${t("modelRound")} ${row.title}` : row.title;
+  const title = row.within + (row.kind === "round" ? `${t("modelRound")} ${row.title}` : row.title);
   const time = `${row.seconds.toFixed(2)} ${t("seconds")}`;
   return html`<li data-kind=${row.kind} data-level=${row.level} data-status=${row.status}>
     <button onClick=${() => onSelect(row.node)} title=${title}>${title}</button>

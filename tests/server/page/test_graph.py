@@ -1,0 +1,148 @@
+"""The graph and the run log of the page in a real Chromium."""
+
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from ragflow_lg.services.chat import Usage
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.services import Reply
+from tests.server.http.app_server import canvas, start_app
+from tests.server.page.visits import ask, open_agent, visit
+
+pytestmark = needs_chromium
+expect.set_options(timeout=60_000)  # the machine may be busy
+
+FINDER: dict[str, Any] = {
+    "component_name": "Agent",
+    "name": "Fact Finder",
+    "params": {
+        "llm_id": "m",
+        "description": "Finds facts.",
+        "sys_prompt": "You find facts.",
+        "max_rounds": 2,
+        "tools": [{"component_name": "Wikipedia", "name": "Wiki", "params": {}}],
+    },
+}
+GUIDE = {
+    "llm_id": "m",
+    "sys_prompt": "You are a guide.",
+    "prompts": [{"role": "user", "content": "{sys.query}"}],
+    "max_rounds": 3,
+    "tools": [FINDER],
+}
+AGENT = canvas(
+    ("begin", "Begin", {}, ["Agent:0"]),
+    ("Agent:0", "Agent", GUIDE, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{Agent:0@content}"]}, []),
+)
+CALL = {"name": "Fact_Finder_0", "arguments": {"user_prompt": "Where?", "reasoning": "r", "context": "c"}, "id": "1"}
+
+
+def fan_out(count: int) -> dict[str, Any]:
+    """Return a canvas with as many nodes beside each other."""
+    params = {"method": "merge", "script": "{sys.query}", "delimiters": [","]}
+    names = [f"StringTransform:{at}" for at in range(count)]
+    nodes: list[tuple[str, str, dict[str, Any], list[str]]] = [(name, "StringTransform", params, []) for name in names]
+    return canvas(("begin", "Begin", {}, names), *nodes)
+
+
+async def test_an_agent_has_its_rounds_and_calls_in_the_log_and_its_tools_in_the_graph(tmp_path: Path) -> None:
+    replies = [Reply(calls=[CALL], usage=Usage(30, 12, 1)), Reply(text="In Bremen."), Reply(text="It is in Bremen.")]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, AGENT)
+        await ask(page, "Where is it?")
+        await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
+        await expect(page.locator("[data-tool='Fact Finder']")).to_have_attribute("data-status", "done")
+        await page.get_by_role("tab", name="Run log").click()
+        rows = page.locator(".log li")
+        kinds = await rows.evaluate_all("rows => rows.map((row) => `${row.dataset.kind} ${row.dataset.level}`)")
+        assert kinds == ["node 0", "node 0", "round 1", "call 2", "round 3", "round 1", "node 0"]
+        await expect(rows.nth(3)).to_contain_text("Fact Finder")
+        await expect(rows.nth(1).locator(".number").last).to_have_text("42 tokens")
+        titles = await rows.locator("button").all_inner_texts()
+        assert titles[1:5] == ["Agent:0", "Round 1 · m", "Fact Finder", "Fact_Finder › Round 1 · m"]
+        assert await rows.evaluate_all("rows => rows.every((row) => row.querySelector('rect'))")
+
+
+async def test_nodes_that_a_turn_does_not_reach_are_shown_so_and_taken_edges_too(tmp_path: Path) -> None:
+    case = {"logical_operator": "and", "items": [{"cpn_id": "sys.query", "operator": "=", "value": "left"}]}
+    params = {"conditions": [{**case, "to": ["Message:Left"]}], "end_cpn_ids": ["Message:Right"]}
+    dsl = canvas(
+        ("begin", "Begin", {}, ["Switch:0"]),
+        ("Switch:0", "Switch", params, ["Message:Left", "Message:Right"]),
+        ("Message:Left", "Message", {"content": ["left"]}, []),
+        ("Message:Right", "Message", {"content": ["right"]}, []),
+    )
+    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, dsl)
+        await ask(page, "left")
+        await expect(page.locator("[data-node='Message:Left']")).to_have_attribute("data-status", "done")
+        await expect(page.locator("[data-node='Message:Right']")).to_have_attribute("data-status", "skipped")
+        await expect(page.locator("[data-to='Message:Left']")).to_have_attribute("data-taken", "true")
+        await expect(page.locator("[data-to='Message:Right']")).not_to_have_attribute("data-taken", "true")
+
+
+async def place(page: Page) -> str:
+    await page.wait_for_timeout(100)
+    return await page.locator(".sheet").evaluate("sheet => sheet.style.transform")
+
+
+async def test_the_picture_is_moved_zoomed_and_searched_by_mouse_and_keyboard(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, fan_out(40))
+        part = page.locator(".minimap")
+        await expect(part).to_be_hidden()
+        whole = await place(page)
+        await page.get_by_role("button", name="Zoom in").click()
+        await expect(part).to_be_visible()
+        zoomed = await place(page)
+        await part.click(position={"x": 5, "y": 5})
+        assert len({whole, zoomed, await place(page)}) == 3
+        await page.locator(".picture").focus()
+        places = {await place(page)}
+        for key in ("ArrowLeft", "ArrowUp", "+", "-", "0"):
+            await page.keyboard.press(key)
+            places.add(await place(page))
+        assert len(places) >= 5
+        assert await place(page) == whole
+        await expect(part).to_be_hidden()
+        search = page.get_by_role("searchbox", name="Search for a node")
+        await search.fill("transform:39")
+        await search.press("Enter")
+        await expect(page.locator("[data-node='StringTransform:39']")).to_have_attribute("data-selected", "true")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("ArrowRight")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("[data-node='StringTransform:0']")).to_have_attribute("data-selected", "true")
+
+
+async def test_rounds_are_counted_while_they_run(tmp_path: Path) -> None:
+    outputs = {"notes": {"ref": "LLM:0@content", "type": "Array<string>"}}
+    model = {"llm_id": "m", "prompts": [{"role": "user", "content": "{IterationItem:0@item}"}]}
+    split = {"method": "split", "split_ref": "sys.query", "delimiters": [","]}
+    items = {"items_ref": "StringTransform:0@result", "max_concurrency": 0, "outputs": outputs}
+    dsl = canvas(
+        ("begin", "Begin", {}, ["StringTransform:0"]),
+        ("StringTransform:0", "StringTransform", split, ["Iteration:0"]),
+        ("Iteration:0", "Iteration", items, ["Message:0"]),
+        ("IterationItem:0", "IterationItem", {}, ["LLM:0"]),
+        ("LLM:0", "LLM", model, []),
+        ("Message:0", "Message", {"content": ["{Iteration:0@notes}"]}, []),
+    )
+    for name in ("IterationItem:0", "LLM:0"):
+        dsl["components"][name]["parent_id"] = "Iteration:0"
+    replies = [Reply(text="one"), Reply(chunks=["two"], hangs=True)]
+    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, dsl)
+        await ask(page, "a,b,c")
+        await expect(page.locator("[data-rounds]")).to_have_text("round 2")
+        await expect(page.locator("[data-node='LLM:0']")).to_have_attribute("data-status", "running")
+        await page.get_by_role("button", name="Stop").click()
+        await expect(page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "skipped")
