@@ -49,3 +49,15 @@ def test_the_model_client_works_without_the_command_of_httpx() -> None:
     assert (
         run("import httpx, langsmith, langchain_openai\nfrom langsmith.types import Run\nprint(Run.__name__)") == "Run"
     )
+
+
+def test_the_client_for_chats_loads_no_models_of_other_requests() -> None:
+    program = (
+        "import ragflow_lg.adapters.chat.openai_client\n"
+        "names = ('langchain_openai.chat_models.azure', 'langchain_openai.embeddings', 'openai.types.responses.response')\n"
+        "print([name in sys.modules for name in names])\n"
+        "from langchain_openai import AzureChatOpenAI, OpenAIEmbeddings\n"
+        "from openai.types.responses import Response\n"
+        "print(AzureChatOpenAI.__name__, OpenAIEmbeddings.__name__, Response.__name__)"
+    )
+    assert run(program) == "[False, False, False]\nAzureChatOpenAI OpenAIEmbeddings Response"
