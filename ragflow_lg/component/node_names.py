@@ -9,6 +9,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan
 
 MAX_NAME_CHARS = 200
+MAX_LISTED = 10
 
 
 def find_node(plan: Plan, name: str) -> NodeId | None:
@@ -19,6 +20,11 @@ def find_node(plan: Plan, name: str) -> NodeId | None:
     return titles[0] if len(titles) == 1 and name.strip() else None
 
 
+def has_title(plan: Plan, name: str) -> bool:
+    """Return whether a node has the title, ignoring case; several may have it."""
+    return bool(name.strip()) and any(_simplify(node.title) == _simplify(name) for node in plan.nodes.values())
+
+
 def with_node_id(plan: Plan, reference: str) -> str:
     """Return a reference ``title@output`` with the node's id in place of its title, other text unchanged."""
     name, at, rest = reference.partition("@")
@@ -26,11 +32,17 @@ def with_node_id(plan: Plan, reference: str) -> str:
     return reference if id_ is None else f"{id_}@{rest}"
 
 
+def describe_unknown_node(plan: Plan, name: str) -> str:
+    """Return sentences that explain why `find_node` finds no node, with the nodes that may be meant."""
+    same = [node.id for node in plan.nodes.values() if name.strip() and _simplify(node.title) == _simplify(name)]
+    if len(same) > 1:
+        listed = ", ".join(same[:MAX_LISTED]) + (", …" if len(same) > MAX_LISTED else "")
+        return f"{len(same)} nodes have the title {name!r}: {listed}. Name one by its id."
+    return f"The canvas has no node {name!r}. {suggest_nodes(plan, name)}".rstrip()
+
+
 def suggest_nodes(plan: Plan, name: str) -> str:
-    """Return a question that suggests nodes with a similar id or title, or that share a title; ``""`` if none."""
-    same = [node for node in plan.nodes.values() if _simplify(node.title) == _simplify(name)]
-    if same:
-        return f"Did you mean {' or '.join(node.id for node in same[:4])}?"
+    """Return a question that suggests nodes with a similar id or title; ``""`` if none."""
     labels = {node.id: node.id for node in plan.nodes.values()}
     labels |= {node.title: f"{node.title!r} ({node.id})" for node in plan.nodes.values() if node.title not in labels}
     labels.pop("", None)

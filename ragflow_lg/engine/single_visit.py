@@ -12,7 +12,7 @@ from ragflow_lg.base.errors import ComponentError, RequestError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, to_json, write_path
 from ragflow_lg.component.events import EventSink, ModelCalled, NodeFinished
-from ragflow_lg.component.node_names import find_node, suggest_nodes
+from ragflow_lg.component.node_names import describe_unknown_node, find_node, has_title, suggest_nodes
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.state import TurnRequest, look_up
 from ragflow_lg.component.turn_context import TurnContext
@@ -127,6 +127,8 @@ def _make_state(plan: Plan, services: Services, stored: Mapping[str, Any]) -> di
 def _node(plan: Plan, node_id: str) -> PlanNode:
     id_ = find_node(plan, node_id)
     if id_ is None:
+        if has_title(plan, node_id):
+            raise RequestError(describe_unknown_node(plan, node_id))
         hint = suggest_nodes(plan, node_id) or f"It has {', '.join(list(plan.nodes)[:12])}."
         raise RequestError(f"The canvas has no component {node_id!r}. {hint}")
     return plan.nodes[id_]

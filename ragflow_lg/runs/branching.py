@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.node_names import find_node, has_title
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
 from ragflow_lg.runs.stored_steps import StoredSteps
@@ -126,7 +127,8 @@ async def fork(
 ) -> None:
     """Create a session from another session's checkpoint or current state, with some values changed.
 
-    ``checkpoint`` is the id, or a unique prefix of the id, of a checkpoint of the canvas or of a region. At the newest
+    ``checkpoint`` is the id, or a unique prefix of the id, of a checkpoint of the canvas or of a region. The id or
+    title of a node stands for the newest checkpoint of the last turn at which the node was about to run. At the newest
     checkpoint, everything is copied, including open forms; at an older one, the next nodes run again. Nodes that ran
     concurrently with a region keep their results. With ``changes``, the next nodes always run again, and closed forms
     ask again.
@@ -141,7 +143,7 @@ async def fork(
         if not newest or not (checkpoint or changes):
             await _copy_present(steps, copies, canvas)
             return
-        namespace, checkpoint_id = await steps.find_place(checkpoint) if checkpoint else ("", newest)
+        namespace, checkpoint_id = await _find_place(steps, canvas, checkpoint) if checkpoint else ("", newest)
         levels = await _find_levels(steps, namespace, checkpoint_id, None)
         if not changes and all([await steps.newest(level.namespace) == level.checkpoint for level in levels]):
             await _copy_present(steps, copies, canvas)
@@ -160,6 +162,17 @@ async def fork(
             await copies.copy(
                 entry, without=tasks if level.rerun_tasks is None else level.rerun_tasks, changes=channels
             )
+
+
+async def _find_place(steps: StoredSteps, canvas: CompiledCanvas, name: str) -> tuple[str, str]:
+    """Return the namespace and id of a checkpoint, or of the newest one at which a node was about to run."""
+    try:
+        return await steps.find_place(name)
+    except CheckpointError:
+        if not has_title(canvas.plan, name) and find_node(canvas.plan, name) is None:
+            raise
+    namespace, snapshot = await steps.find(steps.find_node(name), None)
+    return namespace, snapshot.config["configurable"]["checkpoint_id"]
 
 
 async def _copy_present(steps: StoredSteps, copies: _Target, canvas: CompiledCanvas) -> None:

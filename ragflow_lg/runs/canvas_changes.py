@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CheckpointError, ComponentError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, write_path
-from ragflow_lg.component.node_names import near_names, suggest_nodes, with_node_id
+from ragflow_lg.component.node_names import describe_unknown_node, near_names, with_node_id
 from ragflow_lg.component.plan import ERROR, NEXT, Plan
 from ragflow_lg.component.state import TurnRequest, merge_outputs, output_patch
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
@@ -50,7 +50,8 @@ def _read_change(plan: Plan, node: NodeId, name: str, value: JsonValue, values: 
     if reference is None:
         hint = "Write sys.name, env.name or component@output."
         title = name.partition("@")[0] if "@" in name else ""
-        raise CheckpointError(f"{name!r} is not a variable. {suggest_nodes(plan, title) if title else ''} {hint}")
+        about = describe_unknown_node(plan, title) if title else f"{name!r} is not a variable."
+        raise CheckpointError(f"{about} {hint}")
     if reference.kind == "output":
         return _read_output_change(plan, node, reference, value, values.get("outputs", {}))
     declared = {**plan.globals, **values.get("globals", {})}
@@ -77,7 +78,7 @@ def _read_output_change(
 ) -> Change:
     owner = NodeId(reference.node)
     if owner not in plan.nodes:
-        raise CheckpointError(f"The canvas has no node {reference.node!r}. {suggest_nodes(plan, owner)}".rstrip())
+        raise CheckpointError(describe_unknown_node(plan, owner))
     plan_node = plan.nodes[owner]
     names = plan_node.spec.output_names(plan_node.params)
     known = tuple(dict.fromkeys([*plan_node.outputs, *(names or ()), *stored.get(owner, {})]))

@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, START, TASK_SEPARATOR
 from ragflow_lg.base.long_list import LongList
-from ragflow_lg.component.node_names import find_node, suggest_nodes
+from ragflow_lg.component.node_names import describe_unknown_node, find_node
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.services.sessions import NO_ENTRIES, with_recent_entries
 
@@ -178,10 +178,8 @@ class StoredSteps:
         """
         node = find_node(self._canvas.plan, name)
         if node is None:
-            hint = f" {suggest_nodes(self._canvas.plan, name)}".rstrip()
-            raise CheckpointError(
-                f"The canvas has no node {name!r}.{hint} List them with: ragflow-lg history {self._name}"
-            )
+            problem = describe_unknown_node(self._canvas.plan, name)
+            raise CheckpointError(f"{problem} List them with: ragflow-lg history {self._name}")
         return node
 
     async def find(self, node: NodeId, round: int | None) -> tuple[str, Any]:

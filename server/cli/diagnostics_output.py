@@ -94,7 +94,7 @@ def check_files(
     With ``is_fixing``, the safe fixes are applied first.
     """
     reports: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
-    is_unreadable = False
+    unread = 0
 
     def load() -> Settings:
         from ragflow_lg.server.settings import load_settings
@@ -113,7 +113,7 @@ def check_files(
                 _, diagnostics, text = check_one()
         except SettingsError as error:
             sys.stderr.write(f"ragflow-lg: {error}\n")
-            is_unreadable = True
+            unread += 1
             continue
         reports.append((path, diagnostics, text))
     if output is ReportFormat.JSON:
@@ -123,8 +123,10 @@ def check_files(
     else:
         for path, diagnostics, text in reports:
             sys.stdout.write(_as_text(path, diagnostics, text))
+        if len(reports) + unread > 1:
+            sys.stdout.write(_summarize([diagnostics for _, diagnostics, _ in reports], unread))
     has_errors = any(d.severity == "error" for _, diagnostics, _ in reports for d in diagnostics)
-    return 2 if is_unreadable else int(has_errors)
+    return 2 if unread else int(has_errors)
 
 
 def _fix(path: Path, diagnostics: Sequence[Diagnostic]) -> bool:
@@ -183,6 +185,20 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     counts = f"({count_of(errors, 'error')}, {count_of(warnings, 'warning')})"
     parts.append(f"{_one_line(str(path))}: {verdict} {counts}")
     return "\n".join(parts) + "\n"
+
+
+def _summarize(reports: Sequence[tuple[Diagnostic, ...]], unread: int) -> str:
+    """Return a line about all canvases: ``3 canvases: 2 can run, 1 cannot run (4 errors, 1 warning)``."""
+    failed = sum(any(d.severity == "error" for d in diagnostics) for diagnostics in reports)
+    severities = [d.severity for diagnostics in reports for d in diagnostics]
+    parts = [
+        paint(f"{len(reports) - failed:,} can run", "green") if failed < len(reports) else "",
+        paint(f"{failed:,} cannot run", "bold", "red") if failed else "",
+        paint(f"{unread:,} cannot be read", "bold", "red") if unread else "",
+    ]
+    total = count_of(len(reports) + unread, "canvas", "canvases")
+    counts = f"({count_of(severities.count('error'), 'error')}, {count_of(severities.count('warning'), 'warning')})"
+    return f"{total}: {', '.join(part for part in parts if part)} {counts}\n"
 
 
 def _one_line(text: str) -> str:

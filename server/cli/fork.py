@@ -33,8 +33,9 @@ def fork(
         str | None,
         typer.Option(
             "--at",
-            help="Checkpoint id from history, or its first characters. Default: the newest.",
-            metavar="CHECKPOINT",
+            help="Checkpoint id from history, or its first characters; or a node, by its id or title, before it ran "
+            "last. Default: the newest.",
+            metavar="CHECKPOINT|NODE",
         ),
     ] = None,
     new: NewSession = None,
@@ -46,7 +47,10 @@ def fork(
 
     Then resume or continue the new session, or start a new turn in it.
 
-    Example: ragflow-lg fork anna --at 1f0b… --as anna-2
+    Examples:
+    ragflow-lg fork anna --at 1f0b… --as anna-2
+
+    ragflow-lg fork anna --at "Price list"
     """
     from ragflow_lg.server.cli.next_step_hints import next_command
     from ragflow_lg.server.cli.play import with_store

@@ -79,7 +79,7 @@ def _find_forms(session: RemoteSession, canvas: CompiledCanvas) -> tuple[list[No
     if missing := [id_ for id_ in path if id_ not in nodes]:
         return [], f"it waits at {missing[0][:80]!r}, which is not in the canvas any more"
     if any(nodes[id_].parent is not None for id_ in forms):
-        return [], f"it waits at {forms[0]!r} inside a Loop or Iteration"
+        return [], f"it waits at {forms[0]!r} inside a Loop or Iteration, whose round RAGFlow does not store"
     if len(forms) < len(path):
         return [], f"other components wait beside the form {forms[0]!r}"
     if not all(_is_form(canvas, id_) for id_ in forms):

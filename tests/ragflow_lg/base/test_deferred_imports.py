@@ -54,7 +54,8 @@ def test_the_model_client_works_without_the_command_of_httpx() -> None:
 def test_the_client_for_chats_loads_no_models_of_other_requests() -> None:
     program = (
         "import ragflow_lg.adapters.chat.openai_client\n"
-        "names = ('langchain_openai.chat_models.azure', 'langchain_openai.embeddings', 'openai.types.responses.response')\n"
+        "names = ['langchain_openai.chat_models.azure', 'langchain_openai.embeddings']\n"
+        "names.append('openai.types.responses.response')\n"
         "print([name in sys.modules for name in names])\n"
         "from langchain_openai import AzureChatOpenAI, OpenAIEmbeddings\n"
         "from openai.types.responses import Response\n"

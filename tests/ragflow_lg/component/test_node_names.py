@@ -1,6 +1,6 @@
 import pytest
 
-from ragflow_lg.component.node_names import find_node, suggest_nodes, with_node_id
+from ragflow_lg.component.node_names import describe_unknown_node, find_node, has_title, suggest_nodes, with_node_id
 from tests.fakes.canvas import canvas, plan_of, text
 
 TITLES = {"a": "Price list", "b": "Twice", "c": "twice", "d": "a", "e": ""}
@@ -25,7 +25,6 @@ def test_a_node_is_found_by_its_id_or_its_own_title(name: str, expected: str | N
     ("name", "expected"),
     [
         ("price lst", "Did you mean 'Price list' (a)?"),
-        ("Twice", "Did you mean b or c?"),
         ("begn", "Did you mean begin?"),
         ("Something else", ""),
         ("x" * 100_000, ""),
@@ -33,6 +32,20 @@ def test_a_node_is_found_by_its_id_or_its_own_title(name: str, expected: str | N
 )
 def test_similar_ids_and_titles_are_suggested(name: str, expected: str) -> None:
     assert suggest_nodes(PLAN, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("TWICE", "2 nodes have the title 'TWICE': b, c. Name one by its id."),
+        ("price lst", "The canvas has no node 'price lst'. Did you mean 'Price list' (a)?"),
+        ("Something else", "The canvas has no node 'Something else'."),
+        ("", "The canvas has no node ''."),
+    ],
+)
+def test_nodes_that_share_a_title_are_listed(name: str, expected: str) -> None:
+    assert describe_unknown_node(PLAN, name) == expected
+    assert has_title(PLAN, name) is (name == "TWICE")
 
 
 @pytest.mark.parametrize(

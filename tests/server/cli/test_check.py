@@ -238,3 +238,16 @@ def test_a_file_that_cannot_be_fixed_is_left_alone(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert "is not UTF-8; nothing is fixed" in invoke("check", path, "--fix").stderr
     assert path.read_bytes() == before
+
+
+def test_several_canvases_have_a_summary(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(FIXABLE.replace(', "gone"', ""))
+    (tmp_path / "two.json").write_text(FIXABLE.replace("Message", "Mesage"))
+    result = invoke("check", tmp_path)
+    assert result.exit_code == 1
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith("2 canvases: 1 can run, 1 cannot run (")
+    assert "canvases:" not in invoke("check", tmp_path / "one.json").stdout
+    both = invoke("check", tmp_path / "one.json", tmp_path / "missing.json")
+    assert both.stdout.splitlines()[-1].startswith("2 canvases: 1 can run, 1 cannot be read (0 errors")
+    assert len(json.loads(invoke("check", tmp_path, "-o", "json").stdout)) == 2

@@ -68,6 +68,9 @@ def test_nodes_are_named_by_their_titles(cli: Cli, tmp_path: Path) -> None:
     assert cli("resume", "ben", "--input", "Which word@w=x", "-e", "pretty").stdout == "x!\n"
     again = cli("rerun", "ben", "--from", "price list", "--set", "Which word@w=y", "-e", "pretty")
     assert again.stdout == "y!\n"
+    assert cli("fork", "ben", "--at", "price list").stdout == "ben-fork\n"
+    assert cli("continue", "ben-fork", "-e", "pretty").stdout == "x!\n"
+    assert "no checkpoint 'Price lst'" in cli("fork", "ben", "--at", "Price lst").stderr
     refused = cli("rerun", "ben", "--from", "Price lst")
     assert refused.returncode == 2
     assert (
