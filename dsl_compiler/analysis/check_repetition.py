@@ -92,4 +92,4 @@ def _may_change(
 
 def _has_effect(node: PlanNode) -> bool:
     chosen = node.params.once_only if isinstance(node.params, OnceParams) else None
-    return chosen is True or (chosen is None and node.spec.runs_once is True)
+    return chosen is True or (chosen is None and node.spec.effects == "writes")

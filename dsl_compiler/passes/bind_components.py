@@ -152,7 +152,7 @@ def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, rep
         references=tuple(_references(params, ())),
         outputs=tuple(dict.fromkeys((*spec.outputs.model_fields, *declared))),
         declared=frozenset(declared),
-        extra_attempts=(params.max_retries or 0) if spec.retries and spec.runs_once is not True else 0,
+        extra_attempts=(params.max_retries or 0) if spec.retries and spec.effects != "writes" else 0,
         retry_delay_s=params.delay_after_error or 0.0,
         timeout_s=spec.limit_s(params),
     )

@@ -74,7 +74,7 @@ def spec_of_tool(name: str, tool: Any) -> ComponentSpec[RunContext, Params]:
         source="",
         timeout_s=timeout_s,
         retries=not runs_once,
-        runs_once=runs_once,
+        effects="writes" if runs_once else "pays",
         lint=lint,
         tool=ToolRules(str(tool.name), arguments, call),
     )

@@ -19,7 +19,7 @@ function and reports a misspelt option on the line where it occurs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from typing_extensions import TypedDict, Unpack
 
@@ -29,6 +29,7 @@ from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
     ComponentSpec,
+    Effects,
     Kind,
     MessageAlternative,
     PromptText,
@@ -70,7 +71,9 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
     streams: Callable[[P], bool]
     shows: Callable[[P], Iterable[MessageAlternative]]
-    runs_once: bool | Callable[[RunContext, P], bool]
+    effects: Effects | Callable[[RunContext, P], Effects]
+    runs_once: bool
+    """True stands for the effects ``writes``."""
     region: RegionRules[RunContext, P] | None
     tools: Callable[[P], Sequence[ToolEntry]]
     allowed_tools: Callable[[P], Sequence[str] | None]
@@ -103,6 +106,7 @@ def component(
     The catalog finds the spec under any module-level name. ``source`` is the RAGFlow file on whose behaviour the
     component is based.
     """
+    translate_once(options)
 
     def decorate(run: Callable[[RunContext, P], Awaitable[O]]) -> ComponentSpec[RunContext, P]:
         return ComponentSpec(
@@ -113,7 +117,13 @@ def component(
             run=run,
             description=description,
             source=source,
-            **options,
+            **cast("Any", options),
         )
 
     return decorate
+
+
+def translate_once(options: SharedOptions[P]) -> None:
+    """Replace ``runs_once`` by the effects that it stands for, unless they are given."""
+    if options.pop("runs_once", False):
+        options.setdefault("effects", "writes")

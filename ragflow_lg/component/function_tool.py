@@ -189,7 +189,7 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
         source="",
         timeout_s=options.timeout_s,
         retries=not options.runs_once,
-        runs_once=options.runs_once,
+        effects="writes" if options.runs_once else "pays",
         lint=lint,
         tool=ToolRules(name, arguments, call),
     )

@@ -28,6 +28,13 @@ Kind = Literal["entry", "plain", "model", "message", "route", "interrupt", "regi
 declared targets; ``interrupt`` waits for the user; ``region`` owns a body that it repeats, ``region_item`` starts each
 round, ``region_exit`` leaves the region. All other components are ``plain``."""
 
+Effects = Literal["none", "reads", "pays", "writes"]
+"""What running a component again costs or changes outside the run.
+
+``none``: nothing, and with the same inputs it returns the same outputs. ``reads``: nothing, but another answer is
+possible, as from a database. ``pays``: money or much time, as for a model, a search or a computation. ``writes``: it
+changes something, as a request that is not a GET."""
+
 
 def _as_list(value: Any) -> Any:
     if value is None or value == "":
@@ -386,11 +393,13 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """For kind ``model``: whether its output ``content`` may stream into a Message with these params."""
     shows: Callable[[P], Iterable[MessageAlternative]] = _empty
     """For kind ``message``: the alternative texts, one of which is shown each time it runs."""
-    runs_once: bool | Callable[[C, P], bool] = False
-    """Whether the node must never start twice: if a run resumes after it was interrupted, the user is asked.
+    effects: Effects | Callable[[C, P], Effects] = "pays"
+    """What running it again would cost or change.
 
-    True also excludes retries. A function decides by the params and the settings; retries that the canvas asks for
-    then remain, because they follow an error that was reported."""
+    A session stores the results of components without effects together with the next effect. One that ``writes`` never
+    starts twice: if a run resumes after it was interrupted, the user is asked. If it always does, it has no retries
+    either. A function decides by the params and the settings; retries that the canvas asks for then remain, because
+    they follow an error that was reported."""
     region: RegionRules[C, P] | None = None
     """For kind ``region``: how it repeats its body."""
     tool: ToolRules[C, P] | None = None
@@ -415,9 +424,11 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     def must_run_once(self, ctx: C, params: P) -> bool:
         """Return whether a node with these params must not start twice; ``once_only`` overrides the default."""
         chosen = params.once_only if isinstance(params, OnceParams) else None
-        if chosen is not None:
-            return chosen
-        return self.runs_once(ctx, params) if callable(self.runs_once) else self.runs_once
+        return self.effects_of(ctx, params) == "writes" if chosen is None else chosen
+
+    def effects_of(self, ctx: C, params: P) -> Effects:
+        """Return the effects of a node with these params."""
+        return self.effects(ctx, params) if callable(self.effects) else self.effects
 
     def limit_s(self, params: P) -> float | None:
         """Return the time limit for a node with these params, in seconds."""

@@ -26,7 +26,7 @@ from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.decorator import SharedOptions
+from ragflow_lg.component.decorator import SharedOptions, translate_once
 from ragflow_lg.component.spec import (
     ArgumentOrValue,
     ComponentOutputs,
@@ -121,7 +121,7 @@ def tool(
     If the argument ``needs`` is missing or blank, the function is not called: a node's result is then ``blank``, and a
     model reads what is missing. ``read_name`` returns the function name if the canvas sets one. ``label`` is a prefix
     of error messages for the model. ``service`` is the service that it calls, whose key is then a requirement.
-    ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once=True``, no call
+    ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`; with the effects ``writes``, no call
     ever starts twice.
     """
     _set_defaults(options, outputs, service)
@@ -154,7 +154,7 @@ def tool(
             description=description,
             source=source,
             tool=rules,
-            **options,
+            **cast("Any", options),
         )
 
     return decorate
@@ -163,7 +163,8 @@ def tool(
 def _set_defaults(options: SharedOptions[P], outputs: type[ComponentOutputs], service: ToolService | None) -> None:
     """Set the options that are the same for most tools."""
     options.setdefault("shows_default", True)
-    options.setdefault("retries", options.get("runs_once") is not True)
+    translate_once(options)
+    options.setdefault("retries", options.get("effects") != "writes")
     if outputs is SearchOutputs:
         options.setdefault("output_names", _with_json)
     if service is not None:

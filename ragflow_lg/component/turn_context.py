@@ -26,7 +26,7 @@ from ragflow_lg.services.chat import TokenBudget, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
-    from ragflow_lg.services.sessions import Steps
+    from ragflow_lg.services.sessions import Gathering, Steps
 
 
 STORE_S = 0.05
@@ -86,6 +86,8 @@ class TurnContext(Struct, eq=False):
     sink: EventSink | None = None
     steps: Steps | None = None
     """The store for step results, if the session is stored."""
+    gathered: Gathering | None = None
+    """The steps that are not stored yet; None if every step is stored before the next one starts."""
     is_cancelled: bool = False
     is_stopping: bool = False
     """Whether the turn stops as soon as no call to a service is running."""

@@ -305,6 +305,7 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     prompt_texts=prompt_texts,
     allowed_tools=_allowed_tools,
     tool=ToolRules("", Arguments, _as_tool),
+    effects="pays",
     description="Ask a chat model that can call tools.",
     source="agent/component/agent_with_tools.py",
 )

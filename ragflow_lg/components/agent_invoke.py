@@ -72,6 +72,7 @@ def _limit_s(params: Params) -> float:
     retries=True,
     lint=_lint,
     plays=_plays,
+    effects="pays",
     description="Run another canvas by its agent id.",
     source="agent/component/agent_invoke.py",
 )

@@ -69,6 +69,7 @@ def _schemas(params: Params) -> Mapping[str, Schema]:
     output_names=_names,
     output_schemas=_schemas,
     timeout_s=None,
+    effects="none",
     description="Start of every turn. Its form fields become outputs.",
     source="agent/component/begin.py",
 )

@@ -113,6 +113,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     timeout_s=lambda params: params.timeout or TIMEOUT_S,
     rewrite=_rewrite,
     requires=lambda params: params.requirements,
+    effects="pays",
     description="Let a chat model operate web pages in a browser.",
     source="agent/component/browser.py",
 )

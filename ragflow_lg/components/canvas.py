@@ -71,6 +71,7 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
     lint=_lint,
     plays=_plays,
     tool=ToolRules("", Arguments, _as_tool),
+    effects="pays",
     description="Run another canvas.",
 )
 async def canvas(ctx: RunContext, params: Params) -> Outputs:

@@ -132,6 +132,7 @@ def _prompt_texts(params: Params) -> Iterable[PromptText]:
     retries=True,
     requires=lambda params: params.requirements,
     prompt_texts=_prompt_texts,
+    effects="pays",
     description="Let a chat model choose a category and continue with its successors.",
     source="agent/component/categorize.py",
 )

@@ -101,6 +101,7 @@ class Outputs(ComponentOutputs):
     "DataOperations",
     params=Params,
     outputs=Outputs,
+    effects="none",
     description="Select, remove, rename, filter, set, combine or parse the keys of maps.",
     source="agent/component/data_operations.py",
 )

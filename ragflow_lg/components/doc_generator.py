@@ -102,6 +102,7 @@ def _output_names(params: Params) -> Iterable[str]:
     params=Params,
     outputs=Outputs,
     output_names=_output_names,
+    effects="pays",
     description="Write a PDF, DOCX, HTML, Markdown or text file from Markdown.",
     source="agent/component/docs_generator.py",
 )

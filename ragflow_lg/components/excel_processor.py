@@ -112,6 +112,7 @@ def _output_names(params: Params) -> Iterable[str]:
     outputs=Outputs,
     output_names=_output_names,
     rewrite=_rewrite,
+    effects="pays",
     description="Read, merge and write spreadsheets (XLSX, CSV).",
     source="agent/component/excel_processor.py",
 )

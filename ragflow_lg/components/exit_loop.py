@@ -25,6 +25,7 @@ class Outputs(ComponentOutputs):
     params=Params,
     outputs=Outputs,
     timeout_s=None,
+    effects="none",
     description="Leave the Loop at once.",
     source="agent/component/exit_loop.py",
 )

@@ -14,7 +14,7 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
 from ragflow_lg.base.values import MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, OnceParams, OneOrMany
+from ragflow_lg.component.spec import ComponentOutputs, Effects, OnceParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.workers import worker_task
@@ -122,9 +122,9 @@ def _limit_s(params: Params) -> float:
     return OWN_TIME_S + params.timeout * (1 + (params.max_retries or 0))
 
 
-def _may_change(ctx: RunContext, params: Params) -> bool:
+def _effects(ctx: RunContext, params: Params) -> Effects:
     """Return whether the request may change something at the server, so that a crash must not repeat it unasked."""
-    return params.method not in ("GET", "HEAD")
+    return "reads" if params.method in ("GET", "HEAD") else "writes"
 
 
 @component(
@@ -133,7 +133,7 @@ def _may_change(ctx: RunContext, params: Params) -> bool:
     outputs=Outputs,
     timeout_s=_limit_s,
     retries=True,
-    runs_once=_may_change,
+    effects=_effects,
     shows_default=True,
     description="Send an HTTP request and return the response text.",
     source="agent/component/invoke.py",

@@ -126,6 +126,7 @@ def _lint(params: Params) -> Iterable[Finding]:
         list_reference=_list_reference,
         accepts_single=_accepts_single,
     ),
+    effects="none",
     description="Run the nodes inside once for each item of a list.",
     source="agent/component/iteration.py",
 )

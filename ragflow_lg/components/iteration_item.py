@@ -29,6 +29,7 @@ class Outputs(ComponentOutputs):
     params=Params,
     outputs=Outputs,
     timeout_s=None,
+    effects="none",
     description="Start of each round of an Iteration.",
     source="agent/component/iterationitem.py",
 )

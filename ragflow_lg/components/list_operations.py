@@ -101,6 +101,7 @@ def _expects(params: Params) -> Iterable[ExpectedType]:
     params=Params,
     outputs=Outputs,
     expects=_expects,
+    effects="none",
     description="Pick, filter, sort or de-duplicate the items of a list.",
     source="agent/component/list_operations.py",
 )

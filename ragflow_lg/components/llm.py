@@ -68,6 +68,7 @@ def _streams(params: Params) -> bool:
     rewrite=_rewrite,
     requires=lambda params: params.requirements,
     prompt_texts=prompt_texts,
+    effects="pays",
     description="Ask a chat model.",
     source="agent/component/llm.py",
 )

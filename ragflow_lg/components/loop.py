@@ -245,6 +245,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     region=RegionRules(
         items=_no_items, has_next_round=_has_next_round, max_rounds=_max_rounds, tests=_tests, leaves_at_exit=True
     ),
+    effects="none",
     description="Repeat the nodes inside until a condition is met.",
     source="agent/component/loop.py",
 )

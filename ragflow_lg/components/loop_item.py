@@ -28,6 +28,7 @@ _NOTHING = Outputs()
     params=Params,
     outputs=Outputs,
     timeout_s=None,
+    effects="none",
     description="Start of each round of a Loop.",
     source="agent/component/loopitem.py",
 )

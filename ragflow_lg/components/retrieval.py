@@ -248,6 +248,7 @@ def _requires(params: Params) -> Iterable[Requirement]:
     lint=_lint,
     requires=_requires,
     timeout_s=12.0,
+    effects="pays",
     description="Search the datasets of this deployment. Returns numbered passages with title and content.",
     source="agent/tools/retrieval.py",
     aliases=("SearchMyDataset", "search_my_dataset", "search_my_dateset"),

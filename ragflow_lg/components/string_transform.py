@@ -77,6 +77,7 @@ def _expects(params: Params) -> Iterable[ExpectedType]:
     output_schemas=_schemas,
     expects=_expects,
     lint=_lint,
+    effects="none",
     description="Split text into a list, or merge values into text.",
     source="agent/component/string_transform.py",
 )

@@ -119,6 +119,7 @@ def _expects(params: Params) -> Iterable[ExpectedType]:
     expects=_expects,
     rewrite=_rewrite,
     timeout_s=3.0,
+    effects="none",
     description="Continue with the first case whose conditions are met, otherwise with Else.",
     source="agent/component/switch.py",
 )

@@ -88,6 +88,7 @@ def _tip(value: JsonValue) -> str:
     rewrite=_rewrite,
     asks=_form,
     timeout_s=None,
+    effects="none",
     description="Show a form to the user and wait for the answer.",
     source="agent/component/fillup.py",
 )

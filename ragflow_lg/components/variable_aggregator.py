@@ -46,6 +46,7 @@ def _names(params: Params) -> Iterable[str]:
     outputs=Outputs,
     output_names=_names,
     timeout_s=3.0,
+    effects="none",
     description="Choose the first variable with a value from each group.",
     source="agent/component/varaiable_aggregator.py",
 )

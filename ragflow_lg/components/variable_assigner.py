@@ -108,6 +108,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     output_names=_names,
     writes=_writes,
     lint=_lint,
+    effects="none",
     description="Change env.* and sys.* variables and outputs of other nodes.",
     source="agent/component/variable_assigner.py",
 )

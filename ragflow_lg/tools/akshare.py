@@ -48,6 +48,7 @@ class Arguments(BaseModel):
     outputs=TextOutputs,
     label="AkShare",
     timeout_s=12.0,
+    effects="reads",
     description="Find the latest news about a stock at a Chinese exchange, from East Money.",
     source="agent/tools/akshare.py",
     service=SERVICE,

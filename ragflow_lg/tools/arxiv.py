@@ -48,6 +48,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="ArXiv",
     timeout_s=12.0,
+    effects="reads",
     description="Search scientific papers on arXiv by keywords. Returns titles, URLs and abstracts.",
     source="agent/tools/arxiv.py",
     service=SERVICE,

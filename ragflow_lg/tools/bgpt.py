@@ -61,6 +61,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="BGPT",
     timeout_s=30.0,
+    effects="pays",
     description="Search scientific papers. Returns methods, sample sizes, results, limitations and conflicts of "
     "interest from their full texts.",
     source="agent/tools/bgpt.py",

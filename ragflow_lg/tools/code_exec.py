@@ -147,6 +147,7 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
             "outputs": {"result": {"type": "String"}},
         },
     ),
+    effects="pays",
     description=(
         "Run a program in Python or JavaScript in a sandbox without network, and return the value of its function "
         "main as JSON. Python: def main(): return {...}. JavaScript: function main(args) { return {...}; }. "

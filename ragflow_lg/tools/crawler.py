@@ -60,6 +60,7 @@ class Arguments(BaseModel):
     outputs=TextOutputs,
     label="Crawler",
     timeout_s=600.0,
+    effects="reads",
     description="Read a web page by its URL. Returns its text as Markdown.",
     source="agent/tools/crawler.py",
     example=ToolExample("[crawler] obey_robots, max_page_bytes and user_agent; no key is needed"),

@@ -57,6 +57,7 @@ class Arguments(BaseModel):
     outputs=TextOutputs,
     label="DeepL",
     timeout_s=12.0,
+    effects="pays",
     description="Translate text into another language with DeepL.",
     source="agent/tools/deepl.py",
     service=SERVICE,

@@ -60,6 +60,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="DuckDuckGo",
     timeout_s=12.0,
+    effects="reads",
     description="Search the web with DuckDuckGo by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/duckduckgo.py",
     service=SERVICE,

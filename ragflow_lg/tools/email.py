@@ -88,7 +88,7 @@ def _limit_s(params: Params) -> float:
     description="Send an e-mail in HTML to one or several people.",
     source="agent/tools/email.py",
     timeout_s=_limit_s,
-    runs_once=True,
+    effects="writes",
     lint=_lint,
     requires=ACCOUNT.requirements,
     example=ToolExample(

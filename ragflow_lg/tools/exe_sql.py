@@ -12,7 +12,7 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.named_account import AccountText, NamedAccount
-from ragflow_lg.component.spec import ComponentParams, OnceParams, ToolExample, ToolResult
+from ragflow_lg.component.spec import ComponentParams, Effects, OnceParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult, Target
@@ -97,8 +97,8 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("sql-reference-text", "info", ("sql",), message, hint)
 
 
-def _writes(ctx: RunContext, params: Params) -> bool:
-    return ctx.services.databases.allows_writes(_target(params))
+def _effects(ctx: RunContext, params: Params) -> Effects:
+    return "writes" if ctx.services.databases.allows_writes(_target(params)) else "reads"
 
 
 def _refuse_blank(_: ComponentParams) -> NoReturn:
@@ -117,7 +117,7 @@ def _refuse_blank(_: ComponentParams) -> NoReturn:
     source="agent/tools/exesql.py",
     timeout_s=LIMIT_S,
     retries=False,
-    runs_once=_writes,
+    effects=_effects,
     lint=_lint,
     requires=ACCOUNT.requirements,
     example=ToolExample("[sql.connections.NAME]; without it, the canvas contains the account", {"connection": "NAME"}),

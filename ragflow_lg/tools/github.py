@@ -44,6 +44,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="GitHub",
     timeout_s=12.0,
+    effects="reads",
     description="Search GitHub repositories. Returns names, URLs and descriptions, most stars first.",
     source="agent/tools/github.py",
     service=SERVICE,

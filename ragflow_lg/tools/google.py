@@ -58,6 +58,7 @@ class Arguments(BaseModel):
     needs="q",
     label="Google",
     timeout_s=12.0,
+    effects="pays",
     description="Search the web with Google by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/google.py",
     service=SERVICE,

@@ -59,6 +59,7 @@ class Arguments(BaseModel):
     blank=ToolResult("", {**NOTHING_FOUND.outputs, "json": []}),
     label="GoogleScholar",
     timeout_s=12.0,
+    effects="pays",
     description="Search articles, theses, books and court opinions on Google Scholar. Returns titles, URLs, authors "
     "and abstracts.",
     source="agent/tools/googlescholar.py",

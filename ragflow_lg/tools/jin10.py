@@ -68,6 +68,7 @@ class Arguments(BaseModel):
     outputs=TextOutputs,
     label="Jin10",
     timeout_s=15.0,
+    effects="reads",
     description="Get financial news, economic calendars or quotes from Jin10.",
     source="agent/tools/jin10.py",
     service=SERVICE,

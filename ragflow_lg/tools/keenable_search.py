@@ -49,6 +49,7 @@ def _required_key(params: Params) -> Sequence[Requirement]:
     arguments=Arguments,
     label="Keenable",
     timeout_s=12.0,
+    effects="pays",
     description="Search the web with Keenable by keywords. Returns the title, URL and text of each result.",
     source="agent/tools/keenable.py",
     service=SERVICE,

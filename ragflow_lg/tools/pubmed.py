@@ -49,6 +49,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="PubMed",
     timeout_s=12.0,
+    effects="reads",
     description="Search biomedical literature on PubMed. Returns titles, URLs, authors, journals and abstracts.",
     source="agent/tools/pubmed.py",
     service=SERVICE,

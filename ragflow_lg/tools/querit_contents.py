@@ -77,6 +77,7 @@ class Outputs(ComponentOutputs):
     blank=ToolResult({}, {"json": {}}),
     label="Querit contents",
     timeout_s=70.0,
+    effects="pays",
     description="Read web pages by their URLs with Querit. Returns the text of each page.",
     source="agent/tools/querit.py",
     service=SERVICE,

@@ -59,6 +59,7 @@ class Arguments(BaseModel):
     blank=ToolResult("", {**NOTHING_FOUND.outputs, "json": {}}),
     label="Querit",
     timeout_s=12.0,
+    effects="pays",
     description="Search the web with Querit by keywords. Returns the title, URL and excerpts of each result.",
     source="agent/tools/querit.py",
     service=SERVICE,

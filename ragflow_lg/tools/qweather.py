@@ -64,6 +64,7 @@ class Arguments(BaseModel):
     outputs=TextOutputs,
     label="QWeather",
     timeout_s=12.0,
+    effects="reads",
     description="Look up the weather, a forecast, life indices or the air quality at a place.",
     source="agent/tools/qweather.py",
     service=SERVICE,

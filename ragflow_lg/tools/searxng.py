@@ -41,6 +41,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="SearXNG",
     timeout_s=12.0,
+    effects="reads",
     description="Search the web with SearXNG by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/searxng.py",
     service=SERVICE,

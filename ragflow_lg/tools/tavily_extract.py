@@ -76,6 +76,7 @@ def _json(params: Params) -> tuple[str, ...]:
     blank=ToolResult([], {"json": []}),
     label="Tavily",
     timeout_s=600.0,
+    effects="pays",
     description="Read web pages by their URLs. Returns the text of each page.",
     source="agent/tools/tavily.py",
     service=SERVICE,

@@ -54,6 +54,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="Tavily",
     timeout_s=12.0,
+    effects="pays",
     description="Search the web by keywords. Returns the title, URL and content of each result.",
     source="agent/tools/tavily.py",
     service=SERVICE,

@@ -49,6 +49,7 @@ class Arguments(BaseModel):
     outputs=TextOutputs,
     label="TuShare",
     timeout_s=15.0,
+    effects="reads",
     description="Find financial news from Chinese websites that contain a word.",
     source="agent/tools/tushare.py",
     service=SERVICE,

@@ -68,6 +68,7 @@ class Arguments(BaseModel):
     blank=NO_REPORT,
     label="WenCai",
     timeout_s=12.0,
+    effects="reads",
     description="Find stocks, funds and other financial data in China by a question or by conditions.",
     source="agent/tools/wencai.py",
     service=SERVICE,

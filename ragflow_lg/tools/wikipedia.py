@@ -52,6 +52,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="Wikipedia",
     timeout_s=60.0,
+    effects="reads",
     description="Search Wikipedia by title or keywords. Returns the introductions of matching articles.",
     source="agent/tools/wikipedia.py",
     service=SERVICE,

@@ -103,6 +103,7 @@ class Session(NamedTuple):
     blank=NO_REPORT,
     label="YahooFinance",
     timeout_s=60.0,
+    effects="reads",
     description="Look up a listed company: its prices, key figures, financial statements and news.",
     source="agent/tools/yahoofinance.py",
     service=SERVICE,

@@ -121,7 +121,7 @@ def test_metadata_is_checked(metadata: dict[str, Any]) -> None:
 
 def test_metadata_sets_what_langchain_cannot_say() -> None:
     spec = spec_of_tool("free", FREE.model_copy(update={"metadata": {"timeout_s": 3, "runs_once": True}}))
-    assert (spec.timeout_s, spec.runs_once, spec.retries) == (3.0, True, False)
+    assert (spec.timeout_s, spec.effects, spec.retries) == (3.0, "writes", False)
 
 
 def test_what_is_a_tool() -> None:

@@ -107,7 +107,7 @@ def test_the_key_of_the_canvas_takes_precedence_over_the_settings() -> None:
 
 def test_a_once_only_tool_is_not_retried_by_its_node() -> None:
     pay = tool("Pay", function="pay", params=Params, arguments=Arguments, description="Pay.", runs_once=True)(echo_call)
-    assert (pay.runs_once, pay.retries, echo.retries) == (True, False, True)
+    assert (pay.effects, pay.retries, echo.retries) == ("writes", False, True)
 
 
 async def echo_call(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
