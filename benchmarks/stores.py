@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import by_hand, canvases, regions
+from benchmarks.durability import open_bare
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store
@@ -25,25 +25,6 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.services import Services
 
 NODES, ROUNDS = 20, 9
-
-
-@asynccontextmanager
-async def _bare(url: str, folder: str) -> AsyncGenerator[Any]:
-    """Yield LangGraph's saver for the same kind of store."""
-    if url.startswith("sqlite"):
-        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-
-        async with AsyncSqliteSaver.from_conn_string(f"{folder}/bare.db") as saver:
-            yield saver
-    elif url.startswith("redis"):
-        from langgraph.checkpoint.redis.aio import AsyncRedisSaver
-
-        async with AsyncRedisSaver.from_conn_string(url, checkpoint_prefix="bare", ttl={"default_ttl": 60}) as saver:
-            yield saver
-    else:
-        from langgraph.checkpoint.memory import InMemorySaver
-
-        yield InMemorySaver()
 
 
 async def _per_node(canvas_saver: Any, bare: Any) -> tuple[float, float]:
@@ -117,7 +98,7 @@ async def print_stores(services: Services, show: Callable[[str], None]) -> None:
     with tempfile.TemporaryDirectory() as folder, redis_server() as url:
         urls = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/bench.db", "redis": url}
         for name, store_url in urls.items():
-            async with open_store(store_url, SystemClock()) as store, _bare(store_url, folder) as saver:
+            async with open_store(store_url, SystemClock()) as store, open_bare(store_url, folder) as saver:
                 ours, bare = await _per_node(store.saver, saver)
                 show(f"{f'{name}, ms a node, sync':<40} {ours:>9.2f} {bare:>12.2f} {ours / bare:>7.2f}")
         for name, store_url in urls.items():

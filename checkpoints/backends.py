@@ -6,11 +6,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+from ragflow_lg.services.sessions import Durability
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Clock
@@ -20,7 +23,9 @@ TTL_S = 30 * 24 * 3600
 
 
 @asynccontextmanager
-async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S) -> AsyncGenerator[Store]:
+async def open_store(
+    url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S, durability: Durability = "effects"
+) -> AsyncGenerator[Store]:
     """Open the store at a URL and close it on exit.
 
     A ``memory://`` store ends with the process. ``sqlite:///PATH`` is a file that only its owner can read.
@@ -34,18 +39,18 @@ async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = T
     if kind == "memory":
         from ragflow_lg.checkpoints.memory import memory_store
 
-        yield memory_store()
+        yield replace(memory_store(), durability=durability)
     elif kind == "sqlite":
         from ragflow_lg.checkpoints.sqlite.sqlite_store import open_sqlite_store
 
         async with open_sqlite_store(sqlite_path(url), clock) as store:
-            yield store
+            yield replace(store, durability=durability)
     else:
         require("redis", "A session store in Redis", CheckpointError)
         from ragflow_lg.checkpoints.redis.redis_store import open_redis_store
 
         async with open_redis_store(url, prefix, ttl_s) as store:
-            yield store
+            yield replace(store, durability=durability)
 
 
 async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import orjson
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
@@ -22,14 +22,29 @@ _MORE = "more"
 _CHECKSUM = "__checksum"
 
 
+KnownTexts: TypeAlias = dict[str, tuple[Any, str]]
+"""The last value of each channel in a write, and its text: most steps change only a few channels."""
+
+
 def pack_checkpoint(
-    checkpoint: Checkpoint, metadata: Mapping[str, Any], thread: str, values: ThreadValues, blobs: WrittenBlobs
+    checkpoint: Checkpoint,
+    metadata: Mapping[str, Any],
+    thread: str,
+    values: ThreadValues,
+    blobs: WrittenBlobs,
+    known: KnownTexts | None = None,
 ) -> tuple[Any, Any]:
-    """Return the inner saver's checkpoint and metadata."""
-    texts = {
-        channel: None if value is None else values.encode(channel, value, thread, blobs)
-        for channel, value in checkpoint["channel_values"].items()
-    }
+    """Return the inner saver's checkpoint and metadata. ``known`` is shared by the checkpoints of one write."""
+    texts: dict[str, str | None] = {}
+    known = {} if known is None else known
+    for channel, value in checkpoint["channel_values"].items():
+        if value is None:
+            texts[channel] = None
+            continue
+        same = known.get(channel)
+        if same is None or same[0] is not value:
+            same = known[channel] = value, values.encode(channel, value, thread, blobs)
+        texts[channel] = same[1]
     plain = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
     more = {key: value for key, value in metadata.items() if key not in PLAIN_METADATA}
     more[_CHECKSUM] = _checksum(checkpoint, plain)

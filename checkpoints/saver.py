@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, NamedTuple, TypeAlias, cast
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -23,11 +23,17 @@ from langgraph.checkpoint.base import (
 )
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
-from ragflow_lg.checkpoints.checkpoint_texts import PLAIN_METADATA, has_metadata, pack_checkpoint, unpack_checkpoint
+from ragflow_lg.checkpoints.checkpoint_texts import (
+    PLAIN_METADATA,
+    has_metadata,
+    unpack_checkpoint,
+)
+from ragflow_lg.checkpoints.gathered_steps import GatheredSteps, NewCheckpoint
 from ragflow_lg.checkpoints.gathered_writes import GatheredWrites, TaskWrites
-from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL, advance_ids_past
+from ragflow_lg.checkpoints.langgraph_internals import TASKS_CHANNEL, advance_ids_past
+from ragflow_lg.checkpoints.part_writer import PartWriter
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING, Blobs, OpenTransaction, Precondition
+from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.pruning import (
     CheckpointKey,
     InnerSaver,
@@ -37,17 +43,14 @@ from ragflow_lg.checkpoints.pruning import (
     thread_of,
 )
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
+from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
 from ragflow_lg.checkpoints.session_parts import SessionParts
 from ragflow_lg.checkpoints.step_results import StepResults
 from ragflow_lg.checkpoints.stored_fields import is_key
-from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
+from ragflow_lg.checkpoints.thread_values import ThreadValues
 from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
 
-_MAX_SEEN = 4096
 _MAX_READ = 64
-
-_Texts: TypeAlias = "list[tuple[str, str | None]]"
-"""The encoded values of channels."""
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +59,8 @@ def _no_transaction(precondition: Precondition | None) -> AbstractAsyncContextMa
     return nullcontext()
 
 
-class _Seen(NamedTuple):
-    """The ids of the checkpoints that this process has last seen, and of the newest of all."""
-
-    last: str
-    newest: str
+def _is_reserved(channel: str) -> bool:
+    return channel.startswith("__") and channel != TASKS_CHANNEL
 
 
 class CanvasSaver(PruningSaver):
@@ -86,8 +86,10 @@ class CanvasSaver(PruningSaver):
         self.values = ThreadValues(blobs, self._errors, transaction)
         self.parts = SessionParts(inner, self.values)
         self._gathered = GatheredWrites()
-        self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
-        """The checkpoints that this process has stored or read, by thread and namespace."""
+        self._steps: dict[str, dict[int, GatheredSteps]] = {}
+        """The steps of runs that are not stored yet, by thread and token of the lease."""
+        self._seen = SeenCheckpoints()
+        self._writer = PartWriter(inner, self.values, self._seen)
         self._read: OrderedDict[str, tuple[int, CheckpointTuple | None]] = OrderedDict()
         """The newest checkpoints of threads that have just been leased, with the token of the lease."""
 
@@ -112,20 +114,18 @@ class CanvasSaver(PruningSaver):
         self._read.pop(thread, None)
         run = config.get("metadata", {}).get("run_id")
         complete = {**({"run_id": run} if run else {}), **cast("Mapping[str, Any]", metadata)}
-
+        new = NewCheckpoint(config, checkpoint, complete, new_versions)
+        if (steps := self._steps_of(config)) is not None:
+            key = checkpoint_key(config)
+            if key.namespace or metadata.get("source") != "input":
+                await steps.add(new)
+                stored = key_config(key._replace(checkpoint=checkpoint["id"]))
+                self._seen.remember(stored)
+                return stored
+            await steps.settle()  # a turn that has begun is stored
         with self._gathered.taken(checkpoint_key(config)) as results:
-
-            def pack(blobs: WrittenBlobs) -> tuple[list[_Texts], tuple[Any, Any]]:
-                texts = [self._pack_writes(result.writes, thread, blobs) for result in results]
-                return texts, pack_checkpoint(checkpoint, complete, thread, self.values, blobs)
-
-            async def put(packed: tuple[list[_Texts], tuple[Any, Any]]) -> RunnableConfig:
-                for result, texts in zip(results, packed[0], strict=True):
-                    await self.inner.aput_writes(result.config, texts, result.task_id, result.task_path)
-                return await self.inner.aput(config, *packed[1], new_versions)
-
-            stored = await self.values.write(config, pack, put)
-        self._remember_checkpoint(stored)
+            stored = await self._writer.put_checkpoint(new, results)
+        self._seen.remember(stored)
         return stored
 
     async def aput_writes(
@@ -139,33 +139,43 @@ class CanvasSaver(PruningSaver):
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
-        thread, key = thread_of(config), checkpoint_key(config)
-        self._read.pop(thread, None)
+        self._read.pop(thread_of(config), None)
+        part = TaskWrites(config, writes, task_id, task_path)
         # A pause has no next checkpoint, and a caller other than LangGraph (without a path) does not store one.
-        is_result = bool(task_path) and not any(channel.startswith("__") for channel, _ in writes)
-        if is_result and await self._gathered.wait(key, TaskWrites(config, writes, task_id, task_path)):
+        is_result = bool(task_path) and not any(_is_reserved(channel) for channel, _ in writes)
+        if (steps := self._steps_of(config)) is not None:
+            if is_result:
+                return await steps.add(part)
+            await steps.settle()
+        elif is_result and await self._gathered.wait(checkpoint_key(config), part):
             return
+        await self._writer.put_writes(part)
 
-        def pack(blobs: WrittenBlobs) -> _Texts:
-            return self._pack_writes(writes, thread, blobs)
+    def _steps_of(self, config: RunnableConfig) -> GatheredSteps | None:
+        """Return the steps of a run that are not stored yet, if it gathers them."""
+        configurable: Any = config.get("configurable", {})
+        return self._steps.get(str(configurable.get("thread_id")), {}).get(configurable.get(LEASE_TOKEN))
 
-        async def put(packed: _Texts) -> None:
-            await self.inner.aput_writes(config, packed, task_id, task_path)
+    def gather(self, config: RunnableConfig) -> GatheredSteps:
+        """Gather the steps of a run from now on, until they are closed. The config contains the token of its lease."""
+        thread = thread_of(config)
+        token: int = config["configurable"][LEASE_TOKEN]  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
 
-        is_known = key[:2] in self._seen and self._seen[key[:2]].last == key.checkpoint
-        try:
-            await self.values.write(config, pack, put, key if is_known else None)
-        except CheckpointError as error:
-            is_pause = any(channel == INTERRUPT_CHANNEL for channel, _ in writes)
-            if is_pause or CHECKPOINT_MISSING not in str(error.__cause__):
-                raise
-            logger.warning("The session store has lost the latest steps of a run. Its next step is stored completely.")
+        def forget() -> None:
+            runs = self._steps.get(thread, {})
+            runs.pop(token, None)
+            if not runs:
+                self._steps.pop(thread, None)
 
-    def _pack_writes(self, writes: Sequence[tuple[str, Any]], thread: str, blobs: WrittenBlobs) -> _Texts:
-        return [
-            (channel, None if value is None else self.values.encode(channel, value, thread, blobs))
-            for channel, value in writes
-        ]
+        steps = self._steps.setdefault(thread, {})[token] = GatheredSteps(self._writer.put_all, forget)
+        return steps
+
+    async def _settle(self, thread: str | None) -> None:
+        """Store the gathered steps that a reader wants to see. The runs themselves report what fails."""
+        runs = self._steps.values() if thread is None else [self._steps.get(thread, {})]
+        for steps in [steps for run in runs for steps in run.values()]:
+            with suppress(CheckpointError):
+                await steps.settle()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the given checkpoint, or the newest one, with its pending writes.
@@ -178,7 +188,7 @@ class CanvasSaver(PruningSaver):
             return None
         unpacked = await unpack_checkpoint(packed, self.values, config["configurable"].get(RECENT_ENTRIES) or {})  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
         advance_ids_past(unpacked.checkpoint["id"])
-        self._remember_checkpoint(unpacked.config)
+        self._seen.remember(unpacked.config)
         return unpacked
 
     async def newest_id(self, config: RunnableConfig) -> str:
@@ -189,8 +199,8 @@ class CanvasSaver(PruningSaver):
         Raises:
             CheckpointError: if the store fails.
         """
-        if seen := self._seen.get(checkpoint_key(config)[:2]):
-            return seen.newest
+        if (seen := self._seen.newest(checkpoint_key(config))) is not None:
+            return seen
         packed = await self._get_packed(config)
         return packed.checkpoint["id"] if packed is not None else ""
 
@@ -215,6 +225,7 @@ class CanvasSaver(PruningSaver):
         return packed
 
     async def _get_packed(self, config: RunnableConfig) -> CheckpointTuple | None:
+        await self._settle(thread_of(config))
         with self._errors.translate_read():
             return await self.inner.aget_tuple(config)
 
@@ -273,6 +284,7 @@ class CanvasSaver(PruningSaver):
         Raises:
             CheckpointError: if the store fails or its data is damaged.
         """
+        await self._settle(thread)
         with self._errors.translate_read():
             async for key in self._lister.list_keys(thread, namespace, before=before, limit=limit):
                 if is_key(key):
@@ -297,6 +309,7 @@ class CanvasSaver(PruningSaver):
         Raises:
             CheckpointError: if the store fails.
         """
+        await self._settle(None)
         with self._errors.translate("read"):
             return await self._lister.keys_of_runs(runs)
 
@@ -329,17 +342,14 @@ class CanvasSaver(PruningSaver):
 
     def steps(self, config: RunnableConfig) -> StepResults:
         """Return the storage for steps within a thread's nodes."""
-        return StepResults(self.values, config)
 
-    def _remember_checkpoint(self, config: RunnableConfig) -> None:
-        thread, namespace, checkpoint = checkpoint_key(config)
-        before = self._seen.pop((thread, namespace), None)
-        self._seen[thread, namespace] = _Seen(checkpoint, max(checkpoint, before.newest if before else ""))
-        if len(self._seen) > _MAX_SEEN:
-            self._seen.popitem(last=False)
+        async def settle() -> None:
+            if (steps := self._steps_of(config)) is not None:
+                await steps.settle()
+
+        return StepResults(self.values, config, settle)
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)
         self._read.pop(thread, None)
-        for key in [key for key in self._seen if key[0] == thread]:
-            del self._seen[key]
+        self._seen.forget(thread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,8 +14,10 @@ from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 class StepResults:
     """The step results of one thread. Implements `ragflow_lg.services.sessions.Steps`."""
 
-    def __init__(self, values: ThreadValues, config: RunnableConfig) -> None:
+    def __init__(self, values: ThreadValues, config: RunnableConfig, settle: Callable[[], Awaitable[None]]) -> None:
+        """``settle`` stores the steps of the run on which the results depend."""
         self._values = values
+        self._settle = settle
         self._config = config
         self._thread = thread_of(config)
 
@@ -32,6 +35,7 @@ class StepResults:
         async def put(packed: str) -> None:
             await self._values.blobs.put(self._thread, {key: packed.encode()})
 
+        await self._settle()
         await self._values.write(self._config, pack, put)
 
     async def find(self, key: str) -> tuple[bool, Any]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.services.sessions import Cancels, Leases, Runs, Traces, hold_lease
+from ragflow_lg.services.sessions import Cancels, Durability, Gathering, Leases, Runs, Traces, hold_lease
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -23,6 +23,7 @@ class Store(Struct, frozen=True):
     cancels: Cancels
     traces: Traces
     node_logs: Traces
+    durability: Durability = "effects"
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.
@@ -31,6 +32,10 @@ class Store(Struct, frozen=True):
             CheckpointError: if the store fails.
         """
         return await self.saver.newest_id(config)
+
+    def gather(self, config: RunnableConfig) -> Gathering | None:
+        """Gather the steps of a run, whose config contains the token of its lease. None: store each step at once."""
+        return self.saver.gather(config) if self.durability == "effects" else None
 
     def take_written_bytes(self, session: str) -> int:
         """Return how many bytes this process has written for a session since it was last asked, before compression."""

@@ -48,8 +48,8 @@ _Work = Callable[[], object]
 
 class _PendingWork(Struct):
     steps: list[_Work] = field(default_factory=list[_Work])
-    is_synced: bool = True
-    """Whether the transaction must survive a loss of power as soon as it has ended."""
+    is_synced: bool | None = None
+    """Whether the transaction must survive a loss of power as soon as it has ended; None stands for yes."""
 
 
 _pending_work: ContextVar[_PendingWork | None] = ContextVar("transaction", default=None)
@@ -89,21 +89,22 @@ class Transactions:
             _pending_work.reset(mark)
         await self._file.do(lambda: self._run(precondition, pending))
 
-    async def add(self, work: _Work) -> None:
-        """Add work to the open transaction. If there is none, run the work now in a new transaction."""
+    async def add(self, work: _Work, *, is_synced: bool | None = None) -> None:
+        """Add work to the open transaction. If there is none, run the work now in a new transaction.
+
+        If ``is_synced`` is False, the next transaction may write this one to the disk, unless other work must be: the
+        log of SQLite is written in order.
+        """
         pending = _pending_work.get()
         if pending is None:
-            await self._file.do(lambda: self._run(None, _PendingWork([work])))
+            await self._file.do(lambda: self._run(None, _PendingWork([work], is_synced)))
         else:
             pending.steps.append(work)
-
-    def defer_sync(self) -> None:
-        """Let the next transaction write this one to the disk as well: SQLite's log is written in order."""
-        if (pending := _pending_work.get()) is not None:
-            pending.is_synced = False
+            if is_synced is not None:
+                pending.is_synced = is_synced or bool(pending.is_synced)
 
     def _run(self, precondition: Precondition | None, pending: _PendingWork) -> None:
-        with nullcontext() if pending.is_synced else self._file.without_sync():
+        with self._file.without_sync() if pending.is_synced is False else nullcontext():
             self._commit(precondition, pending.steps)
 
     def _commit(self, precondition: Precondition | None, steps: Sequence[_Work]) -> None:
@@ -214,14 +215,15 @@ class SqliteFileSaver(SqliteSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint. Those from before the first node of a turn are written to the disk with its result."""
-        await self._transactions.add(lambda: self.put(config, checkpoint, metadata, new_versions))
         configurable: Any = config.get("configurable", {})
-        if metadata.get("source") == "input":
+        is_input, follows_input = metadata.get("source") == "input", configurable.get("checkpoint_id") in self._inputs
+        if is_input:
             self._inputs.append(checkpoint["id"])
-            self._transactions.defer_sync()
-        elif configurable.get("checkpoint_id") in self._inputs:
+        elif follows_input:
             self._inputs.remove(configurable["checkpoint_id"])
-            self._transactions.defer_sync()
+        await self._transactions.add(
+            lambda: self.put(config, checkpoint, metadata, new_versions), is_synced=not (is_input or follows_input)
+        )
         place = {"thread_id": configurable["thread_id"], "checkpoint_ns": configurable["checkpoint_ns"]}
         return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
 

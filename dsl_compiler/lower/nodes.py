@@ -40,8 +40,10 @@ SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 class _NodeRunnable(Runnable[Any, Command[Any]]):
     """The base class of all node runnables, which are asynchronous only."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, is_stored_first: bool = False) -> None:
+        """Create a node. If ``is_stored_first``, no other node follows before its result is stored."""
         self.name = name
+        self._is_stored_first = is_stored_first
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Raise an error.
@@ -67,6 +69,8 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
             )
         if turn.publish is not None:
             await turn.publish()
+        if self._is_stored_first and turn.gathered is not None:
+            turn.gathered.require(task_namespace(config or {}))
         return Command(update=step.update, goto=step.goto)
 
     async def _run(
@@ -93,7 +97,9 @@ class Node(_NodeRunnable):
             closing: Graph name of the node that closes rounds, for a node in a body that is not a closer itself.
             is_closer: Whether the node closes the round if it is the last one.
         """
-        super().__init__(program.node.id)
+        # The entry chooses the turn's time and seed. Followers cannot tell the executions of a node in a cycle apart.
+        is_stored_first = program.node.spec.kind == "entry" or program.node.id in program.plan.cyclic
+        super().__init__(program.node.id, is_stored_first=is_stored_first)
         self._program = program
         self._closing = closing
         self._is_closer = is_closer

@@ -120,6 +120,10 @@ async def visit(
     if not node.runs_alone:
         # Let all nodes in this superstep start first, so that their node_started events are sent first.
         await asyncio.sleep(0)
+    if (gathered := turn.outermost.gathered) is not None and _has_effect(node, ctx):
+        await gathered.settle()  # a run that continues must find the same inputs
+        if turn.nested is None:
+            gathered.hurry(task)
     with turn.calling() if _calls_a_service(node) else nullcontext():
         outcome = await attempt(program, ctx, turn)
     if outcome.is_halting:
@@ -170,6 +174,11 @@ async def visit_item(
         update.update({gate: {node.id: None} for gate in program.gates})
     names = program.names
     return update, [names[target] for target in program.default_targets if target in names]
+
+
+def _has_effect(node: PlanNode, ctx: RunContext) -> bool:
+    """Return whether running a node again would cost or change something. What the user has seen cannot change."""
+    return node.spec.kind in ("message", "interrupt") or node.spec.effects_of(ctx, node.params) != "none"
 
 
 def _calls_a_service(node: PlanNode) -> bool:

@@ -265,16 +265,24 @@ class Run:
             self.lease_token = lease.token
             self._config = with_lease_token(self._config, lease.token)
             self._turn.steps = step_store(self._canvas, self._config)
+            self._turn.gathered = store.gather(self._config)
             await stack.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
             try:
                 yield
+                await self._close_steps()
             except BaseException as error:
                 if isinstance(error, RagflowLgError):
                     self._fail(error)
                 with suppress(CheckpointError):  # report only the first error
+                    await self._close_steps()
+                with suppress(CheckpointError):
                     await self._record_end(store, lease)
                 raise
             await self._record_end(store, lease)
+
+    async def _close_steps(self) -> None:
+        if self._turn.gathered is not None:
+            await self._turn.gathered.close()
 
     def _fail(self, error: RagflowLgError) -> None:
         if self.status == "running":
@@ -399,6 +407,8 @@ class Run:
         )
         async for _ in supersteps:
             pass
+        if self._turn.gathered is not None:
+            await self._turn.gathered.settle()
 
     def _end(self, event: TurnFinished, projection: Projection) -> list[WireEvent]:
         self.status, self.error = event.status, event.error

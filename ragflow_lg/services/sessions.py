@@ -34,6 +34,10 @@ Trace: TypeAlias = list[dict[str, JsonValue]]
 """The trace of a run's agents, in RAGFlow's format: a list of ``{"component_id": id, "trace": [{"path", "tool_name",
 "arguments", "result", "elapsed_time"}]}``."""
 
+Durability: TypeAlias = Literal["effects", "steps"]
+"""When a run's steps are stored: ``effects`` stores steps without effects together with the next effect, ``steps``
+each step before the next one starts."""
+
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
 """A ``waiting`` run is waiting for the user's input."""
 
@@ -185,6 +189,31 @@ class Steps(Protocol):
         ...
 
 
+class Gathering(Protocol):
+    """The steps of one run that are not stored yet, because running them again would cost and change nothing."""
+
+    def hurry(self, task: str) -> None:
+        """Store the result of a task soon: an effect has finished in it."""
+        ...
+
+    def require(self, task: str) -> None:
+        """Let no step follow the one of a task before it is stored."""
+        ...
+
+    async def settle(self) -> None:
+        """Store all steps so far. An effect may begin only after this.
+
+        Raises:
+            SessionBusyError: if another runner holds the session.
+            CheckpointError: if the store fails.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Store all steps at the end of the run, and gather no more. It raises the same errors."""
+        ...
+
+
 class SessionStore(Protocol):
     """All stored data about sessions."""
 
@@ -214,6 +243,10 @@ class SessionStore(Protocol):
         Raises:
             CheckpointError: if the store fails.
         """
+        ...
+
+    def gather(self, config: RunnableConfig) -> Gathering | None:
+        """Gather the steps of a run, whose config contains the token of its lease. None: store each step at once."""
         ...
 
     @property

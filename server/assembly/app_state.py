@@ -89,10 +89,10 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         SettingsError: If a setting is invalid.
     """
     url = settings.server.database.get_secret_value()
-    clock, prefix = SystemClock(), settings.checkpoint_prefix
+    clock = SystemClock()
     async with (
         open_database(url) as database,
-        open_store(settings.checkpoints, clock, prefix=prefix, ttl_s=settings.checkpoint_ttl_s) as store,
+        open_store(settings.checkpoints, clock, **settings.store_options) as store,
         open_run_manager(settings, store) as run_manager,
         open_run_queue(settings, run_manager) as queue,
         open_callbacks(settings) as callbacks,

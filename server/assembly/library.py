@@ -441,7 +441,7 @@ async def open_runner(
 
     settings = load_settings(None)
     canvas = load_canvas(source, settings, asks_servers=not replay, compat=compat)
-    store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
+    store = open_store(checkpoint, SystemClock(), **settings.store_options)
     limit = settings.run.event_limit
     with open_recording(
         record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[_content(source)]

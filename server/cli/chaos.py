@@ -42,7 +42,14 @@ def chaos(
         try:
             progress = _Progress(path)
             deployment = CanvasFiles(load_settings, path, asks_servers=False)
-            kills, problems = disturb_all(read_canvas(path), checkpoint, query, progress.show, deployment=deployment)
+            kills, problems = disturb_all(
+                read_canvas(path),
+                checkpoint,
+                query,
+                progress.show,
+                deployment=deployment,
+                durability=load_settings().checkpoint_durability,
+            )
         except RuntimeError as error:
             print_note(f"ragflow-lg: {path}: {error}")
             raise typer.Exit(2) from None

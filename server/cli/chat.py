@@ -74,9 +74,7 @@ async def _converse(
     url = checkpoint or settings.checkpoints
     async with AsyncExitStack() as stack:
         services = await stack.enter_async_context(open_services(settings, model=model))
-        store = await stack.enter_async_context(
-            open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
-        )
+        store = await stack.enter_async_context(open_store(url, SystemClock(), **settings.store_options))
         callbacks = await stack.enter_async_context(open_callbacks(settings))
         runner = Runner(
             canvas,

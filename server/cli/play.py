@@ -198,7 +198,7 @@ def _open_store(url: str, settings: Settings) -> Any:
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
 
-    return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
+    return open_store(url, SystemClock(), **settings.store_options)
 
 
 class _Caller(Struct, frozen=True):

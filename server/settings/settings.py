@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from typing_extensions import TypedDict
 
 from ragflow_lg.adapters.chat.chat_models import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
@@ -42,6 +43,7 @@ from ragflow_lg.server.settings.sections import (
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.speech_sections import SpeechSection, TranscriptionSection
 from ragflow_lg.server.settings.tenant_section import TenantSection
+from ragflow_lg.services.sessions import Durability
 from ragflow_lg.services.tool_policies import CrawlerRules, ToolPermits, ToolSettings
 
 PREFIX = "RAGFLOW_LG_"
@@ -49,6 +51,14 @@ PREFIX = "RAGFLOW_LG_"
 
 _DEFAULT_MODELS = {"OpenAI": "gpt-4.1-mini@OpenAI", "Tongyi-Qianwen": "qwen-plus@Tongyi-Qianwen"}
 """The model for nodes that name none, by the known provider."""
+
+
+class StoreOptions(TypedDict):
+    """The options of `ragflow_lg.checkpoints.open_store`."""
+
+    prefix: str
+    ttl_s: int
+    durability: Durability
 
 
 class Settings(BaseSettings):
@@ -68,6 +78,9 @@ class Settings(BaseSettings):
     """Prefix for this deployment's keys, if several deployments share a Redis server."""
     checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
     """How long Redis keeps an unused session. Must exceed the longest wait for an answer."""
+    checkpoint_durability: Durability = "effects"
+    """When a run's steps are stored: ``effects`` stores steps without effects, such as a Switch, together with the next
+    step that has one, ``steps`` each step before the next one starts."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
@@ -120,6 +133,15 @@ class Settings(BaseSettings):
     def restrict_providers(self, tenant: str, patterns: tuple[str, ...]) -> None:
         """Leave a tenant only the providers from the environment that match, by name in lower case."""
         self._tenant, self._known_names = tenant, patterns
+
+    @property
+    def store_options(self) -> StoreOptions:
+        """The options for opening the session store."""
+        return {
+            "prefix": self.checkpoint_prefix,
+            "ttl_s": self.checkpoint_ttl_s,
+            "durability": self.checkpoint_durability,
+        }
 
     @property
     def tenant(self) -> str:

@@ -1,30 +1,42 @@
-"""Kill every canvas of some folders at every point, on SQLite and Redis: ``python -m tests.harness.crash DIR…``."""
+"""Kill every canvas of some folders at every point, on SQLite and Redis, with both kinds of durability.
+
+``python -m tests.harness.crash PATH…`` takes folders and files.
+"""
 
 import sys
+from itertools import product
 from pathlib import Path
+from typing import get_args
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.services.sessions import Durability
 
 
 def main() -> int:
     """Print the result of each canvas; return 1 if any run did not recover."""
     kills = problems = 0
     settings = Settings()
-    paths = [path for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.json"))]
+    paths = [path for name in sys.argv[1:] for path in _canvases(Path(name))]
     with redis_server() as url:
         for path in paths:
             deployment = CanvasFiles(lambda: settings, path, asks_servers=False)
-            for store, name in (("", "sqlite"), (url, "redis")):
-                count, differences = disturb_all(path.read_bytes(), store, deployment=deployment)
+            for (store, name), durability in product((("", "sqlite"), (url, "redis")), get_args(Durability)):
+                count, differences = disturb_all(path.read_bytes(), store, deployment=deployment, durability=durability)
                 for problem in differences:
                     sys.stdout.write(f"      {problem}\n")
-                sys.stdout.write(f"{'FAIL' if differences else 'ok  '}  {name:<6}  {path.name}  {count} kills\n")
+                result = "FAIL" if differences else "ok  "
+                sys.stdout.write(f"{result}  {name:<6}  {durability:<7}  {path.name}  {count} kills\n")
+                sys.stdout.flush()
                 kills, problems = kills + count, problems + len(differences)
     sys.stdout.write(f"{len(paths)} canvases, {kills} kills, {problems} differences\n")
     return 1 if problems or not paths else 0
+
+
+def _canvases(path: Path) -> list[Path]:
+    return sorted(path.glob("*.json")) if path.is_dir() else [path]
 
 
 if __name__ == "__main__":

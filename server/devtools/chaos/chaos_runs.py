@@ -32,6 +32,7 @@ from ragflow_lg.server.devtools.chaos.watched_canvas import (
     compile_watched,
     play_watched,
 )
+from ragflow_lg.services.sessions import Durability
 
 FINISHED: Mapping[PointKind, PointKind] = {"in": "stored", "call": "saved"}
 """The start and end of a piece of work, which must not start again after its end."""
@@ -56,6 +57,7 @@ def disturb(
     query: str = "hello",
     choose: ChoosePoints = list,
     deployment: Deployment | None = None,
+    durability: Durability = "effects",
 ) -> Iterator[Result | int]:
     """Run a canvas undisturbed, then once for each point. Yield the number of points, then the result for each point.
 
@@ -65,7 +67,7 @@ def disturb(
     Raises:
         RuntimeError: If the undisturbed run does not end.
     """
-    canvas = compile_watched(document, deployment)
+    canvas = compile_watched(document, deployment, durability)
     calm_log = folder / "calm"
     expected = _run_to_end(canvas, fresh(), calm_log, query, None)
     calm = _entries(calm_log)
@@ -90,6 +92,7 @@ def disturb_all(
     report: Callable[[int, int], None] | None = None,
     choose: ChoosePoints = list,
     deployment: Deployment | None = None,
+    durability: Durability = "effects",
 ) -> tuple[int, list[str]]:
     """Kill a canvas at every point that ``choose`` selects; return the number of kills and the problems.
 
@@ -107,7 +110,7 @@ def disturb_all(
             return url or f"sqlite:///{folder}/{name}.db", name
 
         kills, done, problems = 0, 0, list[str]()
-        for result in disturb(document, fresh, Path(folder), query, choose, deployment):
+        for result in disturb(document, fresh, Path(folder), query, choose, deployment, durability):
             if isinstance(result, int):
                 kills = result
             else:

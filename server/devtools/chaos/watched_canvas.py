@@ -9,8 +9,9 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -34,13 +35,14 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.devtools.chaos.chaos_agent import ToolUser, WatchedSteps, watch_tool
 from ragflow_lg.services.mail import Delivery, MailMessage, MailTarget
 from ragflow_lg.services.services import Services
+from ragflow_lg.services.sessions import Durability
 
 PointKind = Literal["in", "after", "stored", "checkpoint", "call", "called", "saved"]
 """Where a run can be killed.
 
-In the body of a node: ``in`` before its work, ``after`` after its work. After a write to the store: ``stored`` for a
-result, ``checkpoint`` for a checkpoint. For a call to an agent's model or tool: ``call`` before the call, ``called``
-after the call, and ``saved`` after its result was stored.
+In the body of a node: ``in`` before its work, ``after`` after its work. After a transaction of the store: ``stored``
+for each result in it, ``checkpoint`` for each checkpoint. For a call to an agent's model or tool: ``call`` before the
+call, ``called`` after the call, and ``saved`` after its result was stored.
 """
 
 StoredSession: TypeAlias = tuple[str, str]
@@ -50,6 +52,10 @@ POINT_KINDS: tuple[PointKind, ...] = get_args(PointKind)
 SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
 _PASSIVE = ("region", "region_item")
 """Component kinds whose ``run`` only reads, and is repeated whenever a run continues inside the region."""
+
+
+_written: ContextVar[list[tuple[str, str]]] = ContextVar("written")
+"""The points that the open transaction reaches."""
 
 
 class Point(Struct, frozen=True):
@@ -87,10 +93,11 @@ class PointLog:
 
 
 class WatchedCanvas(Struct, frozen=True):
-    """The canvas that is disturbed, and the log to which its components report."""
+    """The canvas that is disturbed, the log to which its components report, and when its steps are stored."""
 
     compiled: CompiledCanvas
     log: PointLog
+    durability: Durability
 
 
 class _NoPost:
@@ -110,13 +117,14 @@ class _SameIds:
         return 7
 
 
-def compile_watched(document: bytes, deployment: Deployment | None) -> WatchedCanvas:
+def compile_watched(document: bytes, deployment: Deployment | None, durability: Durability) -> WatchedCanvas:
     """Compile a canvas, and import the modules that every forked process would otherwise import itself."""
     for name in ("ragflow_lg.checkpoints.sqlite.sqlite_store", "langgraph.checkpoint.redis"):
         with suppress(ImportError):
             import_module(name)
     log = PointLog()
-    return WatchedCanvas(compile_canvas(document, _watch_components(load_catalog(), log), deployment), log)
+    compiled = compile_canvas(document, _watch_components(load_catalog(), log), deployment)
+    return WatchedCanvas(compiled, log, durability)
 
 
 async def play_watched(
@@ -129,7 +137,7 @@ async def play_watched(
     canvas, log, http = watched.compiled, watched.log, GuardedHttpClient()
     services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds(), mailer=_NoPost())
     url, session = where
-    async with open_store(url, SystemClock()) as store:
+    async with open_store(url, SystemClock(), durability=watched.durability) as store:
         _watch_store(store, log)
         runner = Runner(canvas, services, store=store)
         pauses = await runner.pauses(session)
@@ -211,26 +219,37 @@ def _watch_run(spec: AnySpec, log: PointLog) -> Any:
 
 
 def _watch_store(store: Store, log: PointLog) -> None:
-    """Make the store report its writes."""
+    """Make the store report what each transaction has stored, at its end."""
     saver: Any = store.saver
-    put, put_writes = saver.aput, saver.aput_writes
+    inner, begin = saver.inner, saver.values.transaction
+    put, put_writes, steps = inner.aput, inner.aput_writes, saver.steps
+
+    @asynccontextmanager
+    async def transaction(precondition: Any) -> AsyncGenerator[None]:
+        written: list[tuple[str, str]] = []
+        mark = _written.set(written)
+        try:
+            async with begin(precondition):
+                yield
+        finally:
+            _written.reset(mark)
+        for kind, node in written:
+            log.reach(kind, node)
 
     async def aput(*arguments: Any) -> Any:
-        result = await put(*arguments)
-        log.reach("checkpoint")
-        return result
+        _written.get().append(("checkpoint", ""))
+        return await put(*arguments)
 
     async def aput_writes(config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        await put_writes(config, writes, task_id, task_path)
         if any(channel in ("outputs", "turn") for channel, _ in writes):
-            log.reach("stored", _node_of(task_path))
-
-    steps = saver.steps
+            _written.get().append(("stored", _node_of(task_path)))
+        await put_writes(config, writes, task_id, task_path)
 
     def watched_steps(config: Any) -> WatchedSteps:
         return WatchedSteps(steps(config), log.reach)
 
-    saver.aput, saver.aput_writes, saver.steps = aput, aput_writes, watched_steps
+    saver.values.transaction = transaction
+    inner.aput, inner.aput_writes, saver.steps = aput, aput_writes, watched_steps
 
 
 def _node_of(task_path: str) -> str:

@@ -51,19 +51,25 @@ STREAM = {
 }
 
 
-class FailingOnce:
-    """A function of which one call fails."""
+class FailingPut:
+    """An ``aput`` that fails for one checkpoint, however often it is tried."""
 
     def __init__(self, function: Callable[..., Awaitable[Any]], fails_at: int) -> None:
-        self.count = 0
+        self.ids: list[str] = []
         self._function = function
         self._fails_at = fails_at
 
-    async def __call__(self, *arguments: Any, **more: Any) -> Any:
-        self.count += 1
-        if self.count == self._fails_at:
+    @property
+    def has_failed(self) -> bool:
+        """Whether there was such a checkpoint."""
+        return len(self.ids) >= self._fails_at
+
+    async def __call__(self, config: Any, checkpoint: Any, *more: Any) -> Any:
+        if checkpoint["id"] not in self.ids:
+            self.ids.append(checkpoint["id"])
+        if self.ids.index(checkpoint["id"]) + 1 == self._fails_at:
             raise CheckpointError("disk full")
-        return await self._function(*arguments, **more)
+        return await self._function(config, checkpoint, *more)
 
 
 async def until_message(run: Run) -> AsyncIterator[WireEvent]:
@@ -235,7 +241,7 @@ async def test_the_state_is_stored_before_the_last_event(reopen: OpenStore) -> N
 async def test_a_failing_store_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store("memory://", SystemClock()) as store:
         runner = runner_of(out("x"), store=store)
-        monkeypatch.setattr(store.saver.inner, "aput", FailingOnce(store.saver.inner.aput, 2))
+        monkeypatch.setattr(store.saver.inner, "aput", FailingPut(store.saver.inner.aput, 2))
         run = runner.start("s", {"query": "q"})
         with pytest.raises(CheckpointError):
             await play_run(run)
@@ -258,11 +264,11 @@ async def test_a_turn_continues_to_its_end_wherever_storing_it_was_interrupted(
     for fails_at in range(2, 10):  # before the second checkpoint, no turn has begun
         async with open_store("memory://", SystemClock()) as store:
             runner = runner_of({"t": component, **out("text")}, store=store)
-            put = FailingOnce(store.saver.inner.aput, fails_at)
+            put = FailingPut(store.saver.inner.aput, fails_at)
             monkeypatch.setattr(store.saver.inner, "aput", put)
             with suppress(CheckpointError):
                 await play_run(runner.start("s", {"query": "q"}))
-            if put.count < fails_at:
+            if not put.has_failed:
                 break  # the turn has fewer checkpoints
             interruptions += 1
             run = runner.continue_("s")

@@ -1,0 +1,165 @@
+"""Steps of one session that are stored together, because running them again would cost and change nothing.
+
+A step is stored within `LATEST_S`, and within `SOON_S` if an effect has finished in it. Steps are written in order, in
+one transaction at a time: a crash loses only the newest ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextvars import Context
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
+from ragflow_lg.checkpoints.gathered_writes import TaskWrites
+from ragflow_lg.checkpoints.pruning import checkpoint_key
+
+LATEST_S = 0.1
+"""How long a step waits."""
+SOON_S = 0.002
+"""How long the result of an effect waits: usually, the checkpoint after it follows at once."""
+MAX_PARTS = 64
+"""Maximum number of checkpoints and results that wait."""
+
+
+_STOPPED = CheckpointError("The process stopped before the latest steps of the session were stored.")
+
+
+class NewCheckpoint(NamedTuple):
+    """The arguments of `BaseCheckpointSaver.aput`."""
+
+    config: RunnableConfig
+    checkpoint: Checkpoint
+    metadata: Mapping[str, Any]
+    new_versions: ChannelVersions
+
+
+Part: TypeAlias = "NewCheckpoint | TaskWrites"
+
+
+class GatheredSteps:
+    """The steps of one run that are not stored yet. Implements `ragflow_lg.services.sessions.Gathering`.
+
+    After a write has failed, every method that stores something raises its error.
+    """
+
+    def __init__(
+        self, write: Callable[[Sequence[Part]], Coroutine[Any, Any, None]], on_close: Callable[[], None]
+    ) -> None:
+        """``write`` stores parts in their order. ``on_close`` is called when the run has ended."""
+        self._write = write
+        self._on_close = on_close
+        self._parts: list[Part] = []
+        self._added = self._written = 0
+        """How many parts have been added and written."""
+        self._writing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._error: BaseException | None = None
+        self._urgent_tasks: set[str] = set()
+        self._required: set[str] = set()
+        """The namespaces whose next checkpoint must be stored before a step follows it."""
+        self._is_urgent = False
+
+    def hurry(self, task: str) -> None:
+        """Store the result of a task soon: an effect has finished in it."""
+        self._urgent_tasks.add(task.rpartition(TASK_SEPARATOR)[2])
+
+    def require(self, task: str) -> None:
+        """Let no step follow the one of a task before it is stored."""
+        self._required.add(task.rpartition(NAMESPACE_SEPARATOR)[0])
+
+    async def add(self, part: Part) -> None:
+        """Add a checkpoint or a result. This waits for the store after `require`, and if too much is waiting."""
+        if self._error is not None:
+            raise self._error
+        self._parts.append(part)
+        self._added += 1
+        if isinstance(part, TaskWrites):
+            self._is_urgent |= part.task_id in self._urgent_tasks
+            self._urgent_tasks.discard(part.task_id)
+        elif (namespace := checkpoint_key(part.config).namespace) in self._required:
+            self._required.discard(namespace)
+            await self.settle()
+            return
+        if len(self._parts) < MAX_PARTS:
+            self._schedule()
+        elif self._writing is None:
+            self._start()
+        else:
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Store what has been added. If the caller is cancelled, the write goes on.
+
+        Raises:
+            SessionBusyError: if another runner holds the session.
+            CheckpointError: if the store fails.
+        """
+        until = self._added
+        while self._written < until and self._error is None:
+            self._start()
+            if self._writing is None:
+                break  # what waited has been dropped
+            await asyncio.wait([self._writing])
+        if self._error is not None:
+            raise self._error
+
+    async def close(self) -> None:
+        """Store everything at the end of the run.
+
+        Raises:
+            SessionBusyError: if another runner holds the session.
+            CheckpointError: if the store fails.
+        """
+        try:
+            await self.settle()
+        finally:
+            self._stop_timer()
+            self._on_close()
+
+    def drop(self) -> None:
+        """Forget what waits, as the end of the process does."""
+        self._parts.clear()
+        self._stop_timer()
+
+    def _schedule(self) -> None:
+        """Start the timer, unless it ends early enough. The end of a write does so for what has been added since."""
+        if self._writing is not None:
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + (SOON_S if self._is_urgent else LATEST_S)
+        if self._timer is not None and self._timer.when() <= when:
+            return
+        self._stop_timer()
+        self._timer = loop.call_at(when, self._start, context=Context())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _start(self) -> None:
+        """Begin to write, unless a write is running."""
+        if self._writing is not None or not self._parts:
+            return
+        self._stop_timer()
+        parts, self._parts, self._is_urgent = self._parts, [], False
+        self._writing = asyncio.create_task(self._write(parts), context=Context())
+        self._writing.add_done_callback(partial(self._finish, len(parts)), context=Context())
+
+    def _finish(self, count: int, writing: asyncio.Task[None]) -> None:
+        self._writing = None
+        error = _STOPPED if writing.cancelled() else writing.exception()
+        if error is not None:
+            self._error = error
+            self._parts.clear()
+            return
+        self._written += count
+        if self._parts:
+            self._schedule()

@@ -1,0 +1,117 @@
+"""Writes checkpoints and results of tasks to the inner saver: each by itself, or several in one transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.checkpoints.checkpoint_texts import KnownTexts, pack_checkpoint
+from ragflow_lg.checkpoints.gathered_steps import NewCheckpoint, Part
+from ragflow_lg.checkpoints.gathered_writes import TaskWrites
+from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL
+from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING
+from ragflow_lg.checkpoints.pruning import checkpoint_key, thread_of
+from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
+from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
+
+_Texts: TypeAlias = "list[tuple[str, str | None]]"
+"""The encoded values of channels."""
+
+logger = logging.getLogger(__name__)
+
+
+class PartWriter:
+    """Writes to one store. All methods raise SessionBusyError if another runner holds the session."""
+
+    def __init__(self, inner: BaseCheckpointSaver[Any], values: ThreadValues, seen: SeenCheckpoints) -> None:
+        self._inner = inner
+        self._values = values
+        self._seen = seen
+
+    async def put_checkpoint(self, checkpoint: NewCheckpoint, results: Sequence[TaskWrites]) -> RunnableConfig:
+        """Store a checkpoint and the results that led to it.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        return await self._put_together([*results, checkpoint])
+
+    async def put_all(self, parts: Sequence[Part]) -> None:
+        """Store parts of one run in one transaction or, if that fails, each by itself.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        try:
+            if any(isinstance(part, NewCheckpoint) for part in parts):
+                await self._put_together(parts)
+            else:
+                for part in parts:
+                    await self.put_writes(cast("TaskWrites", part))
+        except CheckpointError as error:
+            self._seen.forget(thread_of(parts[0].config))
+            if len(parts) == 1 or isinstance(error, SessionBusyError):
+                raise
+            for part in parts:
+                await self.put_all([part])
+
+    async def put_writes(self, part: TaskWrites) -> None:
+        """Store a task's writes.
+
+        If the store has lost the checkpoint, only a pause fails: all other writes are part of the next checkpoint.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        config, writes, task_id, task_path = part
+        thread, key = thread_of(config), checkpoint_key(config)
+
+        def pack(blobs: WrittenBlobs) -> _Texts:
+            return self._pack_writes(writes, thread, blobs)
+
+        async def put(packed: _Texts) -> None:
+            await self._inner.aput_writes(config, packed, task_id, task_path)
+
+        try:
+            await self._values.write(config, pack, put, key if self._seen.is_last(key) else None)
+        except CheckpointError as error:
+            is_pause = any(channel == INTERRUPT_CHANNEL for channel, _ in writes)
+            if is_pause or CHECKPOINT_MISSING not in str(error.__cause__):
+                raise
+            logger.warning("The session store has lost the latest steps of a run. Its next step is stored completely.")
+
+    async def _put_together(self, parts: Sequence[Part]) -> RunnableConfig:
+        """Store parts in one transaction, and return the config of the last checkpoint."""
+        thread = thread_of(parts[0].config)
+
+        def pack(blobs: WrittenBlobs) -> list[Any]:
+            known: KnownTexts = {}
+            return [
+                pack_checkpoint(part.checkpoint, part.metadata, thread, self._values, blobs, known)
+                if isinstance(part, NewCheckpoint)
+                else self._pack_writes(part.writes, thread, blobs)
+                for part in parts
+            ]
+
+        async def put(packed: list[Any]) -> RunnableConfig:
+            stored: RunnableConfig = parts[0].config
+            for part, texts in zip(parts, packed, strict=True):
+                if isinstance(part, NewCheckpoint):
+                    checkpoint, metadata = texts
+                    stored = await self._inner.aput(part.config, checkpoint, metadata, part.new_versions)
+                else:
+                    await self._inner.aput_writes(part.config, texts, part.task_id, part.task_path)
+            return stored
+
+        return await self._values.write(parts[0].config, pack, put)
+
+    def _pack_writes(self, writes: Sequence[tuple[str, Any]], thread: str, blobs: WrittenBlobs) -> _Texts:
+        return [
+            (channel, None if value is None else self._values.encode(channel, value, thread, blobs))
+            for channel, value in writes
+        ]

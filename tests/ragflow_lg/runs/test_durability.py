@@ -1,0 +1,179 @@
+"""When the steps of a run are stored: before and after effects, and the others together."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.checkpoints import Store, gathered_steps, open_store
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.sessions import Durability
+from tests.fakes.canvas import node
+from tests.fakes.regions import out, play_run, runner_of, text
+from tests.stores import checkpoint_config
+
+Open = Callable[[Durability], AbstractAsyncContextManager[Store]]
+LENGTH = 12
+
+
+@pytest.fixture
+def open_file(tmp_path: Path) -> Open:
+    return lambda durability: open_store(f"sqlite:///{tmp_path}/{durability}.db", SystemClock(), durability=durability)
+
+
+def _chain() -> dict[str, Any]:
+    names = [f"t{number}" for number in range(LENGTH)]
+    following = [*names[1:], "out"]
+    return {name: text([after], "{sys.query}x") for name, after in zip(names, following, strict=True)}
+
+
+def _count_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    begun: list[Any] = []
+    begin = store.saver.values.transaction
+
+    def count(precondition: Any) -> Any:
+        begun.append(precondition)
+        return begin(precondition)
+
+    monkeypatch.setattr(store.saver.values, "transaction", count)
+    return begun
+
+
+async def test_steps_without_effects_are_stored_together(open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: dict[Durability, int] = {}
+    histories: dict[Durability, list[Any]] = {}
+    for durability in ("effects", "steps"):
+        async with open_file(durability) as store:
+            begun = _count_transactions(store, monkeypatch)
+            runner = runner_of({**_chain(), **out("{t3@result}")}, store=store, first=["t0"])
+            answer, _ = await play_run(runner.start("s", {"query": "q"}))
+            counts[durability] = len(begun)
+        async with open_file(durability) as store:
+            runner = runner_of({**_chain(), **out("{t3@result}")}, store=store, first=["t0"])
+            histories[durability] = [(info.step, info.next) async for info in runner.history("s")]
+        assert answer == "qx"
+    assert counts["steps"] > LENGTH
+    assert counts["effects"] <= LENGTH // 2
+    assert histories["effects"] == histories["steps"]
+    assert len(histories["effects"]) > LENGTH
+
+
+class Nothing(ComponentParams):
+    pass
+
+
+class Seen(ComponentOutputs):
+    seen: list[str] = Field(default_factory=list[str])
+
+
+def _runner(store: Store, components: dict[str, Any], specs: Sequence[AnySpec], first: Any) -> Runner:
+    catalog = load_catalog()
+    for spec in specs:
+        catalog.add(spec)
+    return runner_of({**components, **out("{sys.query}")}, store=store, first=first, catalog=catalog)
+
+
+async def _finished(store: Store) -> list[str]:
+    """Return the nodes whose results another process would find."""
+    stored = await store.saver.aget_tuple(checkpoint_config(thread_of_session("s")))
+    assert stored is not None
+    names = set(stored.checkpoint["channel_values"].get("outputs", {}))
+    names |= {name for _, channel, value in stored.pending_writes or () if channel == "outputs" for name in value}
+    return sorted(names)
+
+
+async def test_an_effect_begins_after_the_steps_before_it_are_stored(open_file: Open) -> None:
+    @component("Probe", params=Nothing, outputs=Seen, description="Look.", effects="pays")
+    async def probe(ctx: Any, params: Nothing) -> Seen:
+        async with open_file("effects") as other:
+            return Seen(seen=await _finished(other))
+
+    components = {"a": text(["b"]), "b": text(["p"]), "p": node("Probe", {}, ["out"])}
+    async with open_file("effects") as store:
+        runner = _runner(store, components, [probe], ["a"])
+        await play_run(runner.start("s", {"query": "q"}))
+        assert (await runner.state("s"))["outputs"]["p"]["seen"] == ["a", "b", "begin"]
+
+
+async def test_the_result_of_an_effect_is_stored_although_others_still_run(open_file: Open) -> None:
+    may_end, log = asyncio.Event(), list[str]()
+
+    @component("Pay", params=Nothing, outputs=Seen, description="Pay.", effects="pays")
+    async def pay(ctx: Any, params: Nothing) -> Seen:
+        log.append("paid")
+        return Seen()
+
+    @component("Wait", params=Nothing, outputs=Seen, description="Wait.", effects="none")
+    async def wait(ctx: Any, params: Nothing) -> Seen:
+        await may_end.wait()
+        return Seen()
+
+    components = {"p": node("Pay", {}, []), "w": node("Wait", {}, ["out"])}
+    async with open_file("effects") as store, open_file("effects") as other:
+        runner = _runner(store, components, [pay, wait], ["p", "w"])
+        run = asyncio.create_task(play_run(runner.start("s", {"query": "q"})))
+        async with asyncio.timeout(10):
+            while not log or "p" not in await _finished(other):
+                await asyncio.sleep(0.01)
+        assert "w" not in await _finished(other)
+        may_end.set()
+        await run
+
+
+async def test_the_turn_keeps_its_seed_and_time(open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash loses the steps after the entry, not the entry."""
+    async with open_file("effects") as store:
+        runner = runner_of({**_chain(), **out("{t3@result}")}, store=store, first=["t0"])
+        monkeypatch.setattr(gathered_steps, "LATEST_S", 30.0)
+        put = store.saver.inner.aput
+        steps: list[int] = []
+
+        async def fail(config: Any, checkpoint: Any, metadata: Any, versions: Any) -> Any:
+            if metadata["step"] > 1:
+                raise CheckpointError("disk full")
+            steps.append(metadata["step"])
+            return await put(config, checkpoint, metadata, versions)
+
+        monkeypatch.setattr(store.saver.inner, "aput", fail)
+        with pytest.raises(CheckpointError, match="disk full"):
+            await play_run(runner.start("s", {"query": "q"}))
+        before = await runner.state("s")
+        monkeypatch.setattr(store.saver.inner, "aput", put)
+        answer, events = await play_run(runner.continue_("s"))
+        after = await runner.state("s")
+    assert (answer, "+t1" in events, "+begin" in events, steps) == ("qx", True, False, [-1, 0, 1])
+    assert before["turn"]["seed"] == after["turn"]["seed"]
+    assert before["globals"]["sys.date"] == after["globals"]["sys.date"]
+
+
+async def test_a_reader_in_the_same_process_sees_every_step(open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathered_steps, "LATEST_S", 30.0)
+    reading = asyncio.Event()
+    may_end = asyncio.Event()
+
+    @component("Wait", params=Nothing, outputs=Seen, description="Wait.", effects="none")
+    async def wait(ctx: Any, params: Nothing) -> Seen:
+        reading.set()
+        await may_end.wait()
+        return Seen()
+
+    components = {"a": text(["b"]), "b": text(["w"]), "w": node("Wait", {}, ["out"])}
+    async with open_file("effects") as store, open_file("effects") as other:
+        runner = _runner(store, components, [wait], ["a"])
+        run = asyncio.create_task(play_run(runner.start("s", {"query": "q"})))
+        await reading.wait()
+        assert await _finished(other) == ["begin"]
+        assert await anext(info.next async for info in runner.history("s")) == ("w",)
+        assert await _finished(other) == ["a", "b", "begin"]
+        may_end.set()
+        await run
