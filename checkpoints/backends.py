@@ -24,7 +24,7 @@ TTL_S = 30 * 24 * 3600
 
 @asynccontextmanager
 async def open_store(
-    url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S, durability: Durability = "effects"
+    url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S, durability: Durability = "steps"
 ) -> AsyncGenerator[Store]:
     """Open the store at a URL and close it on exit.
 

@@ -23,7 +23,7 @@ class Store(Struct, frozen=True):
     cancels: Cancels
     traces: Traces
     node_logs: Traces
-    durability: Durability = "effects"
+    durability: Durability = "steps"
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.

@@ -78,9 +78,9 @@ class Settings(BaseSettings):
     """Prefix for this deployment's keys, if several deployments share a Redis server."""
     checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
     """How long Redis keeps an unused session. Must exceed the longest wait for an answer."""
-    checkpoint_durability: Durability = "effects"
-    """When a run's steps are stored: ``effects`` stores steps without effects, such as a Switch, together with the next
-    step that has one, ``steps`` each step before the next one starts."""
+    checkpoint_durability: Durability = "steps"
+    """When a run's steps are stored: ``steps`` stores each step before the next one starts, ``effects`` steps without
+    effects, such as a Switch, together with the next step that has one."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
