@@ -95,6 +95,11 @@ def stored_texts(packed: CheckpointTuple) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
+def is_known_metadata(name: str) -> bool:
+    """Return whether a checkpoint's metadata can have this name in the inner saver."""
+    return name in (*PLAIN_METADATA, _MORE)
+
+
 def has_metadata(entry: CheckpointTuple, conditions: Mapping[str, Any]) -> bool:
     """Return whether a checkpoint has all of these metadata."""
     metadata = cast("Mapping[str, Any]", entry.metadata or {})

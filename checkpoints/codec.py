@@ -85,6 +85,12 @@ def _seal(text: bytes) -> bytes:
     return text + _SEAL + hashlib.blake2b(text, digest_size=8).hexdigest().encode()
 
 
+def is_sealed(stored: bytes) -> bool:
+    """Return whether a text ends with its checksum."""
+    text, mark, _ = stored.rpartition(_SEAL)
+    return bool(mark) and _seal(text) == stored
+
+
 def _unseal(stored: bytes, is_sealed: bool) -> bytes:
     """Return a text without its checksum, which texts of version 0.1.0 do not have."""
     text, mark, _ = stored.rpartition(_SEAL)

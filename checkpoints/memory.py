@@ -22,7 +22,8 @@ from ragflow_lg.services.sessions import RunRecord, Trace
 def memory_store() -> Store:
     """Create an in-memory store."""
     leases = StoredLeases(MemoryLeaseTable())
-    return Store(memory_saver(), leases, MemoryRuns(), MemoryCancels(), MemoryTraces(), MemoryTraces())
+    traces, node_logs = MemoryTraces(), MemoryTraces()
+    return Store(memory_saver(), leases, MemoryRuns((traces, node_logs)), MemoryCancels(), traces, node_logs)
 
 
 def memory_saver() -> CanvasSaver:
@@ -166,7 +167,8 @@ class MemoryLeaseTable:
 class MemoryRuns:
     """Run records, kept in process memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, traces: Sequence[MemoryTraces] = ()) -> None:
+        self._traces = traces
         self._records: dict[str, RunRecord] = {}
         self._order: dict[str, list[tuple[int, str]]] = {}
         """The start and the id of each run, oldest first, by session."""
@@ -193,9 +195,11 @@ class MemoryRuns:
             yield self._records[run_id]
 
     async def delete(self, session: str, run_ids: Sequence[str]) -> None:
-        """Delete some of a session's records."""
+        """Delete some of a session's records, with their traces."""
         for run_id in run_ids:
             self._drop(run_id)
+            for traces in self._traces:
+                traces.drop(session, run_id)
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
@@ -232,6 +236,12 @@ class MemoryTraces:
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""
         return parse_trace(self._traces.get(run_id))
+
+    def drop(self, session: str, run_id: str) -> None:
+        """Delete a run's trace."""
+        if self._traces.pop(run_id, None) is not None:
+            runs = self._order[hex_session(session)]
+            runs[:] = [place for place in runs if place[1] != run_id]
 
     async def delete_session(self, session: str) -> None:
         """Delete a session's traces."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 from langchain_core.runnables import RunnableConfig
@@ -112,8 +111,8 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         config: Any = {"configurable": place | ({"checkpoint_id": parent} if parent else {})}
         metadata: Any = {**stored.metadata, **({"thread_id": thread} if "thread_id" in stored.metadata else {})}
         target = await self.aput(config, stored.checkpoint, metadata, stored.checkpoint["channel_versions"])
-        for task, writes in groupby(stored.pending_writes or (), key=lambda write: write[0]):
-            await self.aput_writes(target, [(channel, value) for _, channel, value in writes], task)
+        for task, writes in writes_of_tasks(stored).items():
+            await self.aput_writes(target, writes, task)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all but the newest checkpoint of each namespace. Any other strategy deletes everything.
@@ -139,6 +138,14 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         for key in sorted(keys):
             if (stored := await self.aget_tuple(key_config(key))) is not None:
                 await self._copy(stored, str(target_thread_id))
+
+
+def writes_of_tasks(stored: CheckpointTuple) -> dict[str, list[tuple[str, Any]]]:
+    """Return a checkpoint's pending writes by task. Redis mixes those of several tasks."""
+    tasks: dict[str, list[tuple[str, Any]]] = {}
+    for task, channel, value in stored.pending_writes or ():
+        tasks.setdefault(task, []).append((channel, value))
+    return tasks
 
 
 def thread_of(config: RunnableConfig) -> str:

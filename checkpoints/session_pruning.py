@@ -30,6 +30,11 @@ _UUID_EPOCH_MS = 12_219_292_800_000
 _PART = re.compile(r"[0-9a-f]{32}")
 
 
+def is_part(name: str) -> bool:
+    """Return whether a name among those of a thread's blobs is one of a blob or step. Redis has another one."""
+    return _PART.fullmatch(name) is not None
+
+
 class PruneLimits(Struct, frozen=True):
     """Which turns are kept: the last ``turns``, and all that were running at or after ``since_ms``, if it is not 0."""
 
@@ -114,7 +119,7 @@ class _Pruning:
 
         Results of steps inside nodes are kept while the last turn is unfinished; afterwards nothing reads them.
         """
-        names = [name for name in await self._saver.parts.names(self._thread) if _PART.fullmatch(name)]
+        names = [name for name in await self._saver.parts.names(self._thread) if is_part(name)]
         used = await self._saver.parts.of_checkpoints(self._thread, kept)
         newest: RunRecord | None = await _first(self._store.runs.of_session(self._session))
         unused = [name for name in names if name not in used]

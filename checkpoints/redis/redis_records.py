@@ -83,11 +83,13 @@ class RedisRuns:
                 yield newest
 
     async def delete(self, session: str, run_ids: Sequence[str]) -> None:
-        """Delete some of a session's records."""
+        """Delete some of a session's records, with their traces and events."""
         index = self._index(hex_session(session))
+        task = hex_session(session)
+        of_run = ("agent:run:{}", "agent:events:{}", "agent:events-head:{}", task + "-{}-logs", task + "-{}-nodes")
         for start in range(0, len(run_ids), PAGE):
             ids = run_ids[start : start + PAGE]
-            keys = [f"{self._prefix}agent:run:{run_id}" for run_id in ids]
+            keys = [self._prefix + name.format(run_id) for run_id in ids for name in of_run]
             with translate_errors(RedisError, OSError):
                 await self._sessions.write(thread_of_session(session), [("DEL", *keys), ("ZREM", index, *ids)])
 

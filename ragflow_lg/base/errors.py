@@ -359,6 +359,12 @@ class DamagedSessionError(CheckpointError):
     code = "session-damaged"
 
 
+class SessionFileError(CheckpointError):
+    """A line of a file with exported sessions cannot be imported."""
+
+    code = "session-file"
+
+
 class ConflictError(CheckpointError):
     """The session's state does not allow the request: it is running, or is not waiting for this input."""
 

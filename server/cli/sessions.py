@@ -11,6 +11,7 @@ import typer
 from ragflow_lg.server.cli.command_group import CommandGroup
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.prune import prune
+from ragflow_lg.server.cli.session_transfer import delete, export, import_
 from ragflow_lg.server.cli.terminal import format_time, print_line
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _DAY_MS = 24 * 3600 * 1000
 
 sessions = typer.Typer(rich_markup_mode=None, cls=CommandGroup)
 sessions.command()(prune)
+sessions.command()(export)
+sessions.command("import")(import_)
+sessions.command()(delete)
 
 
 @sessions.callback(invoke_without_command=True)

@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 from tests.dsl_compiler.langgraph_app.test_application import NAME, SIZE, application, forms
-from tests.stores import OpenStore
+from tests.stores import OpenStore, checkpoint_config, put_checkpoint, read_checkpoint
 
 THREAD = "55555555-5555-5555-5555-555555555555"
 
@@ -66,3 +66,15 @@ async def test_a_failing_store_is_reported(tmp_path: Path) -> None:
             await store.saver.adelete_for_runs(["1"])
         with pytest.raises(CheckpointError, match="cannot be deleted"):
             await store.saver.erase([CheckpointKey("t", "", "c")])
+
+
+async def test_the_writes_of_several_tasks_are_copied(reopen: OpenStore) -> None:
+    """Redis lists the first writes of all tasks before their second ones."""
+    async with reopen() as store:
+        config = await put_checkpoint(store.saver, checkpoint_config("t"))
+        for task in ("1", "2"):
+            await store.saver.aput_writes(config, [("a", f"{task}a"), ("b", f"{task}b"), ("c", f"{task}c")], task)
+        await store.saver.acopy_thread("t", "copy")
+        copy = await read_checkpoint(store, "copy")
+        expected = [(task, channel, task + channel) for task in "12" for channel in "abc"]
+        assert sorted(copy.pending_writes or ()) == expected

@@ -1,0 +1,160 @@
+"""The lines of a file with exported sessions: JSON objects, one a line. Reading them gives data only.
+
+The first line is the header. For each session follow its start, its parts, its checkpoints with their pending writes,
+oldest first, its traces, its runs, oldest first, and its end with the number of lines, so that a cut file is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ragflow_lg.base.errors import DamagedSessionError, SessionFileError
+from ragflow_lg.services.sessions import RunRecord
+
+FORMAT = 1
+"""The format of the files that this version writes. It reads all formats up to this one."""
+
+MAX_LINE_BYTES = 600 * 1024 * 1024
+"""A part can be as large as the largest value of a session."""
+
+
+class _Line(Struct, frozen=True, forbid_unknown_fields=True, tag_field="line"):
+    pass
+
+
+class HeaderLine(_Line, frozen=True, tag="header"):
+    """The beginning of a file."""
+
+    format: int
+    kind: Literal["ragflow-lg sessions"] = "ragflow-lg sessions"
+
+
+class SessionLine(_Line, frozen=True, tag="session"):
+    """The beginning of a session, by its id."""
+
+    session: str
+
+
+class PartLine(_Line, frozen=True, tag="part"):
+    """A long text or the result of a step."""
+
+    name: str
+    text: str
+
+
+class CheckpointLine(_Line, frozen=True, tag="checkpoint"):
+    """A checkpoint as the savers store it."""
+
+    namespace: str
+    parent: str
+    checkpoint: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+class WritesLine(_Line, frozen=True, tag="writes"):
+    """The pending writes of one task, which belong to the last checkpoint."""
+
+    task: str
+    writes: list[tuple[str, str | None]]
+
+
+class TraceLine(_Line, frozen=True, tag="trace"):
+    """A run's agent trace, or the log of its nodes."""
+
+    run: RunRecord
+    kind: Literal["trace", "nodes"]
+    trace: list[dict[str, Any]]
+
+
+class RunLine(_Line, frozen=True, tag="run"):
+    """The record of a run."""
+
+    run: RunRecord
+
+
+class EndLine(_Line, frozen=True, tag="end"):
+    """The end of a session."""
+
+    lines: int
+    """How many lines are between its start and its end."""
+
+
+Line: TypeAlias = HeaderLine | SessionLine | PartLine | CheckpointLine | WritesLine | TraceLine | RunLine | EndLine
+
+_WRONG_DATA = (
+    msgspec.MsgspecError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Line)
+
+
+def encode_line(line: Line) -> bytes:
+    """Return a line with its line break.
+
+    Raises:
+        DamagedSessionError: if it contains a value that JSON cannot represent.
+    """
+    try:
+        return _ENCODER.encode(line) + b"\n"
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise DamagedSessionError(f"A stored value cannot be exported ({error}).") from None
+
+
+def line_error(number: int, reason: object) -> SessionFileError:
+    """Return the error for a line that cannot be imported."""
+    return SessionFileError(f"Line {number} cannot be imported: {str(reason).rstrip('.')}.")
+
+
+@contextmanager
+def at_line(number: int) -> Generator[None]:
+    """Let errors about data name the line."""
+    try:
+        yield
+    except (DamagedSessionError, *_WRONG_DATA) as error:
+        raise line_error(number, error) from error
+
+
+def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
+    """Yield the lines of a file after its header, with their numbers. Only one is in memory at a time.
+
+    Raises:
+        SessionFileError: if a line is not one of an exported session, or the header is of a newer version.
+    """
+    number = 0
+    while text := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        line = _decode(number, text)
+        if isinstance(line, HeaderLine) != (number == 1):
+            raise line_error(
+                number, "the file does not begin with a header" if number == 1 else "it is a second header"
+            )
+        if isinstance(line, HeaderLine):
+            _check_format(line)
+        else:
+            yield number, line
+    if not number:
+        raise line_error(1, "the file is empty")
+
+
+def _decode(number: int, text: bytes) -> Line:
+    if len(text) > MAX_LINE_BYTES:
+        raise line_error(number, f"it is longer than {MAX_LINE_BYTES:,} bytes")
+    with at_line(number):
+        return _DECODER.decode(text)
+
+
+def _check_format(header: HeaderLine) -> None:
+    if not 1 <= header.format <= FORMAT:
+        raise line_error(1, f"its format {header.format} is not known here; use a newer version of ragflow-lg")

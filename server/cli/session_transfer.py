@@ -1,0 +1,165 @@
+"""``ragflow-lg sessions export``, ``import`` and ``delete``: move sessions between stores, or remove them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
+
+import typer
+
+from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints import Store
+
+Names: TypeAlias = Annotated[list[str] | None, typer.Argument(help="Names of sessions.", metavar="SESSION")]
+User: TypeAlias = Annotated[
+    str, typer.Option("--user", help="The sessions whose last turn had this sys.user_id.", metavar="ID")
+]
+
+
+def export(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of sessions. Default: all sessions.", metavar="SESSION")
+    ] = None,
+    user: User = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="FILE", dir_okay=False),
+    ] = None,
+    settings: SettingsFile = None,
+    checkpoint: Checkpoint = "",
+) -> None:
+    """Write sessions into a file that `import` reads, into a store of any kind.
+
+    The file has everything that the store has of them, in plain text: steps, answers, open forms, results of steps
+    inside nodes, traces and runs. Only you can read it. A session that is running is refused.
+
+    Examples:
+    ragflow-lg sessions export anna -o anna.jsonl
+
+    ragflow-lg sessions export --user 4711 -o user.jsonl
+    """
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
+
+    config = load_settings(settings)
+    with _open_output(output) as file:
+        with_store(config, checkpoint, lambda store: _export(store, names or [], user, file))
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="File of `export`; - for standard input.", metavar="FILE")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist already.")] = False,
+    settings: SettingsFile = None,
+    checkpoint: Checkpoint = "",
+) -> None:
+    """Read sessions from a file that `export` has written.
+
+    They go on here: at the same steps, with the same open forms. Each session is stored completely or not at all. The
+    canvases are not part of the file; name one with `--canvas` if its path has changed.
+
+    Example: ragflow-lg sessions import anna.jsonl --checkpoint redis://localhost:6379
+    """
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
+
+    config = load_settings(settings)
+    if str(file) == "-":
+        with_store(config, checkpoint, lambda store: _import(store, sys.stdin.buffer, replace))
+        return
+    try:
+        content = file.open("rb")
+    except OSError as error:
+        raise typer.BadParameter(f"{str(file)!r} cannot be read: {error.strerror}.") from None
+    with content:
+        with_store(config, checkpoint, lambda store: _import(store, content, replace))
+
+
+def delete(names: Names = None, user: User = "", settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
+    """Delete everything that the session store has of sessions, and say what it was.
+
+    Steps, long texts, results of steps inside nodes, runs, traces, and in Redis the events of runs. Agents' sessions on
+    a server have messages as well: delete those through its API.
+
+    Example: ragflow-lg sessions delete anna ben
+    """
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
+
+    if not names and not user:
+        raise typer.BadParameter("Name the sessions to delete, or a user: --user ID.")
+    with_store(load_settings(settings), checkpoint, lambda store: _delete(store, names or [], user))
+
+
+@contextmanager
+def _open_output(output: Path | None) -> Generator[BinaryIO]:
+    """Yield a file that only its owner can read. An interruption leaves the old one."""
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    new = output.with_name(f".{output.name}.new")
+    try:
+        new.unlink(missing_ok=True)
+        file = os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+    except OSError as error:
+        raise typer.BadParameter(f"{str(output)!r} cannot be written: {error.strerror}.") from None
+    try:
+        with file:
+            yield file
+        new.replace(output)
+    except OSError as error:
+        raise typer.BadParameter(f"{str(output)!r} cannot be written: {error.strerror}.") from None
+    finally:
+        new.unlink(missing_ok=True)
+
+
+async def _export(store: Store, names: list[str], user: str, file: BinaryIO) -> None:
+    from ragflow_lg.checkpoints.session_export import export_session
+    from ragflow_lg.checkpoints.session_lines import FORMAT, HeaderLine, encode_line
+    from ragflow_lg.server.cli.play import no_session
+    from ragflow_lg.server.runs.session_selection import select_sessions
+
+    found, missing = await select_sessions(store, names, user)
+    for name in missing:
+        raise no_session(name)
+    file.write(encode_line(HeaderLine(FORMAT)))
+    for selected in found:
+        async for line in export_session(store, selected.session):
+            file.write(encode_line(line))
+    print_note(f"Exported {count_of(len(found), 'session')}.")
+
+
+async def _import(store: Store, file: BinaryIO, replaces: bool) -> None:
+    from ragflow_lg.checkpoints.session_import import import_sessions
+
+    count = 0
+    async for imported in import_sessions(store, file, replaces=replaces):
+        parts = f"{count_of(imported.checkpoints, 'checkpoint')}, {count_of(imported.parts, 'part')}"
+        print_line(f"imported {imported.name or imported.session}: {parts} and {count_of(imported.runs, 'run')}")
+        count += 1
+    if not count:
+        print_note("The file has no sessions.")
+
+
+async def _delete(store: Store, names: list[str], user: str) -> None:
+    from ragflow_lg.checkpoints.session_removal import remove_session
+    from ragflow_lg.server.cli.play import no_session
+    from ragflow_lg.server.runs.session_selection import select_sessions
+
+    found, missing = await select_sessions(store, names, user)
+    for selected in found:
+        removed = await remove_session(store, selected.session)
+        parts = f"{count_of(removed.checkpoints, 'checkpoint')}, {count_of(removed.parts, 'part')}"
+        records = f"{count_of(removed.runs, 'run')} and {count_of(removed.traces, 'trace')}"
+        print_line(f"deleted {selected.name}: {parts}, {records}")
+    for name in missing:
+        raise no_session(name)
+    if not found:
+        print_note("The user has no sessions.")

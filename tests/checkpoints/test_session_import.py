@@ -1,0 +1,210 @@
+"""Sessions are exported from one store and imported into another."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import ConflictError, SessionBusyError, SessionFileError
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints import Store
+from ragflow_lg.checkpoints.pruning import key_config
+from ragflow_lg.checkpoints.session_export import export_session
+from ragflow_lg.checkpoints.session_import import Imported, import_sessions
+from ragflow_lg.checkpoints.session_lines import FORMAT, HeaderLine, encode_line
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.sessions import hold_lease
+from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.regions import form, loop
+from tests.fakes.services import fake_services
+from tests.stores import OpenStore, fresh_prefix, store_opener
+
+WAITING = {
+    **loop({"in": node("Message", {"content": "round"})}),
+    "out": node("Message", {"content": ["{sys.query}"]}, ["ask"]),
+    "ask": form("size", downstream=["end"]),
+    "end": node("Message", {"content": ["Size {ask@size}"]}),
+}
+"""Each turn has checkpoints of the canvas and of its Loop, long texts for the question, and a form."""
+
+
+def runner_on(store: Store) -> Runner:
+    return Runner(compile_canvas(canvas(WAITING), CATALOG), fake_services(), store=store)
+
+
+async def play(run: Any) -> str:
+    async for _ in run:
+        pass
+    return run.answer
+
+
+async def fill(store: Store) -> None:
+    """Play two turns, of which the second waits at its form, and store the result of a step and traces."""
+    runner = runner_on(store)
+    await play(runner.start("anna", {"query": "first " + "a" * 3000}))
+    await play(runner.resume("anna", {"size": "1"}))
+    await play(runner.start("anna", {"query": "second " + "ü\x00b" * 3000}))
+    place: Any = {"configurable": {"thread_id": thread_of_session("anna")}}
+    await store.saver.steps(place).put("0" * 32, {"done": "x" * 2000})
+    newest = await anext(aiter(store.runs.of_session("anna")))
+    await store.traces.put(newest, [{"component_id": "a", "trace": [{"tool_name": "ü"}]}])
+    await store.node_logs.put(newest, [{"component_id": "b", "trace": []}])
+
+
+async def exported(store: Store, session: str = "anna") -> list[bytes]:
+    return [encode_line(HeaderLine(FORMAT)), *[encode_line(line) async for line in export_session(store, session)]]
+
+
+async def imported(store: Store, lines: list[bytes], *, replaces: bool = False) -> list[Imported]:
+    file = io.BytesIO(b"".join(lines))
+    return [session async for session in import_sessions(store, file, replaces=replaces)]
+
+
+async def everything(store: Store) -> list[Any]:
+    """Return each checkpoint with its state and pending writes, the runs, and the traces."""
+    keys = [key async for key in store.saver.list_keys(str(thread_of_session("anna")))]
+    stored = [
+        packed._replace(pending_writes=sorted(packed.pending_writes or (), key=lambda write: write[0]))
+        for key in keys
+        if (packed := await store.saver.aget_tuple(key_config(key))) is not None
+    ]  # Redis mixes the writes of several tasks
+    runs = [record async for record in store.runs.of_session("anna")]
+    traces = [(await store.traces.get(run.run_id), await store.node_logs.get(run.run_id)) for run in runs]
+    return [sorted(keys), sorted(stored, key=lambda entry: str(entry.config)), runs, traces]
+
+
+def contents(lines: list[bytes]) -> list[str]:
+    """Return lines in an order that all stores share."""
+    return sorted(json.dumps(json.loads(line), sort_keys=True) for line in lines)
+
+
+@pytest.fixture
+def stores(tmp_path: Path, redis_url: str) -> list[OpenStore]:
+    """A store in SQLite, in Redis, in memory and in another file."""
+    files = [store_opener(f"sqlite:///{tmp_path}/{name}.db") for name in "ab"]
+    return [files[0], store_opener(redis_url, fresh_prefix()), store_opener("memory://"), files[1]]
+
+
+async def test_a_session_survives_the_way_through_all_stores(stores: list[OpenStore]) -> None:
+    async with stores[0]() as store:
+        await fill(store)
+        lines, before = await exported(store), await everything(store)
+    for open_next in stores[1:]:
+        async with open_next() as store:
+            (result,) = await imported(store, lines)
+            assert (result.name, result.checkpoints, result.runs) == ("anna", len(before[0]), 3)
+            assert await everything(store) == before
+            again = await exported(store)
+            assert contents(again) == contents(lines)
+            lines = again
+            place: Any = {"configurable": {"thread_id": thread_of_session("anna")}}
+            assert await store.saver.steps(place).find("0" * 32) == (True, {"done": "x" * 2000})
+    for open_next in stores[1:]:  # each goes on by itself
+        async with open_next() as store:
+            runner = runner_on(store)
+            assert [pause.node for pause in await runner.pauses("anna")] == ["ask"]
+            assert (await play(await runner.rerun("anna", "anna-2", "in", round=1))).startswith("round")
+            assert (await play(runner.resume("anna", {"size": "9"}))).endswith("Size 9")
+            await play(runner.start("anna", {"query": "third"}))
+            questions = [
+                entry[1] for entry in (await runner.state("anna"))["history"] if entry[0] == "user" and entry[1]
+            ]
+            assert [question.split()[0] for question in questions] == ["first", "second", "third"]
+
+
+async def test_a_session_that_exists_or_runs_is_not_replaced(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        await fill(store)
+        lines, before = await exported(store), await everything(store)
+        with pytest.raises(ConflictError, match=r"'anna' exists already\. To replace it, add --replace"):
+            await imported(store, lines)
+        async with hold_lease(store.leases, "anna"):
+            with pytest.raises(SessionBusyError):
+                await imported(store, lines, replaces=True)
+            with pytest.raises(SessionBusyError):
+                await exported(store)
+        await play(runner_on(store).resume("anna", {"size": "2"}))
+        await imported(store, lines, replaces=True)
+        assert await everything(store) == before
+
+
+Change = Callable[[list[Any]], object]
+
+
+def at(kind: str, lines: list[Any]) -> dict[str, Any]:
+    return next(line for line in lines if line["line"] == kind)
+
+
+def remove(kind: str) -> Change:
+    return lambda lines: lines.remove(at(kind, lines))
+
+
+HOSTILE: dict[str, tuple[Change, str]] = {
+    "newer format": (lambda lines: lines[0].update(format=FORMAT + 1), "Line 1 .*: its format 2 is not known here"),
+    "no header": (lambda lines: lines.pop(0), "Line 1 .*does not begin with a header"),
+    "unknown line": (lambda lines: lines.insert(2, {"line": "code"}), "Line 3 .*Invalid value 'code'"),
+    "unknown field": (lambda lines: lines[1].update(more=1), "Line 2 .*unknown field"),
+    "changed part": (lambda lines: at("part", lines).update(text="changed"), "Line 3 .*its text has been changed"),
+    "missing part": (
+        lambda lines: [lines.remove(line) for line in lines[:] if line["line"] == "part"],
+        r"Line \d+ .*part [0-9a-f]{32} is missing",
+    ),
+    "name of a part": (lambda lines: at("part", lines).update(name="has_keys"), "Line 3 .*its name is wrong"),
+    "other session": (lambda lines: lines[1].update(session="0" * 32), r"Line \d+ .*belongs to another session"),
+    "session": (lambda lines: lines[1].update(session="../x"), "Line 2 .*not an id of 32"),
+    "object": (
+        lambda lines: at("checkpoint", lines)["checkpoint"].update(channel_values={"a": {"lc": 2, "type": "x"}}),
+        r"Line \d+ .*Expected `str \| null`",
+    ),
+    "value": (
+        lambda lines: at("checkpoint", lines)["checkpoint"]["channel_values"].update(turn='{"a":1}'),
+        r"Line \d+ .*damaged",
+    ),
+    "metadata": (lambda lines: at("checkpoint", lines)["metadata"].update(x=1), r"Line \d+ .*an unknown name"),
+    "id": (lambda lines: at("checkpoint", lines)["checkpoint"].update(id="a:b"), r"Line \d+ .*badly formed"),
+    "task": (lambda lines: at("writes", lines).update(task="a:*"), r"Line \d+ .*its task"),
+    "run": (lambda lines: at("run", lines)["run"].update(run_id="a:b"), r"Line \d+ .*its id is not one of a run"),
+    "time": (lambda lines: at("run", lines)["run"].update(started_ms=-1), r"Line \d+ .*impossible"),
+    "order": (lambda lines: lines.insert(-1, at("part", lines)), r"Line \d+ .*not where it belongs"),
+    "cut inside": (lambda lines: lines.pop(), r"Line \d+ .*ends inside a session"),
+    "cut in the middle": (remove("run"), r"Line \d+ .*lines were exported"),
+    "deep": (lambda lines: lines.__setitem__(2, []), "Line 3 "),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_files_are_refused_and_leave_nothing(name: str, tmp_path: Path) -> None:
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        await fill(store)
+        lines: list[Any] = [json.loads(line) for line in await exported(store)]
+    HOSTILE[name][0](lines)
+    async with store_opener(f"sqlite:///{tmp_path}/b.db")() as store:
+        with pytest.raises(SessionFileError, match=HOSTILE[name][1]):
+            await imported(store, [json.dumps(line).encode() + b"\n" for line in lines])
+        assert [record async for record in store.runs.sessions()] == []
+        assert [key async for key in store.saver.list_keys(None)] == []
+
+
+async def test_other_bytes_are_refused_with_their_line(tmp_path: Path) -> None:
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        for content in (b"", b"\xff\n", b"[" * 100_000, b'{"line":"header","format":1}\nnonsense\n'):
+            number = content.count(b"\n") or 1
+            with pytest.raises(SessionFileError, match=f"^Line {number} cannot be imported: "):
+                await imported(store, [content])
+
+
+async def test_a_run_of_another_session_is_not_replaced(tmp_path: Path) -> None:
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        await fill(store)
+        await play(runner_on(store).start("ben", {"query": "hello"}))
+        own = await anext(aiter(store.runs.of_session("anna")))
+        lines = [json.loads(line) for line in await exported(store, "ben")]
+        at("run", lines)["run"]["run_id"] = own.run_id
+        with pytest.raises(SessionFileError, match="another session has a run with its id"):
+            await imported(store, [json.dumps(line).encode() + b"\n" for line in lines], replaces=True)
+        assert await store.runs.get(own.run_id) == own
+        assert await anext(aiter(store.runs.of_session("ben")), None) is None

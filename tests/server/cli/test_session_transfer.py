@@ -1,0 +1,89 @@
+import json
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.checkpoints.session_export import export_session
+from ragflow_lg.checkpoints.session_lines import PartLine
+from tests.fakes.canvas import canvas
+from tests.fakes.regions import form, out
+from tests.server.cli.command import call
+from tests.stores import store_opener
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a canvas, a session that waits at its form, and one of a user."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.json").write_text(json.dumps(canvas({"ask": form("size", downstream=["out"]), **out("{ask@size}")})))
+    assert call("run", "c.json", "x" * 3000, "--session", "anna").returncode == 0
+    (tmp_path / "d.json").write_text(json.dumps(canvas(out("{sys.query}"))))
+    assert call("run", "d.json", "hello", "--session", "ben").returncode == 0
+    return tmp_path
+
+
+def test_sessions_move_to_another_store_and_go_on(folder: Path) -> None:
+    exported = call("sessions", "export", "-o", "all.jsonl")
+    assert (exported.returncode, exported.stdout, exported.stderr) == (0, "", "Exported 2 sessions.\n")
+    assert stat.S_IMODE((folder / "all.jsonl").stat().st_mode) == 0o600
+    assert call("sessions", "export").stdout == (folder / "all.jsonl").read_text()
+    there = ("--checkpoint", "sqlite:///there.db")
+    imported = call("sessions", "import", "all.jsonl", *there)
+    assert imported.returncode == 0
+    lines = imported.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["imported ben", "imported anna"]
+    assert re.fullmatch(r"imported anna: \d+ checkpoints, \d+ parts and 1 run", lines[1])
+    assert call("history", "anna", *there).stdout == call("history", "anna").stdout
+    answered = call("resume", "anna", "--input", "size=4", "--events", "pretty", *there)
+    assert answered.returncode == 0
+    assert "4" in answered.stdout
+    again = call("sessions", "import", "all.jsonl", *there)
+    assert again.returncode == 2
+    assert "The session 'ben' exists already. To replace it, add --replace." in again.stderr
+    assert call("sessions", "import", "all.jsonl", "--replace", *there).returncode == 0
+
+
+def test_a_cut_file_is_refused_with_its_line(folder: Path) -> None:
+    content = call("sessions", "export", "anna").stdout
+    (folder / "cut.jsonl").write_text(content.rpartition('{"line":"end"')[0])
+    refused = call("sessions", "import", "cut.jsonl", "--checkpoint", "sqlite:///there.db")
+    assert refused.returncode == 2
+    assert f"Line {content.count(chr(10))} cannot be imported: the file ends inside a session." in refused.stderr
+    assert call("sessions", "--checkpoint", "sqlite:///there.db").stdout == ""
+    assert call("sessions", "import", "none.jsonl").returncode == 2
+
+
+def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None:
+    assert call("sessions", "delete").returncode == 2
+    assert call("rerun", "ben", "--from", "begin", "--set", "sys.user_id=u1", "--as", "dora").returncode == 0
+    of_user = call("sessions", "export", "--user", "u1")
+    assert of_user.stderr == "Exported 1 session.\n"
+    assert '"name":"dora"' in of_user.stdout
+    assert call("sessions", "delete", "--user", "nobody").stderr == "The user has no sessions.\n"
+    deleted = call("sessions", "delete", "anna", "carl")
+    assert deleted.stdout.startswith("deleted anna: ")
+    assert " parts, 1 run and " in deleted.stdout
+    assert deleted.returncode == 2
+    assert "There is no session 'carl'" in deleted.stderr
+    assert b"xxxx" not in (folder / "ragflow-lg.db").read_bytes()
+    assert sorted(line.split()[0] for line in call("sessions").stdout.splitlines()) == ["ben", "dora"]
+
+
+async def test_long_texts_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with store_opener(f"sqlite:///{tmp_path}/s.db")() as store:
+        await store.saver.values.blobs.put(
+            "8e08d57f-3a38-59db-8fdd-403347e3c19c", {f"{n:032x}": b"[]" for n in range(100)}
+        )
+        counts: list[int] = []
+        find = store.saver.values.blobs.find
+
+        async def counting(thread: str, digests: list[str]) -> object:
+            counts.append(len(digests))
+            return await find(thread, digests)
+
+        monkeypatch.setattr(store.saver.values.blobs, "find", counting)
+        lines = [line async for line in export_session(store, "8e08d57f3a3859db8fdd403347e3c19c")]
+        assert sum(isinstance(line, PartLine) for line in lines) == sum(counts) == 100
+        assert max(counts) == 16
