@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 import orjson
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 
+from ragflow_lg.base.errors import NewerSessionError
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS
 from ragflow_lg.checkpoints.codec import blob_digest
 from ragflow_lg.checkpoints.pruning import thread_of
@@ -17,6 +18,12 @@ from ragflow_lg.services.sessions import RecentEntries
 
 PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""
+FORMAT = 1
+"""The format of the checkpoints that this version writes. It reads all formats up to this one.
+
+Whatever an older version would misread raises it. ``tests/fixtures/sessions`` has sessions of each format, and of the
+versions before it was stored (0)."""
+_FORMAT = "format"
 _MORE = "more"
 """The key of the text with all other metadata."""
 _CHECKSUM = "__checksum"
@@ -48,7 +55,7 @@ def pack_checkpoint(
     plain = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
     more = {key: value for key, value in metadata.items() if key not in PLAIN_METADATA}
     more[_CHECKSUM] = _checksum(checkpoint, plain)
-    packed = {**plain, _MORE: values.encode("", more, thread, blobs)}
+    packed = {**plain, _FORMAT: FORMAT, _MORE: values.encode("", more, thread, blobs)}
     return {**checkpoint, "channel_values": texts}, packed
 
 
@@ -64,6 +71,7 @@ async def unpack_checkpoint(packed: CheckpointTuple, values: ThreadValues, recen
 
 async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentEntries) -> CheckpointTuple:
     thread = thread_of(packed.config)
+    _check_format(packed)
     texts = check_fields(packed)
     metadata: dict[str, Any] = dict(packed.metadata or {})
     more = await values.decode("", metadata.pop(_MORE, None), thread)
@@ -87,6 +95,18 @@ async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentE
     return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 
 
+def _check_format(packed: CheckpointTuple) -> None:
+    """Raise NewerSessionError if a newer version has written a checkpoint."""
+    stored: Any = cast("Mapping[str, Any]", packed.metadata or {}).get(_FORMAT, 0)
+    if type(stored) is not int or stored < 0:
+        raise ValueError("its format is not a number")
+    if stored > FORMAT:
+        raise NewerSessionError(
+            f"A newer version of ragflow-lg has written this session (format {stored}; this version reads formats up to"
+            f" {FORMAT}). Use that version, or delete the session."
+        )
+
+
 def stored_texts(packed: CheckpointTuple) -> list[str]:
     """Return everything that the inner saver stores as text."""
     metadata: Mapping[str, Any] = packed.metadata or {}
@@ -97,7 +117,7 @@ def stored_texts(packed: CheckpointTuple) -> list[str]:
 
 def is_known_metadata(name: str) -> bool:
     """Return whether a checkpoint's metadata can have this name in the inner saver."""
-    return name in (*PLAIN_METADATA, _MORE)
+    return name in (*PLAIN_METADATA, _FORMAT, _MORE)
 
 
 def has_metadata(entry: CheckpointTuple, conditions: Mapping[str, Any]) -> bool:

@@ -359,6 +359,12 @@ class DamagedSessionError(CheckpointError):
     code = "session-damaged"
 
 
+class NewerSessionError(DamagedSessionError):
+    """A newer version has written the session, in a format that this version does not know."""
+
+    code = "session-newer"
+
+
 class SessionFileError(CheckpointError):
     """A line of a file with exported sessions cannot be imported."""
 

@@ -200,3 +200,31 @@ async def test_redis_keeps_no_keys_of_deleted_turns(redis_url: str) -> None:
         (registered,) = [key for key in keys if "checkpoint_keys" in key]
         names: Any = await client.smembers(registered)  # pyright: ignore[reportGeneralTypeIssues] - redis-py
         assert {name.decode() for name in names} <= {*keys, *await redis_keys(client, "write_keys_zset*")}
+
+
+async def test_pruned_runs_lose_their_traces(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        await play(runner_on(store, ECHO), question(0), question(1))
+        records = [record async for record in store.runs.of_session("anna")]
+        for record in records:
+            await store.traces.put(record, [{"component_id": "a", "trace": []}])
+            await store.node_logs.put(record, [{"component_id": "b", "trace": []}])
+        await prune_session(store, "anna", PruneLimits(1))
+        for table in (store.traces, store.node_logs):
+            assert [bool(await table.get(record.run_id)) for record in records] == [True, False]
+            await store.runs.put(records[1])  # in Redis, a trace is found by its record
+            assert await table.get(records[1].run_id) is None
+            await store.runs.delete("anna", [records[1].run_id])
+
+
+async def test_pruned_runs_lose_their_events(redis_url: str) -> None:
+    prefix, client = fresh_prefix(), redis_client(redis_url)
+    async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+        await play(runner_on(store, ECHO), question(0), question(1))
+        new, old = [record.run_id async for record in store.runs.of_session("anna")]
+        keys = [f"{prefix}agent:{kind}:{run}" for kind in ("events", "events-head") for run in (new, old)]
+        for key in keys:
+            await client.set(key, "x")
+        await prune_session(store, "anna", PruneLimits(1))
+        assert await redis_keys(client, f"{prefix}agent:events*") == sorted(key for key in keys if key.endswith(new))
+    await client.aclose()
