@@ -45,6 +45,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "schemas": ("jsonschema", "referencing"),
     "server": (
         "alembic",
+        "cronsim",
         "fastapi",
         "h11",
         "jwt",

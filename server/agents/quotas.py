@@ -29,6 +29,7 @@ _ADVICE: dict[StoredQuota, str] = {
     "versions": "Delete versions that are not needed.",
     "sessions": "Delete sessions that are not needed.",
     "checkpoint_bytes": "Delete sessions that are not needed.",
+    "schedules": "Delete schedules that are not needed.",
 }
 _NOT_BEFORE = "It is renewed at 00:00 UTC."
 
@@ -44,6 +45,7 @@ class Limits(NamedTuple):
     versions: int
     sessions: int
     checkpoint_bytes: int
+    schedules: int
     files: int
     file_bytes: int
 
@@ -159,7 +161,7 @@ async def list_quotas(app_state: AppState, tenant: str, runs: int) -> Sequence[Q
     day, (files, file_bytes) = await usage.day(app_state.now_ms()), await usage.files()
     used: dict[str, float] = {"runs": runs, "turns_day": day.turns, "tokens_day": day.tokens, "cost_day": day.cost}
     used |= {"files": files, "file_bytes": file_bytes}
-    stored: tuple[StoredQuota, ...] = ("agents", "versions", "sessions", "checkpoint_bytes")
+    stored: tuple[StoredQuota, ...] = ("agents", "versions", "sessions", "checkpoint_bytes", "schedules")
     for quota in stored:
         used[quota] = await usage.count(quota)
     return [QuotaUse(name, getattr(limits, name), used[name]) for name in Limits._fields]

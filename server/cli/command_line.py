@@ -53,6 +53,7 @@ COMMANDS = {
     "serve": _Command(_SERVE, "serve", "Serve agents over HTTP: RAGFlow's API, OpenAI's and our own."),
     "worker": _Command(_SERVE, "worker", "Play the runs of `ragflow-lg serve --queue`."),
     "keys": _Command(_SERVE, "keys", "Create, list and revoke API keys."),
+    "schedules": _Command(_SERVE, "schedules", "Add, list and delete times at which the server starts turns."),
     "studio": _Command(_SERVE, "studio", "Open canvases in LangGraph Studio."),
     "sandbox": _Command(_SERVE, "sandbox", "Run programs of CodeExec as a service."),
     "mock-llm": _Command(_SERVE, "mock_llm", "Serve a mock model with an OpenAI-compatible API."),

@@ -9,7 +9,7 @@ from sqlalchemy import inspect, text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-NEWEST = "0008_expiry_of_files"
+NEWEST = "0009_schedules"
 """The last of ``migrations/versions``."""
 
 _TABLE = "alembic_version"

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.plain_rows import insert_rows
-from ragflow_lg.server.database.tables import AgentRow, FileRow, Row, SessionRow, UsageRow, VersionRow
+from ragflow_lg.server.database.tables import AgentRow, FileRow, Row, ScheduleRow, SessionRow, UsageRow, VersionRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DAY_MS = 24 * 3600 * 1000
 DailyQuota: TypeAlias = Literal["turns_day", "tokens_day", "cost_day"]
-StoredQuota: TypeAlias = Literal["agents", "versions", "sessions", "checkpoint_bytes"]
+StoredQuota: TypeAlias = Literal["agents", "versions", "sessions", "checkpoint_bytes", "schedules"]
 
 _USAGE = cast("Table", UsageRow.__table__)
 _PLACE = (
@@ -106,8 +106,11 @@ class UsageRepository:
         except DatabaseError as error:
             if not isinstance(error.__cause__, IntegrityError):
                 raise
-            # Another replica has just counted the first turn of the day.
-            return await self.begin_turn(limits, now_ms, *rows)
+            # Another replica has just counted the first turn of the day. If it has stored this run, this fails again.
+            try:
+                await self._begin_turn(limits, now_ms, rows)
+            except _UsedUpError as used_up:
+                return used_up.used_up
         return None
 
     async def _begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, rows: Sequence[Row]) -> None:
@@ -135,8 +138,9 @@ class UsageRepository:
 
     async def count(self, quota: StoredQuota) -> int:
         """Count what is stored for the tenant."""
-        tables: dict[StoredQuota, type[AgentRow | VersionRow | SessionRow]]
+        tables: dict[StoredQuota, type[AgentRow | VersionRow | SessionRow | ScheduleRow]]
         tables = {"agents": AgentRow, "versions": VersionRow, "sessions": SessionRow, "checkpoint_bytes": SessionRow}
+        tables["schedules"] = ScheduleRow
         table = cast("Table", tables[quota].__table__)
         counted: Any = func.sum(table.c.stored_bytes) if quota == "checkpoint_bytes" else func.count()
         statement = select(counted).select_from(table).where(table.c.tenant == self._tenant)

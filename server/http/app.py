@@ -37,6 +37,7 @@ from ragflow_lg.server.http.native import (
     native_quota_routes,
     native_run_file_routes,
     native_run_routes,
+    native_schedule_routes,
     native_session_routes,
 )
 from ragflow_lg.server.http.native.problem_details import (
@@ -122,6 +123,7 @@ _ROUTERS = (
     native_quota_routes.router,
     native_file_routes.router,
     native_key_routes.router,
+    native_schedule_routes.router,
     native_memory_routes.router,
     health_routes.router,
 )

@@ -21,6 +21,7 @@ from ragflow_lg.runs.run_session import BUSY_POLL_S
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.runs.queued_runs import BACKGROUND_SOURCES
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run
 from ragflow_lg.server.runs.turn_requests import question_text
 from ragflow_lg.server.runs.turns import NAME_CHARS
@@ -416,7 +417,7 @@ class RunControl:
             user_id=session.user_id,
             exp_user_id=session.exp_user_id,
             name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
-            source="workflow" if session.source == "webhook" else session.source,  # a copy is used by a person
+            source="workflow" if session.source in BACKGROUND_SOURCES else session.source,  # a copy is used by a person
             create_ms=now,
             update_ms=now,
         )

@@ -36,6 +36,7 @@ class TenantQuotasSection(Section):
     files: Count | None = None
     file_bytes: Count | None = None
     checkpoint_bytes: Count | None = None
+    schedules: Count | None = None
 
 
 class QuotasSection(Section):
@@ -57,5 +58,7 @@ class QuotasSection(Section):
     sessions: Count = 1_000_000
     checkpoint_bytes: Count = 50 * 1024**3
     """Bytes that the turns of all sessions have stored in the session store, before compression."""
+    schedules: Count = 1_000
+    """Schedules of all agents."""
     pages: PageQuotasSection = PageQuotasSection()
     tenants: dict[str, TenantQuotasSection] = Field(default_factory=dict[str, TenantQuotasSection])

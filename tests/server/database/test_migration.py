@@ -67,7 +67,7 @@ async def test_a_database_of_the_first_version_is_migrated(database_url: str) ->
         of_usage = ("api_keys agents", "api_keys expire_ms", "files page_key", "runs page_key", "sessions stored_bytes")
         for changed, column in (each.split() for each in of_usage):
             await db.execute(text(f"ALTER TABLE {changed} DROP COLUMN {column}"))
-        for table in ("usage_days", "webhook_events", "webhook_tests", "webhook_buckets"):
+        for table in ("schedules", "usage_days", "webhook_events", "webhook_tests", "webhook_buckets"):
             await db.execute(text(f"DROP TABLE {table}"))
         await db.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     async with open_database(database_url) as database, database.reading() as db:

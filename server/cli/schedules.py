@@ -1,0 +1,167 @@
+"""``ragflow-lg schedules``: times at which a server starts turns of its agents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragflow_lg.server.cli.command_group import CommandGroup
+from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.terminal import print_line, print_note
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.agents.agent_schedules import NewSchedule
+    from ragflow_lg.server.database.database import Database
+    from ragflow_lg.server.database.tables import ScheduleRow
+    from ragflow_lg.server.settings import Settings
+
+schedules = typer.Typer(
+    help="Add, list and delete times at which the server starts turns.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    cls=CommandGroup,
+)
+
+Tenant = Annotated[str, typer.Option("--tenant", help="Tenant to whom the agent belongs.")]
+_PAGE_SIZE = 1000
+
+
+@schedules.command(no_args_is_help=True)
+def add(
+    agent: Annotated[str, typer.Argument(help="Id of the agent.", metavar="AGENT")],
+    cron: Annotated[
+        str,
+        typer.Argument(help="Minute, hour, day of the month, month, day of the week, in one argument.", metavar="CRON"),
+    ],
+    query: Annotated[str, typer.Option("--query", help="Message that each turn starts with.")] = "",
+    time_zone: Annotated[
+        str, typer.Option("--time-zone", help="Zone of these times, such as Europe/Berlin.", metavar="ZONE")
+    ] = "UTC",
+    name: Annotated[
+        str, typer.Option("--name", help="Name of its sessions. Default: the beginning of the query.")
+    ] = "",
+    version: Annotated[
+        str, typer.Option("--version", help="draft, published or an id. Default: as for a new session.")
+    ] = "",
+    tenant: Tenant = "default",
+    settings: SettingsFile = None,
+) -> None:
+    """Add a schedule. At each of its times, a server starts a turn in a new session.
+
+    The output is its id; the next times follow on standard error.
+
+    Example: ragflow-lg schedules add AGENT_ID "0 9 * * MON" --time-zone Europe/Berlin --query "What is new?"
+    """
+    import asyncio
+
+    from ragflow_lg.server.agents.agent_schedules import NewSchedule
+    from ragflow_lg.server.settings import load_settings
+
+    new = NewSchedule(cron, time_zone, query, {}, name[:250], version)
+    asyncio.run(_add(load_settings(settings), tenant, agent, new))
+
+
+@schedules.command("list")
+def list_(tenant: Tenant = "default", settings: SettingsFile = None) -> None:
+    """List the schedules of a tenant, with their next times."""
+    import asyncio
+
+    from ragflow_lg.server.settings import load_settings
+
+    asyncio.run(_list(load_settings(settings), tenant))
+
+
+@schedules.command(no_args_is_help=True)
+def delete(
+    schedule: Annotated[str, typer.Argument(help="Id of the schedule.", metavar="ID")],
+    tenant: Tenant = "default",
+    settings: SettingsFile = None,
+) -> None:
+    """Delete a schedule. Runs that it has started go on."""
+    import asyncio
+
+    from ragflow_lg.server.settings import load_settings
+
+    asyncio.run(_delete(load_settings(settings), tenant, schedule))
+
+
+async def _add(settings: Settings, tenant: str, agent_id: str, new: NewSchedule) -> None:
+    from ragflow_lg.adapters.system_services import RandomIds
+    from ragflow_lg.base.errors import QuotaError, RequestError
+    from ragflow_lg.server.agents.agent_schedules import create_schedule, find_next_times
+    from ragflow_lg.server.agents.cron_times import format_times
+    from ragflow_lg.server.agents.quotas import find_limits
+    from ragflow_lg.server.database.agent_repository import AgentRepository
+    from ragflow_lg.server.database.usage_repository import UsageRepository
+
+    async with _open(settings) as database:
+        agent = await AgentRepository(database, tenant).get(agent_id)
+        if agent is None:
+            raise RequestError(f"The tenant {tenant!r} has no agent with the id {agent_id[:64]!r}.")
+        limit = find_limits(settings, tenant).schedules
+        if limit and await UsageRepository(database, tenant).count("schedules") >= limit:
+            raise QuotaError("schedules", limit, "tenant", "Delete schedules that are not needed.")
+        row = await create_schedule(database, agent, RandomIds().run_id(), new, _now_ms())
+        print_line(row.id)
+        times = format_times(find_next_times(row, _now_ms()), row.time_zone)
+        print_note(f"Next: {', '.join(times)}")
+
+
+async def _list(settings: Settings, tenant: str) -> None:
+    from ragflow_lg.server.database.schedule_repository import ScheduleRepository
+
+    async with _open(settings) as database:
+        repository, page = ScheduleRepository(database, tenant), 1
+        while rows := await repository.list("", page, _PAGE_SIZE):
+            for row in rows:
+                print_line(_describe(row))
+            page += 1
+        if page == 1:
+            print_note(f"The tenant {tenant!r} has no schedules; `ragflow-lg schedules add` adds one.")
+
+
+async def _delete(settings: Settings, tenant: str, schedule_id: str) -> None:
+    from ragflow_lg.base.errors import RequestError
+    from ragflow_lg.server.agents.agent_schedules import delete_schedule
+
+    async with _open(settings) as database:
+        if not await delete_schedule(database, tenant, schedule_id):
+            raise RequestError(f"The tenant {tenant!r} has no schedule with the id {schedule_id[:64]!r}.")
+        print_line(f"deleted {schedule_id}")
+
+
+@asynccontextmanager
+async def _open(settings: Settings) -> AsyncGenerator[Database]:
+    """Open the server's database, and the audit log."""
+    from ragflow_lg.base.errors import RequestError
+    from ragflow_lg.server.database.database import database_file, open_database
+    from ragflow_lg.server.observability.audit import open_audit
+
+    url = settings.server.database.get_secret_value()
+    if (file := database_file(url)) is not None and not file.exists():
+        raise RequestError(f"The database {file} does not exist; `ragflow-lg serve` creates it.")
+    with open_audit(settings.server.audit):
+        async with open_database(url) as database:
+            yield database
+
+
+def _describe(row: ScheduleRow) -> str:
+    from ragflow_lg.base.errors import RequestError
+    from ragflow_lg.server.agents.agent_schedules import find_next_times
+    from ragflow_lg.server.agents.cron_times import format_times
+
+    try:
+        times = ", ".join(format_times(find_next_times(row, _now_ms()), row.time_zone))
+    except RequestError:
+        times = "never"
+    error = f"  error: {row.error.splitlines()[0]}" if row.error else ""
+    return f"{row.id}  agent {row.agent_id}  {row.cron}  {row.time_zone}  next: {times}  {row.name}".rstrip() + error
+
+
+def _now_ms() -> int:
+    from ragflow_lg.adapters.system_services import SystemClock
+
+    return int(SystemClock().now() * 1000)

@@ -1,0 +1,94 @@
+"""The schedules of agents. A process claims one by a compare-and-set before it starts a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlalchemy import CursorResult, delete, func, select, update
+
+from ragflow_lg.server.database.plain_rows import insert_rows
+from ragflow_lg.server.database.tables import ScheduleRow
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.database.database import Database
+
+
+class ScheduleRepository:
+    """One tenant's schedules. Those of other tenants are invisible."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    async def add(self, row: ScheduleRow) -> None:
+        """Store a new schedule."""
+        row.tenant = self._tenant
+        await self._database.write(insert_rows(row))
+
+    async def list(self, agent_id: str, page: int, page_size: int) -> list[ScheduleRow]:
+        """Return a page of the schedules of an agent, or of all agents for ``""``, oldest first."""
+        statement = select(ScheduleRow).where(ScheduleRow.tenant == self._tenant)
+        if agent_id:
+            statement = statement.where(ScheduleRow.agent_id == agent_id)
+        ordered = statement.order_by(ScheduleRow.create_ms, ScheduleRow.id)
+        async with self._database.reading() as db:
+            return list(await db.scalars(ordered.limit(page_size).offset((page - 1) * page_size)))
+
+    async def delete(self, schedule_id: str, agent_id: str = "") -> bool:
+        """Delete a schedule, of an agent if one is given. Return whether it existed."""
+        selection = delete(ScheduleRow).where(ScheduleRow.tenant == self._tenant, ScheduleRow.id == schedule_id)
+        if agent_id:
+            selection = selection.where(ScheduleRow.agent_id == agent_id)
+        async with self._database.writing() as db:
+            return _count_rows(await db.execute(selection)) > 0
+
+
+async def find_due(database: Database, now_ms: int, limit: int, without: Collection[str] = ()) -> list[ScheduleRow]:
+    """Return schedules that are due, of all tenants but those in ``without``.
+
+    First comes the one of each tenant that has waited longest, then the second ones, and so on.
+    """
+    number = func.row_number().over(partition_by=ScheduleRow.tenant, order_by=(ScheduleRow.due_ms, ScheduleRow.id))
+    due = select(ScheduleRow.id, number.label("number")).where(ScheduleRow.due_ms <= now_ms)
+    if without:
+        due = due.where(ScheduleRow.tenant.not_in(without))
+    ranked = due.subquery()
+    order = (ranked.c.number, ScheduleRow.due_ms, ScheduleRow.id)
+    statement = select(ScheduleRow).join(ranked, ranked.c.id == ScheduleRow.id).order_by(*order).limit(limit)
+    async with database.reading() as db:
+        return list(await db.scalars(statement))
+
+
+async def claim(database: Database, row: ScheduleRow, until_ms: int, run_id: str) -> bool:
+    """Claim a schedule that is due, to start a run under an id. Return False if another process has claimed it.
+
+    The claim ends at ``until_ms``. A run that a process before has tried to start keeps its id.
+    """
+    return await _change(database, row, due_ms=until_ms, run_id=row.run_id or run_id)
+
+
+async def set_next(database: Database, row: ScheduleRow, due_ms: int, error: str) -> bool:
+    """Set the next start of a claimed schedule, after its run has started or was refused with an error.
+
+    Return False if it is no longer claimed by this process, or has been deleted.
+    """
+    last_run_id = row.last_run_id if error else row.run_id
+    return await _change(database, row, due_ms=due_ms, run_id="", last_run_id=last_run_id, error=error)
+
+
+async def _change(database: Database, row: ScheduleRow, **values: Any) -> bool:
+    """Change a row, also in memory, unless another process has changed it since it was read."""
+    selection = update(ScheduleRow).where(
+        ScheduleRow.id == row.id, ScheduleRow.due_ms == row.due_ms, ScheduleRow.run_id == row.run_id
+    )
+    async with database.writing() as db:
+        if not _count_rows(await db.execute(selection.values(values))):
+            return False
+    for name, value in values.items():
+        setattr(row, name, value)
+    return True
+
+
+def _count_rows(result: Any) -> int:
+    return cast("CursorResult[Any]", result).rowcount

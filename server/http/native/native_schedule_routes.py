@@ -1,0 +1,142 @@
+"""Routes for schedules, at whose times turns of an agent start by themselves: create, list and delete them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.agents.agent_schedules import (
+    NewSchedule,
+    create_schedule,
+    delete_schedule,
+    find_next_times,
+)
+from ragflow_lg.server.agents.agent_versions import find_version
+from ragflow_lg.server.database.schedule_repository import ScheduleRepository
+from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, ScheduleRow
+from ragflow_lg.server.http.native.native_requests import MAX_FIELDS, Line, Text, Version
+from ragflow_lg.server.http.native.native_responses import respond_model
+from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
+from ragflow_lg.server.http.native.problem_details import check_input_names, describe_problems
+from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+
+router = make_agent_router("schedules")
+
+
+class ScheduleRequest(BaseModel):
+    """A schedule to create."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"cron": "0 9 * * MON", "time_zone": "Europe/Berlin", "query": "What is new this week?"}]
+        },
+    )
+
+    cron: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=CRON_CHARS,
+            description="Five fields: minute, hour, day of the month, month, day of the week.",
+        ),
+    ]
+    time_zone: Annotated[
+        str, Field(min_length=1, max_length=TIME_ZONE_CHARS, description="Name in the IANA database.")
+    ] = "UTC"
+    query: Annotated[Text, Field(description="Message that each turn starts with.")] = ""
+    inputs: Annotated[
+        dict[str, Any], Field(max_length=MAX_FIELDS, description="Values of Begin's form by field name.")
+    ] = Field(default_factory=dict[str, Any])
+    session_name: Annotated[Line, Field(description="Name of its sessions. Default: the beginning of the query.")] = ""
+    version: Version = ""
+
+
+class ScheduleAnswer(BaseModel):
+    """A schedule."""
+
+    id: str
+    cron: str
+    time_zone: str
+    session_name: str
+    version: str
+    next_ms: Annotated[list[int], Field(description="The next starts, in epoch milliseconds; none if it has ended.")]
+    last_run_id: Annotated[str, Field(description="The last run that it started; empty if none.")]
+    error: Annotated[str, Field(description="Why the last start was refused; empty if it was not.")]
+    create_ms: Annotated[int, Field(description="Epoch milliseconds.")]
+
+
+class ScheduleListAnswer(BaseModel):
+    """Schedules of an agent."""
+
+    schedules: list[ScheduleAnswer]
+
+
+@router.post(
+    "/schedules",
+    response_model=ScheduleAnswer,
+    status_code=201,
+    responses=describe_problems(400, 404, 422),
+    summary="Create a schedule",
+)
+async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agent: Agent) -> Response:
+    """Create a schedule. At each of its times, a turn starts in a new session."""
+    app_state, turns = get_app_state(request), get_turns(request)
+    version = await find_version(app_state.database, agent, body.version)
+    check_input_names((await turns.canvases.compile(version)).plan, body.inputs)
+    await turns.quotas.require(agent.tenant, "schedules")
+    new = NewSchedule(body.cron, body.time_zone, body.query, body.inputs, body.session_name, body.version)
+    row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())
+    return respond_model(_build_answer(row, app_state.now_ms()), 201)
+
+
+@router.get(
+    "/schedules", response_model=ScheduleListAnswer, responses=describe_problems(404, 422), summary="List schedules"
+)
+async def list_schedules(
+    request: Request,
+    agent: Agent,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
+) -> Response:
+    """List the schedules of an agent, oldest first."""
+    app_state = get_app_state(request)
+    rows = await ScheduleRepository(app_state.database, agent.tenant).list(agent.id, page, page_size)
+    return respond_model(ScheduleListAnswer(schedules=[_build_answer(row, app_state.now_ms()) for row in rows]))
+
+
+@router.delete(
+    "/schedules/{schedule_id}",
+    response_class=Response,
+    status_code=204,
+    responses=describe_problems(404),
+    summary="Delete a schedule",
+)
+async def delete_schedule_of_agent(schedule_id: str, request: Request, agent: Agent) -> Response:
+    """Delete a schedule. Runs that it has started go on."""
+    if not await delete_schedule(get_app_state(request).database, agent.tenant, schedule_id, agent.id):
+        raise RequestError("Schedule not found.", status=404)
+    return Response(status_code=204)
+
+
+def _build_answer(row: ScheduleRow, now_ms: int) -> ScheduleAnswer:
+    try:
+        next_ms = find_next_times(row, now_ms)
+    except RequestError:  # its error says that it has ended
+        next_ms = []
+    return ScheduleAnswer(
+        id=row.id,
+        cron=row.cron,
+        time_zone=row.time_zone,
+        session_name=row.name,
+        version=row.version,
+        next_ms=next_ms,
+        last_run_id=row.last_run_id,
+        error=row.error,
+        create_ms=row.create_ms,
+    )

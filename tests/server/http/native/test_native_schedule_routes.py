@@ -1,0 +1,71 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.server.settings.quotas_section import QuotasSection
+from tests.server.http.app_server import ECHO, FORM, canvas, start_app
+from tests.server.http.native.native_client import native, native_agent, problem
+
+DAY_MS = 86_400_000
+BODY = {"cron": "0 9  * * *", "time_zone": "Asia/Tokyo", "query": "Hi", "session_name": "Daily"}
+
+
+async def test_a_schedule_is_created_listed_and_deleted(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (server, client):
+        made = await client.post("/schedules", json=BODY)
+        assert made.status_code == 201, made.text
+        schedule: dict[str, Any] = made.json()
+        first, second, third = schedule["next_ms"]
+        assert first % DAY_MS == 0  # 09:00 in Tokyo is midnight in UTC
+        assert (second - first, third - second) == (DAY_MS, DAY_MS)
+        assert (schedule["cron"], schedule["time_zone"], schedule["session_name"]) == (
+            "0 9 * * *",
+            "Asia/Tokyo",
+            "Daily",
+        )
+        assert (schedule["last_run_id"], schedule["error"]) == ("", "")
+        assert (await client.get("/schedules")).json() == {"schedules": [schedule]}
+        assert (await client.get("/schedules?page=2")).json() == {"schedules": []}
+        async with native(server, await server.agent(ECHO, "Other")) as other:
+            assert (await other.get("/schedules")).json() == {"schedules": []}
+            assert problem(await other.delete(f"/schedules/{schedule['id']}")) == (404, "not-found")
+        assert (await client.delete(f"/schedules/{schedule['id']}")).status_code == 204
+        assert problem(await client.delete(f"/schedules/{schedule['id']}")) == (404, "not-found")
+        assert (await client.get("/schedules")).json() == {"schedules": []}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"cron": "* * * * * *"}, {"cron": ""}, {"cron": "1," * 99}, {"cron": 5}, {"cron": "0 0 30 2 *"}),
+        *({"time_zone": "Europe/Atlantis"}, {"time_zone": "../x"}, {"time_zone": ""}, {"inputs": []}, {"more": 1}),
+    ],
+)
+async def test_invalid_schedules_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    async with native_agent(tmp_path, ECHO) as (_, client):
+        assert problem(await client.post("/schedules", json=BODY | change)) == (422, "invalid")
+        assert (await client.get("/schedules")).json() == {"schedules": []}
+
+
+async def test_inputs_and_versions_have_to_exist(tmp_path: Path) -> None:
+    form = canvas(("begin", "Begin", {"inputs": {"city": {"type": "line"}}}, ["Message:0"]), ECHO_MESSAGE)
+    async with native_agent(tmp_path, form) as (_, client):
+        assert problem(await client.post("/schedules", json=BODY | {"inputs": {"town": 1}})) == (422, "answer-invalid")
+        assert problem(await client.post("/schedules", json=BODY | {"version": "published"})) == (404, "not-found")
+        made = await client.post("/schedules", json=BODY | {"inputs": {"city": "Rome"}, "version": "draft"})
+        assert made.status_code == 201
+
+
+ECHO_MESSAGE = ("Message:0", "Message", {"content": ["{begin@city}"]}, list[str]())
+
+
+async def test_a_quota_limits_schedules(tmp_path: Path) -> None:
+    sections = {"quotas": QuotasSection(schedules=2)}
+    async with start_app(tmp_path, sections=sections) as server, native(server, await server.agent(FORM)) as client:
+        answers = [await client.post("/schedules", json=BODY) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [201, 201, 429]
+        assert answers[2].json()["error"]["details"]["quota"] == "schedules"
+        async with native(server) as tenant:
+            quotas = {quota["name"]: quota for quota in (await tenant.get("/quotas")).json()["quotas"]}
+        assert (quotas["schedules"]["limit"], quotas["schedules"]["used"]) == (2, 2)

@@ -1,0 +1,253 @@
+"""Schedules are started by servers that share a database. The clock is a function."""
+
+import asyncio
+import signal
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import func, select, update
+
+from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.plain_rows import insert_rows
+from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, find_due
+from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
+from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
+from ragflow_lg.server.runs.schedule_runs import CLAIM_MS, MAX_TENANT_STARTS, ScheduleRuns, starting_schedules
+from ragflow_lg.server.settings.quotas_section import QuotasSection
+from tests.server.database.rows import schedule
+from tests.server.http.app_server import ECHO, AppServer, start_app
+from tests.server.http.native.native_client import native
+from tests.server.runs.test_run_control import create_agent, start_server
+
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
+START_MS = 1_800_000_000_000
+CLAIMED_MS = CLAIM_MS + 60_000
+"""How long a claim lasts with the default settings, and a little more."""
+
+
+class Time:
+    def __init__(self) -> None:
+        self.ms = START_MS
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+async def start_due(runs: ScheduleRuns) -> None:
+    while await runs.look():
+        await runs.wait_for_room(10)
+    while runs.starts_in_progress:
+        await runs.wait_for_room(10)
+
+
+async def add(server: AppServer, agent_id: str, cron: str = "* * * * *", **values: Any) -> ScheduleRow:
+    agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
+    assert agent is not None
+    new = NewSchedule(cron, query="Hi", **values)
+    return await create_schedule(server.app_state.database, agent, server.app_state.new_id(), new, START_MS)
+
+
+async def read(server: AppServer, agent_id: str) -> ScheduleRow:
+    (row,) = await ScheduleRepository(server.app_state.database, "tenant").list(agent_id, 1, 9)
+    return row
+
+
+async def sessions(server: AppServer, agent_id: str) -> list[SessionRow]:
+    return (await SessionRepository(server.app_state.database, "tenant").find(agent_id, SessionQuery()))[0]
+
+
+@asynccontextmanager
+async def scheduled(folder: Path, cron: str = "* * * * *", **options: Any) -> AsyncGenerator[tuple[Any, ...]]:
+    """Start a server with an agent that has a schedule; yield the server, the agent, the starts and the time."""
+    async with start_app(folder, **options) as server:
+        agent_id, time = await server.agent(ECHO), Time()
+        await add(server, agent_id, cron)
+        yield server, agent_id, ScheduleRuns(server.app_state, server.turns, time), time
+
+
+async def test_each_time_starts_a_turn_in_a_new_session(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, "0 0 * * *") as (server, agent_id, runs, time):
+        await start_due(runs)
+        assert await sessions(server, agent_id) == []
+        for count in (1, 2):
+            time.ms = (await read(server, agent_id)).due_ms
+            await start_due(runs)
+            row = await read(server, agent_id)
+            assert (row.due_ms - time.ms, row.run_id, row.error) == (DAY_MS, "", "")
+            await server.app_state.run_manager.wait(row.last_run_id)
+            rows = await sessions(server, agent_id)
+            assert [(session.source, session.name) for session in rows] == [("schedule", "Hi")] * count
+        run = await RunRepository(server.app_state.database, "tenant").get(row.last_run_id)
+        assert run is not None
+        assert run.status == "succeeded"
+        messages = await SessionRepository(server.app_state.database, "tenant").messages([run.session_id])
+        assert [message.content for message in messages[run.session_id]] == ["Hi", "You said Hi"]
+
+
+async def test_missed_times_start_one_turn(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        time.ms += 3 * DAY_MS
+        await start_due(runs)
+        await start_due(runs)
+        assert len(await sessions(server, agent_id)) == 1
+        assert time.ms < (await read(server, agent_id)).due_ms <= time.ms + MINUTE_MS
+
+
+async def test_one_of_two_servers_starts_each_turn(tmp_path: Path, database_url: str) -> None:
+    options: dict[str, Any] = {"database": SecretStr(database_url)}
+    async with start_app(tmp_path, **options) as one, start_app(tmp_path, **options) as other:
+        time = Time()
+        agents = [await one.agent(ECHO, f"Agent {number}") for number in range(4)]
+        for agent_id in agents:
+            await add(one, agent_id)
+        servers = [ScheduleRuns(server.app_state, server.turns, time) for server in (one, other, one, other)]
+        for _ in range(2):
+            time.ms += MINUTE_MS
+            await asyncio.gather(*map(start_due, servers))
+        assert [len(await sessions(one, agent_id)) for agent_id in agents] == [2] * 4
+
+
+async def test_a_server_that_died_before_the_start_is_replaced(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        time.ms += MINUTE_MS
+        (row,) = await find_due(server.app_state.database, time.ms, 9)
+        assert await claim(server.app_state.database, row, time.ms + CLAIMED_MS, "f" * 32)
+        await start_due(runs)
+        assert await sessions(server, agent_id) == []
+        time.ms += CLAIMED_MS
+        await start_due(runs)
+        assert len(await sessions(server, agent_id)) == 1
+        assert (await read(server, agent_id)).last_run_id == "f" * 32
+
+
+async def test_a_server_that_died_after_the_start_is_not_repeated(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        database, run_id = server.app_state.database, "f" * 32
+        time.ms += MINUTE_MS
+        (row,) = await find_due(database, time.ms, 9)
+        assert await claim(database, row, time.ms + CLAIMED_MS, run_id)
+        run = RunRow(id=run_id, agent_id=agent_id, version_id="v", session_id="s", start_ms=1)
+        await RunRepository(database, "tenant").add(run)
+        time.ms += CLAIMED_MS
+        await start_due(runs)
+        assert await sessions(server, agent_id) == []
+        row = await read(server, agent_id)
+        assert (row.last_run_id, row.run_id, row.due_ms > time.ms) == (run_id, "", True)
+
+
+async def test_two_servers_that_both_start_a_run_start_it_once(tmp_path: Path, database_url: str) -> None:
+    """One is so slow that its claim ends; what the second one stores is refused by the database."""
+    async with start_app(tmp_path, database=SecretStr(database_url)) as server:
+        quotas, row = server.turns.quotas, RunRow(id="r1", agent_id="a", version_id="v", session_id="s1", start_ms=1)
+        await quotas.begin_turn("tenant", "", SessionRow(**_SESSION, id="s1"), row)
+        again = RunRow(id="r1", agent_id="a", version_id="v", session_id="s2", start_ms=1)
+        with pytest.raises(DatabaseError):
+            await quotas.begin_turn("tenant", "", SessionRow(**_SESSION, id="s2"), again)
+        assert [session.id for session in await sessions(server, "a")] == ["s1"]
+
+
+_SESSION: dict[str, Any] = {"agent_id": "a", "version_id": "v", "create_ms": 1, "update_ms": 1}
+
+
+async def test_refused_starts_are_shown_and_the_next_time_is_tried(tmp_path: Path) -> None:
+    sections = {"quotas": QuotasSection(turns_day=1)}
+    async with scheduled(tmp_path, sections=sections) as (server, agent_id, runs, time):
+        for _ in range(2):
+            time.ms += MINUTE_MS
+            await start_due(runs)
+        row = await read(server, agent_id)
+        assert ("turns_day" in row.error, bool(row.last_run_id), row.due_ms) == (True, True, time.ms + MINUTE_MS)
+        async with server.app_state.database.writing() as db:
+            await db.execute(update(ScheduleRow).values(version="0" * 32, time_zone="Europe/Atlantis"))
+        time.ms += MINUTE_MS
+        await start_due(runs)
+        assert "no time zone" in (await read(server, agent_id)).error
+        assert await find_due(server.app_state.database, time.ms + 10**12, 9) == []
+        async with native(server, agent_id) as client:
+            (shown,) = (await client.get("/schedules")).json()["schedules"]
+        assert (shown["next_ms"], "no time zone" in shown["error"]) == ([], True)
+
+
+async def test_a_full_server_tries_again_later(tmp_path: Path) -> None:
+    async with scheduled(tmp_path, max_runs=1, max_waiting_runs=0, run_wait_s=0.0) as (server, agent_id, runs, time):
+        release = await server.turns.acquire_slot("other")
+        time.ms += MINUTE_MS
+        await start_due(runs)
+        row = await read(server, agent_id)
+        assert (row.error, bool(row.run_id)) == ("", True)
+        release()
+        time.ms = row.due_ms
+        await start_due(runs)
+        assert (await read(server, agent_id)).last_run_id == row.run_id
+
+
+async def test_schedules_of_a_deleted_agent_go(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, _, runs, time):
+        orphan = schedule("s9", "gone", due_ms=START_MS)
+        await ScheduleRepository(server.app_state.database, "tenant").add(orphan)
+        await start_due(runs)
+        assert await ScheduleRepository(server.app_state.database, "tenant").list("gone", 1, 9) == []
+        time.ms += 1
+
+
+async def test_ten_thousand_schedules_of_a_tenant_do_not_hold_up_another(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        rows = [schedule(f"s{number}", "gone", tenant="big", due_ms=START_MS) for number in range(10_000)]
+        await server.app_state.database.write(insert_rows(*rows))
+        time.ms += 3 * MINUTE_MS
+        await runs.look()
+        assert runs.starts_in_progress <= MAX_TENANT_STARTS + 1
+        while runs.starts_in_progress:
+            await runs.wait_for_room(10)
+        assert (await read(server, agent_id)).last_run_id
+        async with server.app_state.database.reading() as db:
+            left = await db.scalar(select(func.count()).select_from(ScheduleRow).where(ScheduleRow.tenant == "big"))
+        assert left == 10_000 - MAX_TENANT_STARTS
+
+
+async def test_a_server_that_stops_starts_nothing(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        time.ms += MINUTE_MS
+        await server.turns.drain()
+        assert await runs.look() is False
+        assert (await read(server, agent_id)).run_id == ""
+
+
+async def test_a_running_server_looks_by_itself(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, _, time):
+        async with server.app_state.database.writing() as db:
+            await db.execute(update(ScheduleRow).values(due_ms=0))
+        async with starting_schedules(server.app_state, server.turns), asyncio.timeout(10):
+            while not (await read(server, agent_id)).last_run_id:
+                await asyncio.sleep(0.01)
+        assert time.ms == START_MS
+
+
+async def test_the_command_starts_what_is_due(tmp_path: Path) -> None:
+    async with start_server(tmp_path) as server:
+        agent_id = await create_agent(server, ECHO)
+        async with server.client(f"/native/v1/agents/{agent_id}") as client:
+            made = await client.post("/schedules", json={"cron": "0 0 1 1 *", "query": "Hi"})
+            assert made.status_code == 201, made.text
+        await server.end(signal.SIGTERM)
+    _make_due(tmp_path / "ragflow-lg-server.db")
+    async with start_server(tmp_path, server.key) as again, again.client(f"/native/v1/agents/{agent_id}") as client:
+        async with asyncio.timeout(30):
+            while (await client.get("/runs")).json()["total"] == 0:
+                await asyncio.sleep(0.05)
+            (run,) = (await client.get("/runs")).json()["runs"]
+            while run["status"] == "running":
+                run = (await client.get(f"/runs/{run['id']}")).json()
+        assert (await client.get(f"/runs/{run['id']}")).json()["answer"] == "You said Hi"
+
+
+def _make_due(file: Path) -> None:
+    with sqlite3.connect(file) as raw:
+        raw.execute("UPDATE schedules SET due_ms = 0")
