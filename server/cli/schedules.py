@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 schedules = typer.Typer(
-    help="Add, list and delete times at which the server starts turns.",
+    help="Add, list and delete times at which the server starts turns.\n\nExample: ragflow-lg schedules list",
     no_args_is_help=True,
     rich_markup_mode=None,
     cls=CommandGroup,

@@ -43,6 +43,7 @@ _PATH = {
     "file_id": "Id of the file.",
     "file_name": "Id of the file, and its extension.",
     "key_id": "Id of the key.",
+    "schedule_id": "Id of the schedule.",
     "component_id": "Id of the component in the canvas.",
     "tenant_id": "Id of the tenant.",
     "provider": "Name of the provider.",
