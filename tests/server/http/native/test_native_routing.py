@@ -12,7 +12,7 @@ from tests.server.http.app_server import FORM, start_app
 from tests.server.http.native.native_client import native_agent, problem
 
 STREAMS = {"native_stream_new_run", "native_follow_run"}
-PICTURES = {"native_draw"}
+PICTURES = {"native_draw", "native_get_run_file"}
 
 
 async def document(folder: Path) -> dict[str, Any]:
