@@ -17,6 +17,7 @@ from ragflow_lg.base.errors import (
     ServiceError,
     SettingsError,
 )
+from ragflow_lg.base.local_file_ids import local_path
 from ragflow_lg.base.thinking import split_thinking
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue, to_text
 from ragflow_lg.component.decorator import component
@@ -180,7 +181,8 @@ async def _convert(ctx: RunContext, output_format: str) -> dict[str, JsonValue]:
     if not address:
         logger.warning("The text of %s as %s is not kept: there is no store of files.", ctx.node.id, format_)
         return {}
-    return {"doc_id": id_, "format": format_, "file_name": f"{id_[:8]}.{format_}" if id_ else address}
+    is_local = not id_ or local_path(id_) is not None
+    return {"doc_id": id_, "format": format_, "file_name": address if is_local else f"{id_[:8]}.{format_}"}
 
 
 async def _remember(ctx: RunContext, params: Params) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.http.answer_limits import limit_hooks
@@ -20,6 +20,9 @@ from ragflow_lg.adapters.model_families.model_family import (
 )
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatRequest
+
+if TYPE_CHECKING:
+    import httpx
 
 _NAMES = {
     "temperature": "temperature",
@@ -56,19 +59,18 @@ class GoogleFamily(ModelFamily):
     def __init__(self, endpoint: FamilyEndpoint) -> None:
         super().__init__(endpoint)
         self._clients: list[Any] = []
+        self._http: httpx.AsyncClient | None = None
 
     def make_chat(self, model: str) -> Any:
         """Return a ``ChatGoogleGenerativeAI`` whose HTTP client has our limits."""
         chat: Any = create_chat(model, "google_genai", max_retries=1, **self._options())
-        chat.client = self._vertex_client() if self._is_vertex else chat.client
-        self._clients.append(chat.client)
+        chat.client = self._make_client()
         return chat
 
     def make_embeddings(self, model: str) -> Any:
         """Return a ``GoogleGenerativeAIEmbeddings`` whose HTTP client has our limits."""
         embeddings: Any = create_embeddings(model, "google_genai", **self._options())
-        embeddings.client = self._vertex_client() if self._is_vertex else embeddings.client
-        self._clients.append(embeddings.client)
+        embeddings.client = self._make_client()
         return embeddings
 
     @property
@@ -77,33 +79,40 @@ class GoogleFamily(ModelFamily):
         return host == _VERTEX_DOMAIN or host.endswith((f"-{_VERTEX_DOMAIN}", f".{_VERTEX_DOMAIN}"))
 
     def _options(self) -> dict[str, Any]:
-        return {
-            "base_url": self.endpoint.base_url.rstrip("/").removesuffix("/v1beta"),
-            "api_key": self.endpoint.api_key or "none",
-            "vertexai": False,
-            "client_args": self._http_options(),
-        }
+        return {"api_key": self.endpoint.api_key or "none", "vertexai": False}
 
-    def _http_options(self) -> dict[str, Any]:
-        hooks = limit_hooks()
-        hooks["response"].append(_remember)
-        # Redirects are errors: they could send the key elsewhere.
-        return {"follow_redirects": False, "event_hooks": hooks, "timeout": self.endpoint.timeout_s}
-
-    def _vertex_client(self) -> Any:
-        """Return a client for Vertex AI. LangChain's own would put the key into the environment of the process."""
-        from google import genai
+    def _make_client(self) -> Any:
+        """Return a client that sends through ours. LangChain's own would take aiohttp if that is installed."""
+        import httpx
         from google.genai.types import HttpOptions
 
-        key, base_url = self.endpoint.api_key, self.endpoint.base_url.rstrip("/")
-        arguments = self._http_options()
-        http = HttpOptions(base_url=base_url, client_args=arguments, async_client_args=arguments)
-        if key:
+        if self._http is None:
+            hooks = limit_hooks()
+            hooks["response"].append(_remember)
+            # Redirects are errors: they could send the key elsewhere.
+            self._http = httpx.AsyncClient(follow_redirects=False, event_hooks=hooks, timeout=self.endpoint.timeout_s)
+        base_url = self.endpoint.base_url.rstrip("/")
+        http = HttpOptions(base_url=base_url, httpx_async_client=self._http)
+        client = self._make_vertex_client(http) if self._is_vertex else self._make_gemini_client(http)
+        self._clients.append(client)
+        return client
+
+    def _make_gemini_client(self, http: Any) -> Any:
+        from google import genai
+
+        http.base_url = http.base_url.removesuffix("/v1beta")
+        return genai.Client(api_key=self.endpoint.api_key or "none", http_options=http)
+
+    def _make_vertex_client(self, http: Any) -> Any:
+        """Return a client for Vertex AI. LangChain's own would put the key into the environment of the process."""
+        from google import genai
+
+        if key := self.endpoint.api_key:
             return genai.Client(vertexai=True, api_key=key, http_options=http)
         project = os.environ.get(_PROJECT, "")
         if not project:
             raise SettingsError(f"Vertex AI needs a key, or the name of a project in the variable {_PROJECT}.")
-        if urlsplit(base_url).hostname == _VERTEX_DOMAIN:
+        if urlsplit(self.endpoint.base_url).hostname == _VERTEX_DOMAIN:
             http.base_url = None  # that of the location
         location = os.environ.get(_LOCATION) or "global"
         return genai.Client(vertexai=True, project=project, location=location, http_options=http)
@@ -135,3 +144,6 @@ class GoogleFamily(ModelFamily):
         clients, self._clients = self._clients, []
         for client in clients:
             await client.aio.aclose()
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None

@@ -115,7 +115,8 @@ async def test_embedding_models_answer(name: str) -> None:
         assert stub.problems == []
 
 
-@pytest.mark.parametrize("name", with_ability("rerank"))
+# The wires of NVIDIA's and Bedrock's own are in knowledge/test_rerank_wires.py.
+@pytest.mark.parametrize("name", [name for name in with_ability("rerank") if name not in ("NVIDIA", "Bedrock")])
 async def test_rerank_models_answer(name: str) -> None:
     provider = USABLE[name]
     async with serving_wire(WIRES["openai"]) as (stub, address):

@@ -14,6 +14,7 @@ from pypdf import PdfReader
 
 from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.base.local_file_ids import local_path
 from ragflow_lg.server.agents.artifact_files import delete_expired_files
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.assembly.library import open_runner
@@ -171,5 +172,7 @@ async def test_a_program_keeps_files_in_a_folder(tmp_path: Path, monkeypatch: py
     end: dict[str, Any]
     (end,) = [event.data() for event in events if event.event == "message_end"]
     assert end["downloads"][0]["preview_url"] == "files/b.txt"
-    assert end["attachment"] == {"doc_id": "", "format": "html", "file_name": "files/answer.html"}
+    attachment: dict[str, str] = end["attachment"]
+    assert (attachment["format"], attachment["file_name"]) == ("html", "files/answer.html")
+    assert local_path(attachment["doc_id"]) == tmp_path / "files" / "answer.html"
     assert sorted(path.name for path in (tmp_path / "files").iterdir()) == ["answer.html", "b.txt"]
