@@ -1,13 +1,17 @@
 """The page in a real Chromium: it talks to a real server, loads nothing from elsewhere, and reports no error."""
 
+import re
 import signal
 from hashlib import sha256
+from os.path import normpath
 from pathlib import Path
 
+import pytest
 from playwright.async_api import expect
 
 from deploy.fetch_page_libraries import FOLDER as VENDORED
 from deploy.fetch_page_libraries import LIBRARIES
+from ragflow_lg.server.http.page.page_files import FOLDER
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
@@ -205,3 +209,18 @@ async def test_the_page_goes_on_when_its_server_is_killed(tmp_path: Path) -> Non
 def test_the_libraries_are_those_of_their_packages() -> None:
     named = {f"{library.name}.js": library.sha256 for library in LIBRARIES}
     assert {file.name: sha256(file.read_bytes()).hexdigest() for file in VENDORED.glob("*.js")} == named
+
+
+@pytest.mark.parametrize("name", ["index.html", "chat.html", "reference.html"])
+def test_a_page_asks_for_all_its_modules_at_once(name: str) -> None:
+    document = (FOLDER / name).read_text()
+    [first] = re.findall(r'<script type="module" src="(?:\.\./)?page/([^"]+)"', document)
+    needed, rest = {first}, [first]
+    while rest:
+        module = rest.pop()
+        imported = re.findall(r'^(?:import|export|\}).*?"(\.[^"]+)";$', (FOLDER / module).read_text(), re.M)
+        found = {normpath(Path(module).parent / other) for other in imported} - needed
+        needed |= found
+        rest += found
+    links = re.findall(r'<link rel="modulepreload" href="(?:\.\./)?page/([^"]+)">', document)
+    assert sorted(links) == sorted(needed - {first})
