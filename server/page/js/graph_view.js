@@ -5,6 +5,7 @@ const MAX_SCALE = 4;
 const REST_MS = 200;
 const WHEEL = 0.0015;
 const DRAG_PX = 4;
+const TEXT_MARGIN = 6;
 
 /** @typedef {{id: string, parent: string, element: SVGGElement, x: number, y: number, width: number, height: number}} Box */
 
@@ -22,6 +23,7 @@ export class GraphView {
     this.scale = 1;
     this.hasDragged = false;
     this.isMoved = false;
+    this.isMeasured = false;
     /** @type {number | undefined} The picture that the browser shows next, and the end of a movement. */
     this.request = undefined;
     this.rest = 0;
@@ -74,11 +76,30 @@ export class GraphView {
   fit() {
     const { clientWidth, clientHeight } = this.frame;
     if (!clientWidth) return;
+    if (!this.isMeasured) this.narrowTexts();
     this.scale = Math.max(MIN_SCALE / 4, Math.min(1, clientWidth / this.width, clientHeight / this.height));
     this.x = (clientWidth - this.width * this.scale) / 2;
     this.y = (clientHeight - this.height * this.scale) / 2;
     this.isMoved = false;
     this.show();
+  }
+
+  /** Narrow the texts that leave their boxes: the server estimates widths, and browsers have fonts of their own. */
+  narrowTexts() {
+    this.isMeasured = true;
+    /** @type {[SVGTextElement, number][]} Written after everything is read, so that the browser measures once. */
+    const wide = [];
+    for (const { element, x, width } of this.boxes.values()) {
+      for (const text of element.querySelectorAll("text")) {
+        const room = x + width - TEXT_MARGIN - Number(text.getAttribute("x"));
+        if (text.hasAttribute("text-anchor") || text.closest("[data-node]") !== element || room <= 0) continue;
+        if (text.getComputedTextLength() > room) wide.push([text, room]);
+      }
+    }
+    for (const [text, room] of wide) {
+      text.setAttribute("textLength", room.toFixed(1));
+      text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+    }
   }
 
   /** @param {number} factor @param {{x: number, y: number}} [at] The point of the frame that stays. */
