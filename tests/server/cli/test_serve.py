@@ -140,5 +140,7 @@ def test_user_errors_are_reported(tmp_path: Path) -> None:
     assert isinstance(invoke("serve", "--host", "no.such.host.invalid").exception, SettingsError)
     wrong = tmp_path / "wrong.json"
     wrong.write_text("[]")
-    refused = invoke("serve", wrong, environment={"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db"})
+    refused = invoke(
+        "serve", "--port", "0", wrong, environment={"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db"}
+    )
     assert "wrong.json: The DSL should be a JSON object." in str(refused.exception)
