@@ -40,6 +40,7 @@ class _Payload(Struct, frozen=True):
     labels: dict[str, Any]
     args: list[Any]
     kwargs: dict[str, Any]
+    labels_types: dict[str, int] | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Payload)
@@ -80,8 +81,8 @@ class RunBroker(RedisStreamBroker):
             **options,
         )
         self._silence_s = silence_s
-        self._held: dict[str, Any] = {}
-        """The ids in the stream of the messages in progress, by ticket."""
+        self._held: dict[str, set[Any]] = {}
+        """The ids in the stream of the messages in progress, by ticket: a message can be sent twice."""
         self._reporting: asyncio.Task[None] | None = None
         self.play: Any = None
 
@@ -90,7 +91,7 @@ class RunBroker(RedisStreamBroker):
         self.play = self.register_task(play, task_name=PLAY)
 
     def release(self, ticket: str) -> None:
-        """Stop reporting a message as in progress. If it has not been acknowledged, another worker receives it."""
+        """Stop reporting the messages of a ticket. What has not been acknowledged, another worker receives."""
         self._held.pop(ticket, None)
 
     async def undelivered(self) -> int:
@@ -143,7 +144,7 @@ class RunBroker(RedisStreamBroker):
         data = (fields or {}).get(b"data", b"")
         acknowledge = self._ack_generator(id_, self.queue_name)
         try:
-            self._held[read_ticket(data)] = id_
+            self._held.setdefault(read_ticket(data), set()).add(id_)
         except ValueError as error:
             logger.error("a message in the queue of runs is ignored: %s", error)
             with suppress(RedisError, OSError):
@@ -175,6 +176,6 @@ class RunBroker(RedisStreamBroker):
                         self.consumer_group_name,
                         self.consumer_name,
                         0,
-                        list(self._held.values()),
+                        [id_ for ids in self._held.values() for id_ in ids],
                         justid=True,
                     )

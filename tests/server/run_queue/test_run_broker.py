@@ -57,6 +57,17 @@ async def test_a_workers_message_stays_its_own_while_it_reports(redis_url: str) 
         assert again.data == message.data
 
 
+async def test_a_repeated_ticket_does_not_stop_the_reports_of_the_first(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with opened(redis_url, prefix) as alive, opened(redis_url, prefix) as other:
+        listening = alive.listen()
+        for _ in range(2):
+            await alive.play.kiq(ticket="r1")
+            await receive(listening)
+        with pytest.raises(TimeoutError):
+            await receive(other.listen(), 3 * SILENCE_S)
+
+
 async def test_an_acknowledged_message_leaves_nothing(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with opened(redis_url, prefix) as broker:
@@ -98,6 +109,8 @@ def payload(**changes: Any) -> bytes:
         b"\x80\x04N.",
         b"[" * 100_000,
         payload(task_name="os.system"),
+        payload(labels_types="junk"),
+        payload(labels_types={"a": "x"}),
         payload(labels={"ack_type": "nonsense"}),
         payload(args=["r1"]),
         payload(kwargs={}),
