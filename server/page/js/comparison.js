@@ -42,6 +42,7 @@ export function Comparison({ api, agent, sessions, pair, stamp, onPair, onSelect
           ${`${names[run.session_id] ?? run.session_id.slice(0, 8)} · ${new Date(run.start_ms).toLocaleTimeString()} · ${t(run.status)}`}
         </option>`)}</select></div>`)}</div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${!(pair[0] && pair[1]) && html`<p class="hint">${t("chooseRuns")}</p>`}
     ${facts.length === 2 && html`<${Sides} first=${facts[0]} second=${facts[1]} onSelect=${onSelect} />`}
   </section>`;
 }

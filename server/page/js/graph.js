@@ -76,7 +76,7 @@ export function Graph({ read, turn, selected, onSelect }) {
       <button onClick=${() => view?.zoom(ZOOM)} aria-label=${t("zoomIn")}>+</button>
       <button onClick=${() => view?.zoom(1 / ZOOM)} aria-label=${t("zoomOut")}>−</button>
       <button onClick=${() => view?.fit()}>${t("fit")}</button>
-      <input type="search" placeholder=${t("search")} aria-label=${t("searchNode")}
+      <input type="search" placeholder=${t("searchNode")} aria-label=${t("searchNode")}
         onKeyDown=${(/** @type {any} */ event) => event.key === "Enter" && find(event.target.value)} />
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}

@@ -44,6 +44,7 @@ export const INSPECTION_TEXTS = {
   rerunHere: ["Run again from this step", "从此步骤重新运行"],
   rerunChanged: ["Run again with these values", "使用这些值重新运行"],
   difference: ["Difference", "差异"],
+  chooseRuns: ["Choose two runs of this agent. Their answers, costs, paths and outputs stand here side by side.", "选择此智能体的两次运行，对比其回答、费用、路径和输出。"],
   firstRun: ["First run", "第一次运行"],
   secondRun: ["Second run", "第二次运行"],
   answers: ["Answers", "回答"],

@@ -37,7 +37,7 @@ function LogRow({ row, start, length, onSelect }) {
       ? html`<svg viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${`${time}, ${t(row.status)}`}>
           <rect x=${from} width=${width} height="6"></rect></svg>`
       : html`<span></span>`}
-    <span class="number">${row.seconds.toFixed(2)}</span>
+    <span class="number">${time}</span>
     <span class="number">${row.tokens ? `${row.tokens.toLocaleString()} ${t("tokens")}` : ""}</span>
     ${row.error && html`<p class="problem">${row.error}</p>`}
   </li>`;

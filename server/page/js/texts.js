@@ -10,7 +10,7 @@ const TEXTS = {
   addHint: ["Drop a canvas file of RAGFlow here, or choose one.", "将 RAGFlow 画布文件拖到此处，或选择文件。"],
   noAgents: ["There is no agent yet.", "还没有智能体。"],
   key: ["API key", "API 密钥"],
-  keyHint: ["`ragflow-lg keys create NAME` creates one.", "使用 `ragflow-lg keys create NAME` 创建密钥。"],
+  keyHint: ["To create an API key: ragflow-lg keys create NAME", "创建 API 密钥：ragflow-lg keys create NAME"],
   signIn: ["Sign in", "登录"],
   signOut: ["Sign out", "退出"],
   refused: ["The server does not accept this key.", "服务器不接受该密钥。"],
