@@ -18,7 +18,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.node_steps import MemorySteps, NodeSteps
 from ragflow_lg.component.node_values import NodeValues
-from ragflow_lg.component.plan_secrets import make_redacted_view
+from ragflow_lg.component.plan_secrets import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext
@@ -228,7 +228,8 @@ class RunContext(NodeValues, NodeSteps):
         """A view that redacts secrets from this canvas, its nested canvases and its services."""
         turn = self._turn
         if turn.redacted_view is None:
-            turn.redacted_view = make_redacted_view(self.plan, turn.services.all_secrets)
+            stored = find_stored_secrets(self._state)
+            turn.redacted_view = make_redacted_view(self.plan, (*turn.services.all_secrets, *stored))
         return turn.redacted_view
 
     # Emitting

@@ -36,7 +36,7 @@ async def open_turn(
     globals_.update(_request_globals(request))
     before = prior_history(state, request.get("earlier"))
     prior_turns = sum(role == "user" for role, _ in before)
-    globals_["sys.conversation_turns"] = int(globals_.get("sys.conversation_turns") or 0) + prior_turns + 1
+    globals_["sys.conversation_turns"] = _count_turns(globals_) + prior_turns + 1
     globals_["sys.date"] = turn.services.clock.local_time()
     lines = [*history_lines(before), f"user: {to_text(query)}"]
     globals_["sys.history"] = extend_list(globals_.get("sys.history"), lines)
@@ -83,7 +83,7 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
     globals_: Mapping[str, Any] = state.get("globals", {})
     query = to_json(request.get("query") or "")
     update = _request_globals(request)
-    update["sys.conversation_turns"] = int(globals_.get("sys.conversation_turns") or 0) + 1
+    update["sys.conversation_turns"] = _count_turns(globals_) + 1
     update["sys.date"] = turn.services.clock.local_time()
     update["sys.history"] = extend_list(globals_.get("sys.history"), [f"user: {to_text(query)}"])
     if files := request.get("files"):
@@ -144,3 +144,11 @@ def _failure(record: TurnRecord) -> TurnFinished:
     superstep, _, node, text = record.get("error", (0, 0, "", ""))
     failed_node = node if superstep else ""  # `open_turn` refuses a request before the first superstep
     return TurnFinished("failed", {}, text, failed_node)
+
+
+def _count_turns(globals_: Mapping[str, Any]) -> int:
+    """Return the number of turns so far, or 0 if a component or a change has replaced it with something else."""
+    try:
+        return int(globals_.get("sys.conversation_turns") or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import Row
     from ragflow_lg.server.settings import Settings, TenantQuotasSection
+    from ragflow_lg.services.chat import Usage
 
 RECOUNT_S = 60.0
 """How long a count is used if it is far from its quota. Other replicas may add to it in the meantime."""
@@ -136,6 +137,23 @@ class Quotas:
                 await self._require(tenant, quota, limit)
         for quota in quotas:
             self._counts.add(tenant, quota)
+
+    async def begin_copy(self, tenant: str) -> None:
+        """Count a session that is about to be copied, before the session store contains the copy.
+
+        Raises:
+            QuotaError: if a quota is used up.
+        """
+        if limit := find_limits(self._app_state.settings, tenant).checkpoint_bytes:
+            await self._require(tenant, "checkpoint_bytes", limit)
+        await self.require(tenant, "sessions")
+
+    async def add_usage(self, tenant: str, usage: Usage) -> None:
+        """Add what a component that ran alone has used to the current day."""
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        if tokens or usage.cost:
+            repository = UsageRepository(self._app_state.database, tenant)
+            await repository.add_usage(tokens, usage.cost, self._app_state.now_ms())
 
     def add_bytes(self, tenant: str, number: int) -> None:
         """Note how many bytes a turn has written to the session store."""

@@ -41,6 +41,13 @@ _COUNT_TURN = (
     .values(turns=_USAGE.c.turns + 1)
 )
 """Matches nothing if a quota is used up, or if it is the first turn of the day."""
+_ADD_USAGE = (
+    update(_USAGE)
+    .where(*_PLACE)
+    .values(
+        tokens=_USAGE.c.tokens + bindparam("added_tokens"), micro_cost=_USAGE.c.micro_cost + bindparam("added_cost")
+    )
+)
 _FIRST_TURN = insert(_USAGE)
 
 
@@ -129,6 +136,15 @@ class UsageRepository:
                     most = {"max_turns": each.turns, "max_tokens": each.tokens, "max_cost": round(each.cost * 1e6)}
                     if not connection.execute(_COUNT_TURN, place | most).rowcount:  # another replica was faster
                         raise _UsedUpError(UsedUp(each.used_up(usage) or "turns_day", each))
+
+        await self._database.write(write)
+
+    async def add_usage(self, tokens: int, cost: float, now_ms: int) -> None:
+        """Add tokens and their cost to the current day of a tenant that has begun a turn in it."""
+        added = {**self._place("", now_ms), "added_tokens": tokens, "added_cost": round(cost * 1e6)}
+
+        def write(connection: Connection) -> None:
+            connection.execute(_ADD_USAGE, added)
 
         await self._database.write(write)
 

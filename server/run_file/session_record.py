@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.long_list import LongList
+from ragflow_lg.component.plan_secrets import find_stored_secrets
 from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
@@ -145,6 +146,8 @@ class SessionReader:
         history = values.get("history") or ()
         outputs: Mapping[str, Any] = values.get("outputs") or {}
         globals_: Mapping[str, Any] = values.get("globals") or {}
+        for secret in find_stored_secrets(values):  # another version's, or those that a fork has changed
+            self._redactor.learn(secret)
         return {
             "id": info.checkpoint,
             "namespace": info.namespace,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
+from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, QuotaError, RequestError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.session_pruning import prune_session
 from ragflow_lg.runs.pauses import match_answers
@@ -192,6 +192,7 @@ class RunControl:
         runner = await self._last(run, session)
         if version is not None:
             runner = await self._turns.runner(self._agent, session, version)
+        await self._turns.quotas.begin_copy(self._agent.tenant)
         target = self._app_state.new_id()
         try:
             rerun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
@@ -201,7 +202,11 @@ class RunControl:
             await self._require_continuable(runner, target)
         state = await runner.state(target)
         copy = await self._copy(session, target, name, state, is_open=True, version=version)
-        return await self._play(copy, rerun, None, parent=run.id)
+        try:
+            return await self._play(copy, rerun, None, parent=run.id)
+        except QuotaError:  # nothing has run
+            await self.delete_session(copy)
+            raise
 
     async def fork(
         self,
@@ -225,6 +230,7 @@ class RunControl:
             checkpoint = await self._end_of(run)
         version = version or await self._turns.canvases.version(self._agent, session.version_id)
         canvas = await self._turns.canvases.compile(version)
+        await self._turns.quotas.begin_copy(self._agent.tenant)
         services, target = app_state.services, app_state.new_id()
         try:
             record = await fork_session(
@@ -435,7 +441,6 @@ class RunControl:
             )
             for number, row in enumerate(messages)
         ]
-        await self._turns.quotas.require(self._agent.tenant, "sessions")
         await self._sessions.add(copy, copies)
         return copy
 

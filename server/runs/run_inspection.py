@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError, RequestError
-from ragflow_lg.component.plan_secrets import make_redacted_view
+from ragflow_lg.component.plan_secrets import find_stored_secrets, make_redacted_view
 from ragflow_lg.engine.single_visit import ObservedVisit, visit_observed
 from ragflow_lg.runs.stored_variables import ShownVariable, show_variables
 from ragflow_lg.server.agents.tenant_services import tenant_services
@@ -53,7 +53,8 @@ class RunInspection:
             if isinstance(error, ConflictError) or error.__cause__ is not None:
                 raise
             raise RequestError("The session has no such checkpoint.", status=404) from error
-        variables, left_out = await asyncio.to_thread(show_variables, moment, self._view(runner.plan))
+        view = self._view(runner.plan, *find_stored_secrets(moment.previous_values, moment.values))
+        variables, left_out = await asyncio.to_thread(show_variables, moment, view)
         return moment, variables, left_out, runner.plan
 
     async def try_node(
@@ -80,10 +81,12 @@ class RunInspection:
         try:
             await self._turns.quotas.begin_turn(self._agent.tenant)
             visited = await visit_observed(canvas.plan, node, values, services, stored)
+            if visited.finished.usage is not None:
+                await self._turns.quotas.add_usage(self._agent.tenant, visited.finished.usage)
         finally:
             release_slot()
         return visited, self._view(canvas.plan)
 
-    def _view(self, plan: Plan) -> RedactedView:
+    def _view(self, plan: Plan, *secrets: str) -> RedactedView:
         services = tenant_services(self._app_state, self._agent.tenant, self._agent.id)
-        return make_redacted_view(plan, services.all_secrets)
+        return make_redacted_view(plan, (*services.all_secrets, *secrets))

@@ -1,8 +1,11 @@
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.settings.quotas_section import QuotasSection
+from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 from tests.server.http.native.native_client import native, native_agent, problem
@@ -198,3 +201,79 @@ async def test_a_component_is_described_by_a_schema(tmp_path: Path) -> None:
         assert parameters["sys_prompt"] == "text with references"
         assert "max_retries" in shown["common"]
         assert problem(await client.get("/components/None")) == (404, "not-found")
+
+
+KEYS = ["hdrkey-112233", "urlkey-778899", "llmkey-998877"]
+
+
+async def test_keys_in_params_of_any_node_are_taken_out(tmp_path: Path) -> None:
+    prompts = [{"role": "user", "content": " ".join(KEYS)}]
+    headers = json.dumps({"X-Api-Key": KEYS[0]})
+    dsl = canvas(
+        ("begin", "Begin", {}, ["LLM:0"]),
+        ("LLM:0", "LLM", {"llm_id": "m", "api_key": KEYS[2], "prompts": prompts}, ["Message:0"]),
+        ("Invoke:0", "Invoke", {"url": f"http://127.0.0.1:9/?api_key={KEYS[1]}", "headers": headers}, []),
+        ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+    )
+    async with native_agent(tmp_path, dsl, [Reply(" ".join(KEYS)), Reply(" ".join(KEYS))]) as (_, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        texts = [
+            (await client.get(f"/runs/{run['id']}/nodes")).text,
+            (await client.get(f"/sessions/{run['session_id']}/history/{run['checkpoint']}")).text,
+            (await client.get(f"/sessions/{run['session_id']}/run-file")).text,
+            (await client.post("/node-runs", json={"node": "LLM:0"})).text,
+        ]
+    assert all("***" in text for text in texts)
+    assert [(at, key) for at, text in enumerate(texts) for key in KEYS if key in text] == []
+
+
+async def test_secrets_of_another_version_or_a_fork_are_taken_out(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply("sesame-4711-open"), Reply("b"), Reply("c"), Reply("d")]) as (
+        _,
+        client,
+    ):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        checkpoint = await find_moment(client, run, "LLM:0")
+        fork = f"/runs/{run['id']}/fork"
+        changed = (
+            await client.post(fork, json={"checkpoint": checkpoint, "changes": {"env.api_key": "other-key-4242-zz"}})
+        ).json()
+        ended = (await client.post(f"/runs/{changed['id']}/continue", json={})).json()
+        other = copy.deepcopy(CHAIN)
+        other["globals"]["env.api_key"] = other["variables"]["api_key"]["value"] = "barley-9922-shut"
+        rotated = (await client.post(fork, json={"dsl": other})).json()
+        shown = [(await client.get(f"/sessions/{each['session_id']}/run-file")).text for each in (ended, rotated)]
+        shown.append((await client.get(f"/runs/{ended['id']}/nodes")).text)
+    assert "other-key-4242-zz" not in shown[0] + shown[2]
+    assert "sesame-4711-open" not in shown[1]
+
+
+async def test_tokens_of_a_node_that_runs_alone_count(tmp_path: Path) -> None:
+    replies = [Reply("a", usage=Usage(1000, 1000, 1, 0.5)) for _ in range(3)]
+    async with native_agent(tmp_path, CHAIN, replies, sections={"quotas": QuotasSection(tokens_day=100)}) as (
+        _,
+        client,
+    ):
+        assert (await client.post("/node-runs", json={"node": "LLM:0"})).status_code == 200
+        assert problem(await client.post("/node-runs", json={"node": "LLM:0"}))[0] == 429
+
+
+async def test_a_refused_copy_leaves_nothing_in_the_store(tmp_path: Path) -> None:
+    replies = [Reply(str(number)) for number in range(9)]
+    quotas = {"quotas": QuotasSection(sessions=1)}
+    async with native_agent(tmp_path, CHAIN, replies, sections=quotas) as (server, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        store = server.app_state.store
+        before = [each async for each in store.saver.alist(None)]
+        assert problem(await client.post(f"/runs/{run['id']}/fork", json={}))[0] == 429
+        assert problem(await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1"}))[0] == 429
+        assert len([each async for each in store.saver.alist(None)]) == len(before)
+
+
+async def test_a_damaged_number_of_turns_does_not_end_a_session(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply(str(number)) for number in range(9)]) as (_, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        changes = {"sys.conversation_turns": "x"}
+        fork = (await client.post(f"/runs/{run['id']}/fork", json={"changes": changes})).json()
+        again = await client.post("/runs", json={"query": "again", "session_id": fork["session_id"]})
+    assert (again.status_code, again.json()["status"]) == (200, "succeeded")
