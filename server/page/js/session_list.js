@@ -32,7 +32,7 @@ export function SessionList({ api, agent, sessions, session, onSession }) {
   const shown = [...named, ...found.filter((each) => !named.some(({ id }) => id === each.id))];
   return html`<nav class="sessions" aria-label=${t("sessions")}>
     <button class="primary" onClick=${() => onSession("")}>${t("newSession")}</button>
-    <input type="search" placeholder=${t("searchSessions")} aria-label=${t("searchSessions")} value=${wanted}
+    <input type="search" placeholder=${t("search")} aria-label=${t("searchSessions")} value=${wanted}
       onInput=${(/** @type {any} */ e) => setWanted(e.target.value)} />
     <ul>${shown.map((each) => html`<li key=${each.id}><button aria-current=${each.id === session ? "true" : undefined}
       title=${each.create_ms ? new Date(each.create_ms).toLocaleString() : ""} onClick=${() => onSession(each.id)}>${each.name || each.id}</button></li>`)}</ul>
