@@ -52,8 +52,7 @@ async def visit_alone(
     Raises:
         RequestError: if the component does not exist or cannot run alone, or a value does not belong to any input.
     """
-    finished = (await visit_observed(plan, node_id, values, services)).finished
-    return {**finished.outputs, "_created_time": finished.created_at, "_elapsed_time": finished.elapsed_s}
+    return (await visit_observed(plan, node_id, values, services)).outputs
 
 
 class ObservedVisit(Struct, frozen=True):
@@ -62,6 +61,12 @@ class ObservedVisit(Struct, frozen=True):
     finished: NodeFinished
     calls: tuple[ModelCalled, ...]
     """The model calls, in the order in which they ended."""
+
+    @property
+    def outputs(self) -> dict[str, JsonValue]:
+        """All outputs of the component, and when and how long it ran."""
+        finished = self.finished
+        return {**finished.outputs, "_created_time": finished.created_at, "_elapsed_time": finished.elapsed_s}
 
 
 async def visit_observed(

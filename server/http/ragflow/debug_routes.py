@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.engine.single_visit import input_form, visit_alone
+from ragflow_lg.engine.single_visit import input_form, visit_observed
 from ragflow_lg.server.agents.agent_versions import reset_canvas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -99,7 +99,11 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     release_slot = await turns.acquire_slot(caller.tenant)
     try:
         await turns.quotas.begin_turn(caller.tenant)
-        return await await_while_connected(request, visit_alone(canvas.plan, component_id, values, services))
+        visit = visit_observed(canvas.plan, component_id, values, services)
+        visited = await await_while_connected(request, visit)
+        if visited.finished.usage is not None:
+            await turns.quotas.add_usage(caller.tenant, visited.finished.usage)
+        return visited.outputs
     finally:
         release_slot()
 
