@@ -45,7 +45,7 @@ coverage:
 
 # RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
-clients: $(SDKS:%=.cache/clients/%) .cache/schemathesis
+clients: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra
 
 .cache/clients/%: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ ragflow-sdk==$* \
@@ -55,6 +55,16 @@ clients: $(SDKS:%=.cache/clients/%) .cache/schemathesis
 .cache/schemathesis: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ schemathesis==4.32.5 2>/dev/null \
 		|| echo "schemathesis cannot be had; its test is skipped." >&2
+
+# A server with LangGraph's API. The rest of what it needs is in the environment. It wants a newer Python, and works in 3.11.
+AEGRA := aegra-api==0.11.0 aegra-cli==0.11.0 asgi-correlation-id==5.0.1 asyncpg==0.32.0 hiredis==3.5.0 \
+	langgraph-checkpoint-postgres==3.2.0 openinference-instrumentation==0.1.72 \
+	openinference-instrumentation-langchain==0.1.80 openinference-semantic-conventions==0.1.42 \
+	opentelemetry-exporter-otlp==1.45.2 opentelemetry-exporter-otlp-proto-grpc==1.45.2 \
+	opentelemetry-instrumentation==0.66b2 prometheus-fastapi-instrumentator==8.1.0 psycopg-pool==3.3.3 wrapt==2.5.2
+.cache/aegra: $(VENV)/.ok
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ $(AEGRA) \
+		|| echo "Aegra cannot be had; its test is skipped." >&2
 
 .cache/playwright: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ playwright==1.65.2

@@ -37,17 +37,20 @@ def _services(model: str) -> SharedServices:
     return SharedServices(_open_services, model=model, stays_open=True)
 
 
-def canvas_factory(path: Path | str, *, model: str = "") -> Callable[[], Awaitable[CanvasApplication]]:
+def canvas_factory(path: Path | str, *, model: str = "") -> Callable[..., Awaitable[CanvasApplication]]:
     """Return the graph factory for a canvas file.
 
     The file is recompiled when it has changed. A canvas that cannot run still has a graph to view, if it can be
     drawn. ``model`` replaces every model in the canvas.
+
+    The factory ignores its only parameter, a run's configuration. Aegra calls factories without parameters only once,
+    when it starts.
     """
     _prepare()
     file = Path(path).absolute()
     cache: dict[tuple[int, int], CanvasApplication] = {}
 
-    async def graph() -> CanvasApplication:
+    async def graph(_config: Any = None) -> CanvasApplication:
         version = _version(file)
         if version not in cache:
             application = await asyncio.to_thread(_compile, file, model)
