@@ -37,7 +37,7 @@ from ragflow_lg.engine.turn import resume_turn
 from ragflow_lg.runs.pauses import Pause, belong_to_conversation, open_pauses
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.sessions import Steps
-from ragflow_lg.wire.projection import Projection
+from ragflow_lg.wire.message_order import MessageOrder
 from ragflow_lg.wire.wire_events import Envelope, Message, WorkflowFinished
 
 _CHECKPOINT_KEYS = ("thread_id", "checkpoint_ns", "checkpoint_id")
@@ -216,7 +216,7 @@ class _EventWriter:
         self._envelope = Envelope(run, int(now), session, session)
         self._answer_id = ""
         self._is_thinking = False
-        self._projection = Projection(plan, created_at=float(int(now)))
+        self._message_order = MessageOrder(plan, created_at=float(int(now)))
 
     def recall(self, state: Mapping[str, Any]) -> None:
         """Continue a turn that an earlier run began, with the state that it left."""
@@ -230,7 +230,7 @@ class _EventWriter:
         if isinstance(event, TurnStarted):
             turn_number = cast("int", event.globals["sys.conversation_turns"])
             self._answer_id = answer_id(event.seed, turn_number)
-        for frame in self._projection.feed(event):
+        for frame in self._message_order.feed(event):
             if isinstance(frame, WorkflowFinished):
                 frame.elapsed_time = self._clock.monotonic() - self._began
             elif isinstance(frame, Message):

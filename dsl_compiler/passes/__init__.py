@@ -27,7 +27,7 @@ from ragflow_lg.dsl_compiler.passes.group_regions import group_regions
 from ragflow_lg.dsl_compiler.passes.limit_size import limit_size
 from ragflow_lg.dsl_compiler.passes.migrate_names import migrate_names
 from ragflow_lg.dsl_compiler.passes.order_nodes import find_cycles, find_entry, rank_nodes
-from ragflow_lg.dsl_compiler.passes.plan_messages import plan_messages
+from ragflow_lg.dsl_compiler.passes.plan_streaming import plan_streaming
 from ragflow_lg.dsl_compiler.passes.rewrite_shapes import rewrite_shapes
 from ragflow_lg.dsl_compiler.passes.route_edges import route_edges
 from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document
@@ -37,6 +37,6 @@ __all__ = ["PASSES"]
 PASSES: tuple[tuple[Pass, ...], ...] = (
     (upgrade_document, classify_document, collect_components, limit_size, migrate_names, rewrite_shapes),
     (bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
-    (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
+    (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_streaming),
     (check_servers, check_parallel, check_reachable, check_references, check_titles, check_differences),
 )

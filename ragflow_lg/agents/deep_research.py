@@ -1,6 +1,7 @@
 """Deep research: search in rounds until nothing is missing, then write one answer that cites the sources.
 
-`ragflow_lg.agents.research` plays the rounds. Source: the idea of RAGFlow's ``agentic_reasoning/deep_research.py``.
+`ragflow_lg.agents.research_rounds` plays the rounds. Source: the idea of RAGFlow's
+``agentic_reasoning/deep_research.py``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, append_message, request_schema
-from ragflow_lg.agents.research import Research, research
+from ragflow_lg.agents.research_rounds import Research, research
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.prompts import CONTEXT_SHARE

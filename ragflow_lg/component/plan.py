@@ -1,8 +1,8 @@
 """The plan: a canvas prepared for execution, as a plain value.
 
-``dsl_compiler`` builds it, lowering converts it to a LangGraph graph, and the runner, the projection and drawings read
-it. It does not depend on LangGraph. Equal canvases have equal plans: ``as_json`` returns the complete plan, and its
-hash is the *canvas hash* stored with runs.
+``dsl_compiler`` builds it, lowering converts it to a LangGraph graph, and the runner and drawings read it. It does not
+depend on LangGraph. Equal canvases have equal plans: ``as_json`` returns the complete plan. `Plan.canvas_hash` is its
+hash, the *canvas hash*, which is stored with runs.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ragflow_lg.base.values import JsonValue, empty_of_type, to_json
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
 from ragflow_lg.dsl.conditions import parse_condition
-from ragflow_lg.dsl.loop_conditions import NAMES, OPERATORS, holds
+from ragflow_lg.dsl.loop_operators import NAMES, OPERATORS, holds
 from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.services.workers import measure

@@ -8,7 +8,7 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.components.data_operations import combine_maps, maps_of
 from ragflow_lg.components.list_operations import drop_duplicates, sort_items
 from ragflow_lg.dsl.forms import form_problems, parse_answers, response_schema
-from ragflow_lg.dsl.loop_conditions import holds
+from ragflow_lg.dsl.loop_operators import holds
 from ragflow_lg.ejected.ejected_canvas import Canvas, Component, Node
 from ragflow_lg.ejected.form_answers import read_answer, tip_text
 from ragflow_lg.ejected.joining_graph import Join, JoiningGraph

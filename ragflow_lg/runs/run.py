@@ -44,7 +44,7 @@ from ragflow_lg.services.sessions import (
     with_recent_entries,
 )
 from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.projection import Projection
+from ragflow_lg.wire.message_order import MessageOrder
 from ragflow_lg.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 
 if TYPE_CHECKING:
@@ -214,14 +214,14 @@ class Run:
         self._running.add(self)
         began = self._services.clock.monotonic()
         inputs = self._request.get("inputs")
-        projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at), inputs=inputs)
+        message_order = MessageOrder(self._canvas.plan, created_at=float(self.envelope.created_at), inputs=inputs)
         try:
-            async with self._session(), self._playing(projection) as graph:
-                for frame in (frame for event in self.restored_events for frame in projection.feed(event)):
+            async with self._session(), self._playing(message_order) as graph:
+                for frame in (frame for event in self.restored_events for frame in message_order.feed(event)):
                     self._track_answer(frame, began)
                     yield frame
                 if graph is None:
-                    yield self._wait_for_user(projection)
+                    yield self._wait_for_user(message_order)
                     return
                 end: TurnFinished | None = None
                 while events := await self._sink.take():
@@ -232,10 +232,10 @@ class Run:
                         self._observe(event)
                         if with_records and isinstance(event, AgentRecord):
                             yield event
-                        for frame in projection.feed(event):
+                        for frame in message_order.feed(event):
                             self._track_answer(frame, began)
                             yield frame
-                for frame in await self._finish(graph, projection, end):
+                for frame in await self._finish(graph, message_order, end):
                     self._track_answer(frame, began)
                     yield frame
                 if self._intent == "start" and self.status == "failed" and not self.failed_node:
@@ -304,14 +304,14 @@ class Run:
         self._turn.cancel()
 
     @asynccontextmanager
-    async def _playing(self, projection: Projection) -> AsyncGenerator[asyncio.Task[None] | None]:
+    async def _playing(self, message_order: MessageOrder) -> AsyncGenerator[asyncio.Task[None] | None]:
         """Run the graph in its own task. Yield None if the user must be asked again first."""
         if self._has_saver and (self._is_taken_over or self._intent == "continue"):
-            await self._recall(projection)
+            await self._recall(message_order)
         found = await self._graph_input()
         if found.unanswered:
             for pause in found.unanswered:
-                projection.wait(pause.node, pause.tips, pause.inputs)
+                message_order.wait(pause.node, pause.tips, pause.inputs)
             yield None
             return
         self._has_started = True
@@ -334,11 +334,11 @@ class Run:
                 await asyncio.gather(graph, return_exceptions=True)
             self._turn.limits.close()
 
-    async def _recall(self, projection: Projection) -> None:
+    async def _recall(self, message_order: MessageOrder) -> None:
         """Continue with the inputs and the usage of the interrupted run."""
         progress = self._progress or await read_progress(self._canvas, self._config)
         self.usage = progress.run_usage
-        projection.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
+        message_order.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
 
     async def _graph_input(self) -> GraphInput:
         if self._has_saver:
@@ -348,7 +348,7 @@ class Run:
         return GraphInput(new_turn(self._request))
 
     async def _finish(
-        self, graph: asyncio.Task[None], projection: Projection, end: TurnFinished | None
+        self, graph: asyncio.Task[None], message_order: MessageOrder, end: TurnFinished | None
     ) -> list[WireEvent]:
         """Return the last frames, once everything is stored. ``end`` is the closing node's event, if it ran."""
         from langgraph.errors import GraphDrained
@@ -368,14 +368,14 @@ class Run:
             if end is None:
                 self.status = "drained"
                 return []
-        if end is None and self.status == "running" and not projection.waiting:
+        if end is None and self.status == "running" and not message_order.waiting:
             end = await self._stored_end()
         if end is not None:
-            return self._end(end, projection)
-        if self.status == "running" and projection.waiting:
+            return self._end(end, message_order)
+        if self.status == "running" and message_order.waiting:
             if self._has_saver and not open_pauses(await self._canvas.graph.aget_state(self._config)):
                 raise CheckpointError("The session store has lost this pause. Continue the session to be asked again.")
-            return [self._wait_for_user(projection)]
+            return [self._wait_for_user(message_order)]
         return []
 
     async def _stored_end(self) -> TurnFinished | None:
@@ -385,9 +385,9 @@ class Run:
         config = with_recent_entries(self._config, {**NO_ENTRIES, "history": 1})
         return stored_end((await self._canvas.graph.aget_state(config)).values)
 
-    def _wait_for_user(self, projection: Projection) -> UserInputs:
+    def _wait_for_user(self, message_order: MessageOrder) -> UserInputs:
         self.status = "waiting"
-        return projection.user_inputs()
+        return message_order.user_inputs()
 
     async def _invoke(self, request: Any) -> None:
         from langgraph.runtime import RunControl
@@ -410,13 +410,13 @@ class Run:
         if self._turn.gathered is not None:
             await self._turn.gathered.settle()
 
-    def _end(self, event: TurnFinished, projection: Projection) -> list[WireEvent]:
+    def _end(self, event: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:
         self.status, self.error = event.status, event.error
-        frames = list(projection.feed(event))
+        frames = list(message_order.feed(event))
         if event.failed_node and not self.failed_node and not self._is_taken_over:
             # It failed in an earlier run, next to an open form or before a crash.
             self.failed_node = event.failed_node
-            frames += projection.report_failure(event)
+            frames += message_order.report_failure(event)
         return frames
 
     def _observe(self, event: EngineEvent) -> None:

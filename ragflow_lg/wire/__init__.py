@@ -1,4 +1,4 @@
-"""RAGFlow's run events and the projection of engine events onto them.
+"""RAGFlow's run events, their order, and the text of an answer.
 
 May import: `component`, `services`, `dsl`, `base`.
 """

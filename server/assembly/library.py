@@ -346,9 +346,9 @@ async def open_services(
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.assembly.accounts import open_accounts
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
+    from ragflow_lg.server.assembly.file_services import file_services
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_memories
-    from ragflow_lg.server.assembly.run_files import file_services
     from ragflow_lg.services.services import Services
 
     clock, stack = SystemClock(), AsyncExitStack()
@@ -399,7 +399,7 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.server.assembly.run_files import file_services
+    from ragflow_lg.server.assembly.file_services import file_services
     from ragflow_lg.services.workers import NoWorkers
 
     workers = NoWorkers()

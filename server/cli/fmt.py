@@ -25,7 +25,7 @@ def fmt(
 
     ragflow-lg fmt --check canvases/*.json
     """
-    from ragflow_lg.dsl_compiler.canonical import format_canvas
+    from ragflow_lg.dsl_compiler.canvas_format import format_canvas
     from ragflow_lg.server.assembly.canvas_files import read_canvas
     from ragflow_lg.server.cli.output_file import replace_file
 

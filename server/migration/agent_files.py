@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import CompileError, ServiceError
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
-from ragflow_lg.dsl_compiler.canonical import format_canvas
+from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteAgent

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from ragflow_lg.adapters.ragflow_api import remote_agents, remote_sessions
 from ragflow_lg.adapters.ragflow_api.answer_values import as_map, is_id, read_text
 from ragflow_lg.base.errors import CompileError, ServiceError
-from ragflow_lg.dsl_compiler.canonical import format_canvas
+from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 from ragflow_lg.server.migration.agent_changes import ADVICE, compare_state
 from ragflow_lg.server.migration.agent_files import build_agent_file, hash_text
 from ragflow_lg.server.migration.file_names import choose_name

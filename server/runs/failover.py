@@ -27,7 +27,7 @@ from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import hold_lease
 from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.projection import Projection
+from ragflow_lg.wire.message_order import MessageOrder
 from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ class Continuation:
     def _last_events(self, end: TurnFinished) -> Iterator[WireEvent]:
         """Yield the events at the end of a turn that has ended."""
         turn: Mapping[str, Any] = self._progress.values["turn"]
-        projection = Projection(self._progress.plan, created_at=float(self._run.envelope.created_at))
-        projection.recall(turn.get("inputs", {}), self._run.usage)
+        message_order = MessageOrder(self._progress.plan, created_at=float(self._run.envelope.created_at))
+        message_order.recall(turn.get("inputs", {}), self._run.usage)
         for event in (*self._run.restored_events, end):
-            yield from projection.feed(event)
+            yield from message_order.feed(event)

@@ -239,16 +239,16 @@ async def test_an_error_of_the_engine_is_sent_to_every_kind_of_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ragflow_lg.base.errors import RunError
-    from ragflow_lg.wire.projection import Projection
+    from ragflow_lg.wire.message_order import MessageOrder
 
-    feed = Projection.feed
+    feed = MessageOrder.feed
 
-    def fail(self: Projection, event: Any) -> Any:
+    def fail(self: MessageOrder, event: Any) -> Any:
         if type(event).__name__ == "NodeFinished":
             raise RunError("It broke.")
         return feed(self, event)
 
-    monkeypatch.setattr(Projection, "feed", fail)
+    monkeypatch.setattr(MessageOrder, "feed", fail)
     async with start_app(tmp_path) as server:
         id_ = await server.agent(ECHO)
         received = await server.stream(id_)
@@ -335,18 +335,18 @@ async def test_beta_keys_and_api_keys_are_not_interchangeable(tmp_path: Path) ->
 
 async def test_an_error_of_the_engine_is_sent_as_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ragflow_lg.base.errors import RunError
-    from ragflow_lg.wire.projection import Projection
+    from ragflow_lg.wire.message_order import MessageOrder
 
-    feed = Projection.feed
+    feed = MessageOrder.feed
 
-    def fail(self: Projection, event: Any) -> Any:
+    def fail(self: MessageOrder, event: Any) -> Any:
         if "Node" in type(event).__name__:
             raise RunError("It broke.")
         return feed(self, event)
 
     async with embedded(tmp_path) as (server, beta):
         agent_id = await server.agent(FORM)
-        monkeypatch.setattr(Projection, "feed", fail)
+        monkeypatch.setattr(MessageOrder, "feed", fail)
         answer = await server.client.post(f"/agentbots/{agent_id}/completions", json={"query": "Hi"}, headers=beta)
         assert (
             frames(answer.text)[-2]["data"]["content"] == "Error 102: The agent failed. Its owner can see the reason."

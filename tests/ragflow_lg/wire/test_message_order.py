@@ -18,7 +18,7 @@ from ragflow_lg.component.events import (
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.message_preview import preview_messages
-from ragflow_lg.wire.projection import Projection
+from ragflow_lg.wire.message_order import MessageOrder
 from ragflow_lg.wire.wire_events import Message, MessageReset
 from tests.fakes.canvas import canvas, node, plan_of, text
 from tests.fakes.services import fake_services
@@ -33,11 +33,11 @@ def message(content: str, *downstream: str) -> dict[str, Any]:
 
 
 class WireLog:
-    """Feeds a projection and collects its wire events in short form."""
+    """Feeds engine events and collects their wire events in short form."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._projection = Projection(plan, created_at=0)
+        self._message_order = MessageOrder(plan, created_at=0)
         self.out: list[str] = []
         self.feed(TurnStarted({"sys.query": "q"}, {}, 0))
         self.out.clear()
@@ -45,7 +45,7 @@ class WireLog:
     def feed(self, *events: EngineEvent) -> list[str]:
         start = len(self.out)
         for event in events:
-            for frame in self._projection.feed(self._with_previews(event)):
+            for frame in self._message_order.feed(self._with_previews(event)):
                 if isinstance(frame, Message):
                     mark = "<" if frame.start_to_think else ">" if frame.end_to_think else ""
                     self.out.append(mark or repr(frame.content))

@@ -18,7 +18,7 @@ Disturbing: TypeAlias = Mapping[NodeId, NodeId]
 """Nodes that change values or keep others from running, each with the node of the flow that contains it."""
 
 
-def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
+def plan_streaming(draft: Draft, reporter: Reporter) -> Draft:
     """Plan every Message, and record the Messages that show a model's answer live.
 
     As in RAGFlow, a model streams if a Message directly after it refers to its output, its errors have no other target,

@@ -80,11 +80,11 @@ class _Show(Struct, eq=False):
     finished: NodeFinished | None = None
 
 
-class Projection:
+class MessageOrder:
     """Converts one turn's engine events to wire events."""
 
     def __init__(self, plan: Plan, *, created_at: float, inputs: Mapping[str, JsonValue] | None = None) -> None:
-        """Create the projection of a run. ``inputs`` are the fields of the request."""
+        """Create the order of one run. ``inputs`` are the fields of the request."""
         self._plan = plan
         self._created_at = created_at
         self._inputs = dict(inputs or {})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragflow_lg.dsl.loop_conditions import OPERATORS, holds
+from ragflow_lg.dsl.loop_operators import OPERATORS, holds
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
