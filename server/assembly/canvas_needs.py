@@ -156,7 +156,7 @@ class _Checks:
     """Finds what is wrong with each requirement; ``""`` if nothing is."""
 
     def __init__(self, settings: Settings) -> None:
-        from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+        from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 
         self._settings = settings
         self._models = ConfiguredModels(settings.chat_settings())

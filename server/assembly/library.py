@@ -338,7 +338,7 @@ async def open_services(
 
     A recording records the services or replaces them.
     """
-    from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+    from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers

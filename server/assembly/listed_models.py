@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from ragflow_lg.adapters.chat.chat_models import DEMO, ModelSettings, parse_llm_id
+from ragflow_lg.adapters.chat.model_resolution import DEMO, ModelSettings, parse_llm_id
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.chat.chat_models import ChatModelSettings
+    from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings
     from ragflow_lg.server.settings import Settings
 
 ModelKind: TypeAlias = Literal["chat", "vision", "embedding", "rerank"]

@@ -38,7 +38,7 @@ def check_prompt_sizes(plan: Plan, settings: Callable[[], Settings]) -> list[Dia
     requests = [request for request in _requests(plan) if request.tokens >= MIN_TOKENS]
     if not requests:
         return []
-    from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+    from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 
     models = ConfiguredModels(settings().chat_settings())
     found: list[Diagnostic] = []

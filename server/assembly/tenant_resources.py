@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
-from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.library import open_mcp_client, tool_policies
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_section, restrict_settings

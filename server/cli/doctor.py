@@ -36,7 +36,7 @@ def tool_services(registry: Registry) -> frozenset[str]:
 
 def probe_models(settings: Settings) -> list[CheckResult]:
     """Check the default model, and report missing packages, and sections whose variable with the key is not set."""
-    from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+    from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 
     chat = settings.chat_settings()
     try:

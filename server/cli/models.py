@@ -107,7 +107,7 @@ def ask_each(
 
 async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s: float) -> bool:
     """Test models one after the other. Return whether all of them work."""
-    from ragflow_lg.adapters.chat.chat_models import ConfiguredModels
+    from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.chat import ChatRequest
 

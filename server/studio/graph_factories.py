@@ -66,7 +66,7 @@ def _prepare() -> None:
     """Import the modules that every canvas needs when the server starts instead of during the first request."""
     for name in (
         "ragflow_lg.dsl_compiler.lower",
-        "ragflow_lg.adapters.chat.chat_models",
+        "ragflow_lg.adapters.chat.model_resolution",
         "ragflow_lg.adapters.http.http_client",
     ):
         import_module(name)

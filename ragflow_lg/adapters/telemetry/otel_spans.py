@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import Struct, field
 
-from ragflow_lg.adapters.chat.chat_models import parse_llm_id
+from ragflow_lg.adapters.chat.model_resolution import parse_llm_id
 from ragflow_lg.base.errors import CANCELLED_TEXT, SettingsError
 from ragflow_lg.base.extras import install_command
 from ragflow_lg.base.ids import NodeId

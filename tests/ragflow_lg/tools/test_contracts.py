@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec.structs import replace as replace_struct
 
-from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.component.tool import SearchOutputs
 from ragflow_lg.server.devtools.mock_llm.rules import MockCall
 from ragflow_lg.services.tool_policies import CrawlerRules

@@ -7,8 +7,8 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from ragflow_lg.adapters.chat import langchain_chat
-from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.chat.langchain_chat import LangChainChat, load_client
+from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.chat import ChatModel, ChatRequest, ToolSchema, Usage

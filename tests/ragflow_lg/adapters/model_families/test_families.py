@@ -15,7 +15,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.http import answer_limits
 from ragflow_lg.adapters.model_families.anthropic_family import AnthropicFamily
 from ragflow_lg.adapters.model_families.claude_options import thinking_option

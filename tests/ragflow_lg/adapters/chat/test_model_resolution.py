@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.chat.chat_models import (
+from ragflow_lg.adapters.chat.demo_chat import DemoChat
+from ragflow_lg.adapters.chat.model_resolution import (
     ChatModelSettings,
     ConfiguredModels,
     ModelName,
@@ -10,7 +11,6 @@ from ragflow_lg.adapters.chat.chat_models import (
     ProviderSettings,
     parse_llm_id,
 )
-from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel, ChatRequest
