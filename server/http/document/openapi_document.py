@@ -16,7 +16,7 @@ from ragflow_lg.server.http.native.native_events import build_event_schema
 from ragflow_lg.server.http.native.problem_details import ProblemAnswer
 from ragflow_lg.server.http.shared.auth import authenticate, authenticate_any, authenticate_beta
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, Description, Key
-from ragflow_lg.server.http.shared.route_models import Refusal
+from ragflow_lg.server.http.shared.route_schemas import Refusal
 
 ABOUT = """\
 Agents built from RAGFlow canvases. Routes under `/native/v1` are the native API and use HTTP statuses.

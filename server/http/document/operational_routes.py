@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ragflow_lg.server.http.shared.described_routes import Description
-from ragflow_lg.server.http.shared.route_models import LazyModel
+from ragflow_lg.server.http.shared.route_schemas import LazyModel
 
 
 class Greeting(LazyModel):

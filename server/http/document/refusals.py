@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragflow_lg.server.http.openai.chat_models import ChatError
+from ragflow_lg.server.http.openai.openai_schemas import ChatError
 from ragflow_lg.server.http.shared.described_routes import Description
-from ragflow_lg.server.http.shared.route_models import NotHere, Refusal
+from ragflow_lg.server.http.shared.route_schemas import NotHere, Refusal
 from ragflow_lg.server.http.webhooks.webhook_routes import WebhookRefusal
 
 _STATUS_DESCRIPTIONS = {

@@ -16,7 +16,7 @@ from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
-from ragflow_lg.server.http.openai.chat_models import (
+from ragflow_lg.server.http.openai.openai_schemas import (
     CHAT_STREAM,
     ChatAnswer,
     ChatBody,

@@ -18,8 +18,8 @@ from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
-from ragflow_lg.server.http.ragflow import agent_models
-from ragflow_lg.server.http.ragflow.agent_models import (
+from ragflow_lg.server.http.ragflow import agent_schemas
+from ragflow_lg.server.http.ragflow.agent_schemas import (
     AGENT_FILTERS,
     DSL_VERSION,
     AgentChange,
@@ -124,7 +124,7 @@ async def get_prompts(request: Request, caller: Authenticated) -> Prompts:
 
 
 @router.get("/agents")
-@describe(*AGENT_FILTERS, answer=AgentPage | AgentsFilter | list[agent_models.AgentRow])
+@describe(*AGENT_FILTERS, answer=AgentPage | AgentsFilter | list[agent_schemas.AgentRow])
 async def list_agents(request: Request, caller: Authenticated) -> Any:
     """List agents, page by page."""
     return await find_agents(request, caller)

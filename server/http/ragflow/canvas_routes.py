@@ -26,8 +26,8 @@ from ragflow_lg.server.http.ragflow import (
     session_routes,
     version_routes,
 )
-from ragflow_lg.server.http.ragflow.agent_models import AGENT_FILTERS, AgentPage, AgentsFilter, AgentShown
-from ragflow_lg.server.http.ragflow.canvas_models import (
+from ragflow_lg.server.http.ragflow.agent_schemas import AGENT_FILTERS, AgentPage, AgentsFilter, AgentShown
+from ragflow_lg.server.http.ragflow.canvas_schemas import (
     AgentIds,
     AgentNamed,
     AgentSaved,
@@ -38,8 +38,8 @@ from ragflow_lg.server.http.ragflow.canvas_models import (
     SavedAgent,
     SessionsPage,
 )
-from ragflow_lg.server.http.ragflow.session_models import SESSION_FILTERS, NewSession, SessionShown, VersionShown
-from ragflow_lg.server.http.ragflow.turn_models import COMPLETION
+from ragflow_lg.server.http.ragflow.session_schemas import SESSION_FILTERS, NewSession, SessionShown, VersionShown
+from ragflow_lg.server.http.ragflow.turn_schemas import COMPLETION
 from ragflow_lg.server.http.shared.auth import (
     LONG_PAGES,
     ApiCaller,
@@ -56,7 +56,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     require_fields,
     to_text,
 )
-from ragflow_lg.server.http.shared.route_models import Refusal
+from ragflow_lg.server.http.shared.route_schemas import Refusal
 from ragflow_lg.server.http.shared.row_loading import (
     load_agent,
 )

@@ -22,7 +22,7 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     build_error_frame,
     describe_failure,
 )
-from ragflow_lg.server.http.ragflow.turn_models import COMPLETION, AgentCompletionBody, CompletionBody, TaskChange
+from ragflow_lg.server.http.ragflow.turn_schemas import COMPLETION, AgentCompletionBody, CompletionBody, TaskChange
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import (

@@ -16,7 +16,7 @@ from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app
 from ragflow_lg.server.http.shared.described_routes import PAGES, PlainRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page, to_text
 from ragflow_lg.server.http.shared.responses import respond_json, respond_plain
-from ragflow_lg.server.http.shared.route_models import Answer, Counted
+from ragflow_lg.server.http.shared.route_schemas import Answer, Counted
 from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"], route_class=PlainRoute)

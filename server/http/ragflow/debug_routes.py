@@ -15,7 +15,7 @@ from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import VersionRow
-from ragflow_lg.server.http.openai.chat_models import FieldValue
+from ragflow_lg.server.http.openai.openai_schemas import FieldValue
 from ragflow_lg.server.http.shared.auth import (
     ApiCaller,
     Authenticated,
@@ -30,7 +30,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
+from ragflow_lg.server.http.shared.route_schemas import LazyModel, with_examples
 from ragflow_lg.server.http.shared.row_loading import (
     load_agent,
 )

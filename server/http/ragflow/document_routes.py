@@ -15,7 +15,7 @@ from ragflow_lg.server.http.ragflow.dataset_routes import read_datasets
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
-from ragflow_lg.server.http.shared.route_models import Answer, LazyModel, with_examples
+from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel, with_examples
 from ragflow_lg.services.knowledge import DatasetSearch, DocumentDirectory, DocumentEntry, ListedChunk
 from ragflow_lg.services.references import Chunk
 

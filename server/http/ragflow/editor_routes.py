@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
-from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
+from ragflow_lg.server.http.shared.route_schemas import LazyModel, with_examples
 from ragflow_lg.services.databases import DatabaseAccount
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"], route_class=DescribedRoute)

@@ -16,7 +16,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import collect, load_run, open_session, stream_frames
 from ragflow_lg.server.http.ragflow.ragflow_frames import AnswerCollector, FrameBuilder, describe_failure
-from ragflow_lg.server.http.ragflow.turn_models import RUN, EmbeddedBody, TurnAnswer
+from ragflow_lg.server.http.ragflow.turn_schemas import RUN, EmbeddedBody, TurnAnswer
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import (
@@ -30,7 +30,7 @@ from ragflow_lg.server.http.shared.event_stream import (
 )
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_turn_body
 from ragflow_lg.server.http.shared.responses import to_request_error
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.observability.audit import audit
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)

@@ -12,7 +12,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, authenticate_any
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: empty lists"], route_class=DescribedRoute)
 

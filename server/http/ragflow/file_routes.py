@@ -22,7 +22,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     is_multipart,
     read_parts,
 )
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.row_loading import (
     load_agent,
 )

@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.settings import McpSection
 from ragflow_lg.services.tool_policies import ServerTool, ToolDirectory, ToolServer
 

@@ -23,7 +23,7 @@ from ragflow_lg.server.http.ragflow.model_routes import ContextSize
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_body, read_page, to_text
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.services.knowledge import Metadata
 
 router = APIRouter(prefix="/v1", tags=["RAGFlow: 0.25.0 and older"], route_class=DescribedRoute)

@@ -16,7 +16,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
-from ragflow_lg.server.http.ragflow.session_models import (
+from ragflow_lg.server.http.ragflow.session_schemas import (
     SESSION_FILTERS,
     Deleted,
     NewSession,

@@ -14,8 +14,8 @@ from ragflow_lg.server.agents.agent_versions import delete_version, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
 from ragflow_lg.server.http.ragflow.completion_routes import respond_with_turn
-from ragflow_lg.server.http.ragflow.session_models import NewVersion, VersionItem, VersionShown
-from ragflow_lg.server.http.ragflow.turn_models import RUN, CancelBody, PlayBody
+from ragflow_lg.server.http.ragflow.session_schemas import NewVersion, VersionItem, VersionShown
+from ragflow_lg.server.http.ragflow.turn_schemas import RUN, CancelBody, PlayBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import EVENT_IDS, read_disconnect_policy

@@ -15,7 +15,7 @@ from ragflow_lg.server.http.ragflow_ui.sign_in_routes import Person, describe_pe
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute
 from ragflow_lg.server.http.shared.responses import format_times
-from ragflow_lg.server.http.shared.route_models import Answer, Ms
+from ragflow_lg.server.http.shared.route_schemas import Answer, Ms
 from ragflow_lg.server.http.shared.signed_tokens import describe_key, issue_token
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: account"], route_class=DescribedRoute)

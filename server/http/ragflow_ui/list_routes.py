@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ragflow_lg.server.http.shared.auth import Authenticated
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: lists"], route_class=DescribedRoute)
 

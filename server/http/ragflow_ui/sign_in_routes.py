@@ -22,7 +22,7 @@ from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import respond
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network

@@ -22,7 +22,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.http.shared.route_models import Answer, LazyModel
+from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel
 from ragflow_lg.server.http.shared.row_loading import (
     load_agent,
 )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow.agent_models import NewAgent
+from ragflow_lg.server.http.ragflow.agent_schemas import NewAgent
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 
 MISSING = "0" * 32

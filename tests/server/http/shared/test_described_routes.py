@@ -13,7 +13,7 @@ from ragflow_lg.server.http.shared.described_routes import (
     describe_header,
     describe_query,
 )
-from ragflow_lg.server.http.shared.route_models import Answer
+from ragflow_lg.server.http.shared.route_schemas import Answer
 
 
 class Named(Answer):

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
-from ragflow_lg.server.http.openai.chat_models import Release, Stream
-from ragflow_lg.server.http.ragflow.agent_models import NewAgent
+from ragflow_lg.server.http.openai.openai_schemas import Release, Stream
+from ragflow_lg.server.http.ragflow.agent_schemas import NewAgent
 from ragflow_lg.server.http.ragflow.debug_routes import DebugBody
-from ragflow_lg.server.http.ragflow.session_models import SessionNamed, SessionShown
-from ragflow_lg.server.http.ragflow.turn_models import TurnBody
-from ragflow_lg.server.http.shared.route_models import LazyModel, with_examples
+from ragflow_lg.server.http.ragflow.session_schemas import SessionNamed, SessionShown
+from ragflow_lg.server.http.ragflow.turn_schemas import TurnBody
+from ragflow_lg.server.http.shared.route_schemas import LazyModel, with_examples
 
 AgentId = Annotated[str, Field(description="Id of the agent.")]
 

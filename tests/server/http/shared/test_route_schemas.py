@@ -3,12 +3,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ragflow_lg.server.http.openai.chat_models import ChatBody
-from ragflow_lg.server.http.ragflow.agent_models import NewAgent
-from ragflow_lg.server.http.ragflow.canvas_models import AgentTurn
+from ragflow_lg.server.http.openai.openai_schemas import ChatBody
+from ragflow_lg.server.http.ragflow.agent_schemas import NewAgent
+from ragflow_lg.server.http.ragflow.canvas_schemas import AgentTurn
 from ragflow_lg.server.http.ragflow.debug_routes import DebugBody
-from ragflow_lg.server.http.ragflow.turn_models import CompletionBody, PlayBody
-from ragflow_lg.server.http.shared.route_models import LazyModel
+from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, PlayBody
+from ragflow_lg.server.http.shared.route_schemas import LazyModel
 
 
 def list_models(base: type[BaseModel]) -> set[type[BaseModel]]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ragflow_lg.server.http.shared.route_models import Answer, LazyModel, with_examples
+from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel, with_examples
 
 
 class FieldValue(LazyModel):

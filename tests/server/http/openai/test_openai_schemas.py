@@ -3,8 +3,8 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.openai.chat_models import ChatError
 from ragflow_lg.server.http.openai.openai_routes import respond_openai_error
+from ragflow_lg.server.http.openai.openai_schemas import ChatError
 
 
 def test_refusals_match_their_model() -> None:

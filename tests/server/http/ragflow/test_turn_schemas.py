@@ -6,9 +6,9 @@ from pydantic import ValidationError
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.ragflow.ragflow_frames import build_error_frame
-from ragflow_lg.server.http.ragflow.turn_models import TurnFrame
+from ragflow_lg.server.http.ragflow.turn_schemas import TurnFrame
 from ragflow_lg.server.http.shared.responses import respond_error
-from ragflow_lg.server.http.shared.route_models import Refusal
+from ragflow_lg.server.http.shared.route_schemas import Refusal
 from ragflow_lg.wire.wire_events import Envelope, Message
 
 

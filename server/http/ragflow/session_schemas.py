@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ragflow_lg.server.http.openai.chat_models import Release
-from ragflow_lg.server.http.ragflow.agent_models import Canvas
+from ragflow_lg.server.http.openai.openai_schemas import Release
+from ragflow_lg.server.http.ragflow.agent_schemas import Canvas
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, describe_query
-from ragflow_lg.server.http.shared.route_models import Answer, Dated, LazyModel, with_examples
+from ragflow_lg.server.http.shared.route_schemas import Answer, Dated, LazyModel, with_examples
 
 SESSION_FILTERS = (
     describe_query("id", "Only the session with this id."),

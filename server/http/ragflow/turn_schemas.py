@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
-from ragflow_lg.server.http.openai.chat_models import (
+from ragflow_lg.server.http.openai.openai_schemas import (
     ChatAnswer,
     ChatChunk,
     ChatMessage,
@@ -18,7 +18,7 @@ from ragflow_lg.server.http.openai.chat_models import (
     Stream,
     UserId,
 )
-from ragflow_lg.server.http.shared.route_models import LazyModel, Refusal, with_examples
+from ragflow_lg.server.http.shared.route_schemas import LazyModel, Refusal, with_examples
 
 SessionName = Annotated[str, Field(description="Name of a new session. Default: the beginning of the query.")]
 ReturnTrace = Annotated[bool, Field(description="Whether to include the trace of nodes.")]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DESC, PAGES, describe_query
-from ragflow_lg.server.http.shared.route_models import Answer, Counted, Dated, LazyModel, Ms, with_examples
+from ragflow_lg.server.http.shared.route_schemas import Answer, Counted, Dated, LazyModel, Ms, with_examples
 
 _SAMPLE_CANVAS: dict[str, Any] = {
     "components": {

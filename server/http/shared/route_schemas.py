@@ -1,4 +1,4 @@
-"""Models that all RAGFlow's routes share: their base, refusals, and types of fields."""
+"""Schemas that all RAGFlow's routes share: their base, refusals, and types of fields."""
 
 from __future__ import annotations
 
