@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from langgraph.store.base import PutOp
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import HashingEmbedder
-from ragflow_lg.adapters.memories.memory_items import FIELD, memory_namespace
+from ragflow_lg.adapters.memories.memory_layout import FIELD, memory_namespace
 from ragflow_lg.adapters.memories.memory_settings import MemorySettings
 from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
 from ragflow_lg.adapters.system_services import SystemClock

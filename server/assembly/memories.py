@@ -54,7 +54,7 @@ async def open_shelves(
     Raises:
         CheckpointError: if the store cannot be opened.
     """
-    from ragflow_lg.adapters.memories.memory_items import FIELD
+    from ragflow_lg.adapters.memories.memory_layout import FIELD
     from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
     from ragflow_lg.checkpoints import open_items
 

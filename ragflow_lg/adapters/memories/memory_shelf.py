@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.words import extract_question_words, split_words
-from ragflow_lg.adapters.memories.memory_items import FIELD, memory_namespace, read_remembered, users_prefix
+from ragflow_lg.adapters.memories.memory_layout import FIELD, memory_namespace, read_remembered, users_prefix
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
 from ragflow_lg.base.values import to_json
 from ragflow_lg.services.memories import Remembered

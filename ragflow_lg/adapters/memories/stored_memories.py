@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
 from ragflow_lg.adapters.memories.extraction import extraction_request, read_extraction
-from ragflow_lg.adapters.memories.memory_items import (
+from ragflow_lg.adapters.memories.memory_layout import (
     PendingExchange,
     check_user,
     done_value,

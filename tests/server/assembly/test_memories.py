@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import MAX_QUESTION_CHARS
-from ragflow_lg.adapters.memories.memory_items import memory_namespace
+from ragflow_lg.adapters.memories.memory_layout import memory_namespace
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items

@@ -10,7 +10,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 
 from ragflow_lg import load_canvas
-from ragflow_lg.adapters.memories.memory_items import memory_namespace
+from ragflow_lg.adapters.memories.memory_layout import memory_namespace
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_items
 from ragflow_lg.server.studio import canvas_factory, open_memories

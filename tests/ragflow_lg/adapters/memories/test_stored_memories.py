@@ -12,7 +12,7 @@ from ragflow_lg.adapters.knowledge.endpoint_embedder import HashingEmbedder
 from ragflow_lg.adapters.memories import background_tasks, stored_memories
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
 from ragflow_lg.adapters.memories.extraction import MAX_PER_TYPE
-from ragflow_lg.adapters.memories.memory_items import FIELD
+from ragflow_lg.adapters.memories.memory_layout import FIELD
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
 from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf, put_value
 from ragflow_lg.adapters.memories.stored_memories import ABANDONED_S, MAX_ATTEMPTS, SWEEP_S, StoredMemories
