@@ -37,7 +37,7 @@ async def open_store(
     """
     kind = store_kind(url)
     if kind == "memory":
-        from ragflow_lg.checkpoints.memory import memory_store
+        from ragflow_lg.checkpoints.memory.memory_store import memory_store
 
         yield replace(memory_store(), durability=durability)
     elif kind == "sqlite":

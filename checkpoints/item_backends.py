@@ -37,7 +37,7 @@ async def open_items(
     """
     kind = store_kind(url)
     if kind == "memory":
-        from ragflow_lg.checkpoints.memory_items import MemoryItems
+        from ragflow_lg.checkpoints.memory.memory_items import MemoryItems
 
         yield ItemStore(MemoryItems(), clock, embed, fields=fields, model=model)
     elif kind == "sqlite":

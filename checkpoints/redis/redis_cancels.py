@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.memory import MemoryCancels
+from ragflow_lg.checkpoints.memory.memory_store import MemoryCancels
 from ragflow_lg.checkpoints.run_records import hex_session
 
 REDIS_POLL_S = 0.5

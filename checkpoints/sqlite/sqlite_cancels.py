@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.memory import MemoryCancels
+from ragflow_lg.checkpoints.memory.memory_store import MemoryCancels
 from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 

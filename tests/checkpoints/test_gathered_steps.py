@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.checkpoints import Store, gathered_steps
 from ragflow_lg.checkpoints.gathered_steps import GatheredSteps, Part
 from ragflow_lg.checkpoints.gathered_writes import TaskWrites
-from ragflow_lg.checkpoints.memory import memory_store
+from ragflow_lg.checkpoints.memory.memory_store import memory_store
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.services.sessions import hold_lease, with_lease_token
 from tests.stores import OpenStore, checkpoint_config, checkpoint_id, put_checkpoint

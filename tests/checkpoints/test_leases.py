@@ -10,7 +10,7 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.checkpoints.leases import StoredLeases
-from ragflow_lg.checkpoints.memory import MemoryLeaseTable
+from ragflow_lg.checkpoints.memory.memory_store import MemoryLeaseTable
 from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
 from ragflow_lg.checkpoints.sqlite.sqlite_leases import SqliteLeaseTable
 from ragflow_lg.services.sessions import with_lease_token

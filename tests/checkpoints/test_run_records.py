@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.memory import MemoryTraces
+from ragflow_lg.checkpoints.memory.memory_store import MemoryTraces
 from ragflow_lg.checkpoints.run_records import MAX_TRACES, parse_trace
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteTraces

@@ -8,7 +8,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.long_list import BLOCK, LongList, extend_list
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.memory import memory_saver
+from ragflow_lg.checkpoints.memory.memory_store import memory_saver
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import with_recent_entries

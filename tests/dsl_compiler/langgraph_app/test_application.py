@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.adapters.system_services import InlineFiles
 from ragflow_lg.base.errors import InputRefusedError
-from ragflow_lg.checkpoints.memory import memory_saver
+from ragflow_lg.checkpoints.memory.memory_store import memory_saver
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.dsl_compiler.lower import as_application
 from ragflow_lg.services.services import Services
