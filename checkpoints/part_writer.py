@@ -11,12 +11,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.checkpoints.checkpoint_texts import KnownTexts, pack_checkpoint
-from ragflow_lg.checkpoints.gathered_steps import NewCheckpoint, Part
-from ragflow_lg.checkpoints.gathered_writes import TaskWrites
 from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL
 from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING
 from ragflow_lg.checkpoints.pruning import checkpoint_key, thread_of
+from ragflow_lg.checkpoints.result_buffer import TaskWrites
 from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
+from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, Part
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 
 _Texts: TypeAlias = "list[tuple[str, str | None]]"

@@ -28,8 +28,6 @@ from ragflow_lg.checkpoints.checkpoint_texts import (
     has_metadata,
     unpack_checkpoint,
 )
-from ragflow_lg.checkpoints.gathered_steps import GatheredSteps, NewCheckpoint
-from ragflow_lg.checkpoints.gathered_writes import GatheredWrites, TaskWrites
 from ragflow_lg.checkpoints.langgraph_internals import TASKS_CHANNEL, advance_ids_past
 from ragflow_lg.checkpoints.part_writer import PartWriter
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
@@ -42,9 +40,11 @@ from ragflow_lg.checkpoints.pruning import (
     key_config,
     thread_of,
 )
+from ragflow_lg.checkpoints.result_buffer import ResultBuffer, TaskWrites
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
 from ragflow_lg.checkpoints.session_parts import SessionParts
+from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, StepBuffer
 from ragflow_lg.checkpoints.step_results import StepResults
 from ragflow_lg.checkpoints.stored_fields import is_key
 from ragflow_lg.checkpoints.thread_values import ThreadValues
@@ -85,8 +85,8 @@ class CanvasSaver(PruningSaver):
         self._errors = SaverErrors(errors)
         self.values = ThreadValues(blobs, self._errors, transaction)
         self.parts = SessionParts(inner, self.values)
-        self._gathered = GatheredWrites()
-        self._steps: dict[str, dict[int, GatheredSteps]] = {}
+        self._results = ResultBuffer()
+        self._steps: dict[str, dict[int, StepBuffer]] = {}
         """The steps of runs that are not stored yet, by thread and token of the lease."""
         self._seen = SeenCheckpoints()
         self._writer = PartWriter(inner, self.values, self._seen)
@@ -123,7 +123,7 @@ class CanvasSaver(PruningSaver):
                 self._seen.remember(stored)
                 return stored
             await steps.settle()  # a turn that has begun is stored
-        with self._gathered.taken(checkpoint_key(config)) as results:
+        with self._results.taken(checkpoint_key(config)) as results:
             stored = await self._writer.put_checkpoint(new, results)
         self._seen.remember(stored)
         return stored
@@ -147,16 +147,16 @@ class CanvasSaver(PruningSaver):
             if is_result:
                 return await steps.add(part)
             await steps.settle()
-        elif is_result and await self._gathered.wait(checkpoint_key(config), part):
+        elif is_result and await self._results.wait(checkpoint_key(config), part):
             return
         await self._writer.put_writes(part)
 
-    def _steps_of(self, config: RunnableConfig) -> GatheredSteps | None:
+    def _steps_of(self, config: RunnableConfig) -> StepBuffer | None:
         """Return the steps of a run that are not stored yet, if it gathers them."""
         configurable: Any = config.get("configurable", {})
         return self._steps.get(str(configurable.get("thread_id")), {}).get(configurable.get(LEASE_TOKEN))
 
-    def gather(self, config: RunnableConfig) -> GatheredSteps:
+    def gather(self, config: RunnableConfig) -> StepBuffer:
         """Gather the steps of a run from now on, until they are closed. The config contains the token of its lease."""
         thread = thread_of(config)
         token: int = config["configurable"][LEASE_TOKEN]  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
@@ -167,7 +167,7 @@ class CanvasSaver(PruningSaver):
             if not runs:
                 self._steps.pop(thread, None)
 
-        steps = self._steps.setdefault(thread, {})[token] = GatheredSteps(self._writer.put_all, forget)
+        steps = self._steps.setdefault(thread, {})[token] = StepBuffer(self._writer.put_all, forget)
         return steps
 
     async def _settle(self, thread: str | None) -> None:

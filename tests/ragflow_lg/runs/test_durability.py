@@ -13,7 +13,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.checkpoints import Store, gathered_steps, open_store
+from ragflow_lg.checkpoints import Store, open_store, step_buffer
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams
 from ragflow_lg.runs.runner import Runner
@@ -134,7 +134,7 @@ async def test_the_turn_keeps_its_seed_and_time(open_file: Open, monkeypatch: py
     """A crash loses the steps after the entry, not the entry."""
     async with open_file("effects") as store:
         runner = runner_of({**_chain(), **out("{t3@result}")}, store=store, first=["t0"])
-        monkeypatch.setattr(gathered_steps, "LATEST_S", 30.0)
+        monkeypatch.setattr(step_buffer, "LATEST_S", 30.0)
         put = store.saver.inner.aput
         steps: list[int] = []
 
@@ -157,7 +157,7 @@ async def test_the_turn_keeps_its_seed_and_time(open_file: Open, monkeypatch: py
 
 
 async def test_a_reader_in_the_same_process_sees_every_step(open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered_steps, "LATEST_S", 30.0)
+    monkeypatch.setattr(step_buffer, "LATEST_S", 30.0)
     reading = asyncio.Event()
     may_end = asyncio.Event()
 

@@ -29,7 +29,7 @@ class _Entry(NamedTuple):
     is_stored: asyncio.Future[bool]
 
 
-class GatheredWrites:
+class ResultBuffer:
     """Results that are not stored yet, by the checkpoint to which they belong."""
 
     def __init__(self) -> None:

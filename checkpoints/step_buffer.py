@@ -17,8 +17,8 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
-from ragflow_lg.checkpoints.gathered_writes import TaskWrites
 from ragflow_lg.checkpoints.pruning import checkpoint_key
+from ragflow_lg.checkpoints.result_buffer import TaskWrites
 
 LATEST_S = 0.1
 """How long a step waits."""
@@ -43,7 +43,7 @@ class NewCheckpoint(NamedTuple):
 Part: TypeAlias = "NewCheckpoint | TaskWrites"
 
 
-class GatheredSteps:
+class StepBuffer:
     """The steps of one run that are not stored yet. Implements `ragflow_lg.services.sessions.Gathering`.
 
     After a write has failed, every method that stores something raises its error.

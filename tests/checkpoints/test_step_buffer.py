@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
-from ragflow_lg.checkpoints import Store, gathered_steps
-from ragflow_lg.checkpoints.gathered_steps import GatheredSteps, Part
-from ragflow_lg.checkpoints.gathered_writes import TaskWrites
+from ragflow_lg.checkpoints import Store, step_buffer
 from ragflow_lg.checkpoints.memory.memory_store import memory_store
 from ragflow_lg.checkpoints.pruning import CheckpointKey
+from ragflow_lg.checkpoints.result_buffer import TaskWrites
+from ragflow_lg.checkpoints.step_buffer import Part, StepBuffer
 from ragflow_lg.services.sessions import hold_lease, with_lease_token
 from tests.stores import OpenStore, checkpoint_config, checkpoint_id, put_checkpoint
 
@@ -49,7 +49,7 @@ class Recorder:
         self.may_end.set()
         self.error: Exception | None = None
         self.is_closed = False
-        self.steps = GatheredSteps(self._write, self._close)
+        self.steps = StepBuffer(self._write, self._close)
 
     async def _write(self, parts: Sequence[Part]) -> None:
         await self.may_end.wait()
@@ -68,7 +68,7 @@ class Recorder:
 
 @pytest.fixture
 async def recorder(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recorder]:
-    monkeypatch.setattr(gathered_steps, "LATEST_S", 30.0)
+    monkeypatch.setattr(step_buffer, "LATEST_S", 30.0)
     recorder = Recorder()
     yield recorder
     recorder.steps.drop()
@@ -102,7 +102,7 @@ async def test_the_result_of_an_effect_is_stored_soon(recorder: Recorder) -> Non
 
 
 async def test_steps_are_stored_after_a_while(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered_steps, "LATEST_S", 0.01)
+    monkeypatch.setattr(step_buffer, "LATEST_S", 0.01)
     await _add(recorder, 1)
     await asyncio.sleep(0.1)
     assert recorder.counts == [1]
@@ -122,7 +122,7 @@ async def test_what_is_added_during_a_write_is_not_awaited_by_an_earlier_reader(
 
 
 async def test_a_slow_store_slows_down_the_steps(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered_steps, "MAX_PARTS", 2)
+    monkeypatch.setattr(step_buffer, "MAX_PARTS", 2)
     recorder.may_end.clear()
     await _add(recorder, 1, 2, 3)
     waiting = asyncio.create_task(_add(recorder, 4))
@@ -194,7 +194,7 @@ class GatheringSaver(RuleBasedStateMachine):
         super().__init__()
         self.patches = pytest.MonkeyPatch()
         for name in ("SOON_S", "LATEST_S"):  # `end_timer` takes the place of time
-            self.patches.setattr(gathered_steps, name, 3600.0)
+            self.patches.setattr(step_buffer, name, 3600.0)
         self.loop = asyncio.new_event_loop()
         self.store = memory_store()
         inner: Any = self.store.saver.inner

@@ -8,7 +8,7 @@ import pytest
 from langgraph.types import Interrupt
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints import Store, gathered_writes
+from ragflow_lg.checkpoints import Store, result_buffer
 from ragflow_lg.checkpoints.pruning import CheckpointKey
 from tests.stores import OpenStore, checkpoint_config, checkpoint_id, put_checkpoint, read_checkpoint, store_opener
 
@@ -18,7 +18,7 @@ RESULT = [("outputs", {"n": {"result": "x" * 3000}})]
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered_writes, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(result_buffer, "PATIENCE_S", 0.3)
 
 
 async def _results(store: Store, checkpoint: str) -> list[tuple[str, str]]:
@@ -88,9 +88,9 @@ async def test_a_result_is_stored_although_the_next_checkpoint_is_not(
 
 
 async def test_a_result_whose_task_is_cancelled_is_forgotten() -> None:
-    writes = gathered_writes.GatheredWrites()
+    writes = result_buffer.ResultBuffer()
     key = CheckpointKey("t", "", "1")
-    result = gathered_writes.TaskWrites(checkpoint_config("t"), RESULT, "1", PATH)
+    result = result_buffer.TaskWrites(checkpoint_config("t"), RESULT, "1", PATH)
     waiting = asyncio.create_task(writes.wait(key, result))
     await asyncio.sleep(0)
     waiting.cancel()
