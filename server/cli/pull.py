@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
     from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteMcpServer
     from ragflow_lg.adapters.ragflow_api.remote_datasets import RemoteDataset
-    from ragflow_lg.server.migration.arrival import ArrivalReport
+    from ragflow_lg.server.migration.folder_import import ImportReport
     from ragflow_lg.server.migration.connection import Source
     from ragflow_lg.server.migration.folder import PulledFolder
     from ragflow_lg.server.migration.manifest import Manifest
@@ -130,7 +130,7 @@ class _Pull:
         self._options = options
         self._progress = ProgressLine()
 
-    async def run(self, api: RagflowApi) -> tuple[PullReport, ArrivalReport | None]:
+    async def run(self, api: RagflowApi) -> tuple[PullReport, ImportReport | None]:
         """Pull and move in. The working folder is the folder."""
         from ragflow_lg.adapters.ragflow_api import remote_agents, remote_datasets
         from ragflow_lg.server.migration.puller import Puller
@@ -156,11 +156,11 @@ class _Pull:
         finally:
             self._progress.close()
 
-    async def _move_in(self, settings: Settings) -> ArrivalReport:
-        from ragflow_lg.server.migration.arrival import Arrival
+    async def _move_in(self, settings: Settings) -> ImportReport:
+        from ragflow_lg.server.migration.folder_import import FolderImport
 
         try:
-            return await Arrival(self._folder, self._manifest, settings, progress=self._progress).move_in()
+            return await FolderImport(self._folder, self._manifest, settings, progress=self._progress).move_in()
         finally:
             self._folder.write_manifest(self._manifest)
 
@@ -247,7 +247,7 @@ def _write_list(
     folder.write(LIST_FILE, write_list(report.blanked, servers, sections, every).encode())
 
 
-def _print_report(folder: Path, report: PullReport, arrived: ArrivalReport | None, problems: Sequence[str]) -> None:
+def _print_report(folder: Path, report: PullReport, arrived: ImportReport | None, problems: Sequence[str]) -> None:
     print_line(f"{count_of(report.written, 'agent')} written, {report.unchanged} unchanged, in {folder}")
     if report.sessions or (arrived and arrived.sessions):
         print_line(f"{count_of(report.sessions, 'session')} pulled")

@@ -9,7 +9,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.library import load_canvas
-from ragflow_lg.server.migration.session_threads import check_transcript, import_session
+from ragflow_lg.server.migration.thread_import import check_transcript, import_session
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import form, loop, out, text
 from tests.fakes.services import fake_services

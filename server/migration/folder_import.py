@@ -1,4 +1,4 @@
-"""Moving in: the pulled agents are served here, and the pulled sessions go on here."""
+"""Imports a pulled folder into this server: its agents are served here, and its sessions go on here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import orjson
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SettingsError
-from ragflow_lg.server.migration.moving_in import MovingAgent, draft_id, store_agent, store_session
+from ragflow_lg.server.migration.database_import import MovingAgent, draft_id, store_agent, store_session
 from ragflow_lg.server.migration.puller import LocalAgent, first_problem, read_local_agent
 from ragflow_lg.server.migration.session_files import read_session_file
-from ragflow_lg.server.migration.session_threads import check_transcript, import_session
+from ragflow_lg.server.migration.thread_import import check_transcript, import_session
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteSession
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 
-class ArrivalReport(Struct):
+class ImportReport(Struct):
     """What moved in."""
 
     agents: int = 0
@@ -40,7 +40,7 @@ class ArrivalReport(Struct):
     problems: list[str] = field(default_factory=list[str])
 
 
-class Arrival:
+class FolderImport:
     """Stores what a folder contains in the services that the settings describe."""
 
     def __init__(
@@ -55,9 +55,9 @@ class Arrival:
         self._manifest = manifest
         self._settings = settings
         self._progress = progress
-        self.report = ArrivalReport()
+        self.report = ImportReport()
 
-    async def move_in(self) -> ArrivalReport:
+    async def move_in(self) -> ImportReport:
         """Store agents and sessions. What fails becomes a problem.
 
         Raises:

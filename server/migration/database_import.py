@@ -1,4 +1,4 @@
-"""Pulled agents and sessions in the server's database, under the ids that clients know."""
+"""Stores pulled agents and sessions in the server's database, under the ids that clients know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of RAGFlow as threads: the next turn continues, and a form that waited waits here."""
+"""Turns sessions of RAGFlow into threads: the next turn continues, and a form that waited waits here."""
 
 from __future__ import annotations
 
