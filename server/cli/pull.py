@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
     from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteMcpServer
     from ragflow_lg.adapters.ragflow_api.remote_datasets import RemoteDataset
-    from ragflow_lg.server.migration.folder_import import ImportReport
     from ragflow_lg.server.migration.connection import Source
     from ragflow_lg.server.migration.folder import PulledFolder
+    from ragflow_lg.server.migration.folder_import import ImportReport
     from ragflow_lg.server.migration.manifest import Manifest
     from ragflow_lg.server.migration.puller import PullReport
     from ragflow_lg.server.settings import Settings

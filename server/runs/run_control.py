@@ -21,7 +21,7 @@ from ragflow_lg.runs.run_session import BUSY_POLL_S
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.runs.queued_runs import BACKGROUND_SOURCES
+from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run
 from ragflow_lg.server.runs.turn_requests import question_text
 from ragflow_lg.server.runs.turns import NAME_CHARS

@@ -22,7 +22,7 @@ from ragflow_lg.server.assembly.warm_up import load_turn_code
 from ragflow_lg.server.observability.metrics import RunMetrics
 from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.run_queue.open_queue import RunQueue
-from ragflow_lg.server.runs.run_player import SWEEP_S, RunPlayer
+from ragflow_lg.server.runs.ticket_player import SWEEP_S, TicketPlayer
 from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Worker:
         self._playing = 0
         quotas = Quotas(self.app_state, self.operations.metrics.count_quota_refusal)
         self._turns = Turns(self.app_state, self.operations.slots, quotas)
-        self._player = RunPlayer(self.app_state, queue, self._turns)
+        self._player = TicketPlayer(self.app_state, queue, self._turns)
 
     async def play(self, ticket: str, acknowledge: Callable[[], Awaitable[None]]) -> None:
         """Play the run of a ticket, and acknowledge the message when the run has ended or is in the queue again."""

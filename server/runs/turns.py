@@ -22,8 +22,8 @@ from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.ended_run import store_end
 from ragflow_lg.server.runs.failover import Failover, UnplayedRun
 from ragflow_lg.server.runs.new_session import NewSession, SessionFields
-from ragflow_lg.server.runs.queued_runs import QueuedRuns
 from ragflow_lg.server.runs.run_voice import RunVoice
+from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
@@ -92,7 +92,7 @@ class Turns:
         self.quotas = quotas or Quotas(app_state)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
-        self._orders = QueuedRuns(app_state, app_state.queue) if app_state.queue is not None else None
+        self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.

@@ -23,7 +23,7 @@ BACKGROUND_SOURCES = frozenset({"schedule", "webhook"})
 """The sources of sessions whose turns nobody waits for."""
 
 
-class QueuedRuns:
+class ServerQueue:
     """The queue of runs, as a server uses it."""
 
     def __init__(self, app_state: AppState, queue: RunQueue) -> None:

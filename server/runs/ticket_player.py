@@ -1,4 +1,4 @@
-"""What a worker does with a ticket of the queue: it plays the next run, or continues the run of a dead worker."""
+"""Plays the run that a ticket of the queue stands for, or continues the run of a dead worker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Outcome = Literal["over", "again"]
 logger = logging.getLogger(__name__)
 
 
-class RunPlayer:
+class TicketPlayer:
     """Plays the runs of the queue, each for one ticket."""
 
     def __init__(self, app_state: AppState, queue: RunQueue, turns: Turns) -> None:
