@@ -14,7 +14,7 @@ from ragflow_lg.component.plan import Plan, PlanNode, Region
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
 from ragflow_lg.dsl_compiler.eject.flow_shape import NotEjectable
 from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal, quoted
-from ragflow_lg.dsl_compiler.eject.secrets_apart import Environment
+from ragflow_lg.dsl_compiler.eject.secret_extraction import Environment
 from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
 from ragflow_lg.dsl_compiler.shapes import yields_items
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from ragflow_lg.dsl_compiler.eject.data_code import write_list, write_maps
+from ragflow_lg.dsl_compiler.eject.form_code import write_form
 from ragflow_lg.dsl_compiler.eject.node_writer import NodeWriter
 from ragflow_lg.dsl_compiler.eject.python_literals import Code
-from ragflow_lg.dsl_compiler.eject.written_choices import write_choice
-from ragflow_lg.dsl_compiler.eject.written_data import write_list, write_maps
-from ragflow_lg.dsl_compiler.eject.written_forms import write_form
-from ragflow_lg.dsl_compiler.eject.written_texts import write_first_values, write_message, write_text
+from ragflow_lg.dsl_compiler.eject.switch_code import write_choice
+from ragflow_lg.dsl_compiler.eject.text_code import write_first_values, write_message, write_text
 
 Writer: TypeAlias = Callable[[NodeWriter], Code | None]
 
