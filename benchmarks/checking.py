@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ragflow_lg.base.garbage import collect_rarely
+from ragflow_lg.base.garbage_collector import collect_rarely
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler.analysis import ANALYSES, AnalysedCanvas
 from ragflow_lg.dsl_compiler.compiler import check_canvas, run_passes

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from benchmarks.canvases import component, document
 from benchmarks.model_services import services_of
-from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
 from ragflow_lg.adapters.code.code_settings import CodeSettings, Interpreters
+from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store

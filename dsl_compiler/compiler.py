@@ -16,10 +16,10 @@ from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeplo
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
 from ragflow_lg.dsl_compiler.dsl_v2 import V2Pointers, is_v2, to_v1
+from ragflow_lg.dsl_compiler.lenient_values import as_map, as_text
 from ragflow_lg.dsl_compiler.passes import PASSES
 from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document
-from ragflow_lg.dsl_compiler.shapes import as_map, as_text
 from ragflow_lg.dsl_compiler.source import MAX_BYTES, locate, read_source
 from ragflow_lg.dsl_compiler.upgrade import MAX_COMPONENTS, Upgrade, count_components, is_old_canvas, upgrade_canvas
 

@@ -17,7 +17,7 @@ from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.draft import RawComponent
-from ragflow_lg.dsl_compiler.shapes import as_texts
+from ragflow_lg.dsl_compiler.lenient_values import as_texts
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

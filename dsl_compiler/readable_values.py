@@ -14,8 +14,8 @@ from ragflow_lg.dsl.value_types import UNKNOWN, Schema
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.dsl_compiler.draft import Children, Draft, build_flows, group_by_region
 from ragflow_lg.dsl_compiler.flow import Flow
+from ragflow_lg.dsl_compiler.lenient_values import yields_items
 from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes
-from ragflow_lg.dsl_compiler.shapes import yields_items
 
 ITEM_NAMES = ("item", "index")
 """Short names in the body of an Iteration. A third one, ``result``, is another name of ``item``."""

@@ -14,7 +14,7 @@ import orjson
 from msgspec import Struct, field
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 
 VERSION = 2
 

@@ -9,7 +9,7 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.dsl_v2.document import VERSION, ComponentV2
 from ragflow_lg.dsl_compiler.dsl_v2.ids import id_of_key
 from ragflow_lg.dsl_compiler.dsl_v2.upstream import find_upstream
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 
 _RECORDS = ("_deprecated_params", "_feeded_deprecated_params", "_user_feeded_params")
 """RAGFlow's own records of which params were given."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 
 BEGIN = "begin"
 """The key that RAGFlow looks up for the form, the prologue and the mode."""

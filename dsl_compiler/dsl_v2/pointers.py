@@ -7,7 +7,7 @@ from typing import Any
 
 from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
 from ragflow_lg.dsl_compiler.dsl_v2.ids import id_of_key
-from ragflow_lg.dsl_compiler.shapes import as_map
+from ragflow_lg.dsl_compiler.lenient_values import as_map
 
 
 class V2Pointers:

@@ -10,7 +10,7 @@ from ragflow_lg.dsl_compiler.dsl_v2.document import ComponentV2, DocumentV2, V1C
 from ragflow_lg.dsl_compiler.dsl_v2.ids import find_mentioned_keys, key_of_id
 from ragflow_lg.dsl_compiler.dsl_v2.upstream import find_upstream
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
 
 _REGIONS = ("Loop", "Iteration")
 

@@ -14,7 +14,7 @@ from ragflow_lg.dsl_compiler.eject.graph_code import GraphCode
 from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
 from ragflow_lg.dsl_compiler.eject.python_literals import comment, literal, quoted
 from ragflow_lg.dsl_compiler.eject.python_module import PythonModule
-from ragflow_lg.dsl_compiler.shapes import yields_items
+from ragflow_lg.dsl_compiler.lenient_values import yields_items
 
 
 def write_state(model: PackageModel, gates: Iterable[JoinRegion], noting: Collection[NodeId]) -> str:

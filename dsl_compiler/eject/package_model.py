@@ -15,8 +15,8 @@ from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Templa
 from ragflow_lg.dsl_compiler.eject.flow_shape import NotEjectable
 from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal, quoted
 from ragflow_lg.dsl_compiler.eject.secret_extraction import Environment
+from ragflow_lg.dsl_compiler.lenient_values import yields_items
 from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
-from ragflow_lg.dsl_compiler.shapes import yields_items
 
 _POLICY = ("exception_method", "exception_default_value", "exception_goto")
 

@@ -16,6 +16,7 @@ from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.lenient_values import as_map, yields_items
 from ragflow_lg.dsl_compiler.placeholder import (
     LEGACY,
     PIPELINE,
@@ -24,7 +25,6 @@ from ragflow_lg.dsl_compiler.placeholder import (
     placeholder_node,
     placeholder_spec,
 )
-from ragflow_lg.dsl_compiler.shapes import as_map, yields_items
 
 EDITOR_KEYS = frozenset(
     [

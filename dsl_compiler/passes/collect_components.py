@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, PIPELINE
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text, as_texts
 
 MAX_COMPONENTS = 10_000
 """Limit on components. Real canvases have fewer than 300."""

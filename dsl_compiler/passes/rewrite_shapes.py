@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.shapes import rename_old_keys, yields_items
+from ragflow_lg.dsl_compiler.lenient_values import rename_old_keys, yields_items
 
 _BLANK: tuple[Any, ...] = (None, "", [], {})
 """Values whose removal is not reported."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_texts
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_texts
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import OldCanvas, OldNode
 
 ROUNDS = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
-from ragflow_lg.dsl_compiler.shapes import as_text
+from ragflow_lg.dsl_compiler.lenient_values import as_text
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
 from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import ROUTERS, OldCanvas, OldNode

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
 
 
 class NewCanvas:

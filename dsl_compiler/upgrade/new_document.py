@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
-from ragflow_lg.dsl_compiler.shapes import as_map
+from ragflow_lg.dsl_compiler.lenient_values import as_map
 from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas
 
 _RUN_STATE = ("history", "memory", "messages", "path", "retrieval")

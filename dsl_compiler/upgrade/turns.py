@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
-from ragflow_lg.dsl_compiler.shapes import as_texts
+from ragflow_lg.dsl_compiler.lenient_values import as_texts
 from ragflow_lg.dsl_compiler.upgrade.empty_results import empty_answer_of
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
 from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.upgrade.cycles import ROUNDS, Cycle, unroll_cycles
 from ragflow_lg.dsl_compiler.upgrade.empty_results import check_results
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox
+from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.base.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ async def _converse(
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.library import load_canvas, open_services
     from ragflow_lg.server.cli.dialogue import Dialogue
-    from ragflow_lg.server.cli.written_files import keep_files
+    from ragflow_lg.server.cli.run_downloads import keep_files
     from ragflow_lg.server.observability.telemetry import open_callbacks
     from ragflow_lg.server.settings import load_settings
 

@@ -42,7 +42,7 @@ def completion(
     if not words:
         sys.stdout.write((Path(__file__).parent / "completions" / _SCRIPTS[shell]).read_text("utf-8"))
         return
-    from ragflow_lg.server.cli.complete_line import complete_line, complete_words
+    from ragflow_lg.server.cli.completion_words import complete_line, complete_words
 
     found = complete_line(words[-1]) if shell is Shell.BASH else complete_words(words)
     sys.stdout.write("".join(f"{printable(word).replace(chr(10), ' ')}\n" for word in found))

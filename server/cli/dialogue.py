@@ -15,13 +15,13 @@ from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import AnswerError, RagflowLgError
 from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
-from ragflow_lg.server.cli.attached_files import read_attachments
 from ragflow_lg.server.cli.console import show, show_forms
+from ragflow_lg.server.cli.file_attachments import read_attachments
 from ragflow_lg.server.cli.form_fields import as_declared, default_text, parse_value
 from ragflow_lg.server.cli.line_input import FILES, open_input
 from ragflow_lg.server.cli.play import free_name
+from ragflow_lg.server.cli.run_downloads import WrittenFiles
 from ragflow_lg.server.cli.terminal import print_line, print_note
-from ragflow_lg.server.cli.written_files import WrittenFiles
 from ragflow_lg.server.runs.stored_sessions import fork_session, has_session
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ def probe_models(settings: Settings) -> list[CheckResult]:
 def _probe_families(settings: Settings) -> list[CheckResult]:
     """Report providers whose packages are not installed, which is a failure only if the settings name them."""
     from ragflow_lg.adapters.model_families.families import FAMILIES, missing_packages
-    from ragflow_lg.server.assembly.listed_models import find_family
+    from ragflow_lg.server.assembly.model_list import find_family
     from ragflow_lg.server.settings.dotenv_file import find_untrusted
 
     chat = settings.chat_settings()

@@ -11,7 +11,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.deferred_imports import defer_imports
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
-from ragflow_lg.base.garbage import collect_rarely
+from ragflow_lg.base.garbage_collector import collect_rarely
 from ragflow_lg.server.cli.terminal import print_line, print_note, use_utf8
 
 if TYPE_CHECKING:

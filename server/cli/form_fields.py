@@ -14,7 +14,7 @@ import typer
 from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems, is_file
-from ragflow_lg.server.cli.attached_files import describe_file
+from ragflow_lg.server.cli.file_attachments import describe_file
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause

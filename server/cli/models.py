@@ -15,7 +15,7 @@ from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import paint, print_line, print_note
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.listed_models import ListedModel
+    from ragflow_lg.server.assembly.model_list import ListedModel
     from ragflow_lg.server.settings import Settings
 
 models = typer.Typer(
@@ -38,7 +38,7 @@ def list_(settings: SettingsFile = None) -> None:
     Example: ragflow-lg models list
     """
     from ragflow_lg.adapters.model_families.families import FAMILIES, missing_packages
-    from ragflow_lg.server.assembly.listed_models import find_family, list_models
+    from ragflow_lg.server.assembly.model_list import find_family, list_models
     from ragflow_lg.server.settings import load_settings
     from ragflow_lg.server.settings.dotenv_file import find_untrusted
 
@@ -93,7 +93,7 @@ def ask_each(
 
     Example: ragflow-lg models test deepseek-chat@DeepSeek
     """
-    from ragflow_lg.server.assembly.listed_models import ListedModel, list_models
+    from ragflow_lg.server.assembly.model_list import ListedModel, list_models
     from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)

@@ -25,8 +25,8 @@ from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions
+from ragflow_lg.server.cli.run_downloads import WrittenFiles, keep_files
 from ragflow_lg.server.cli.terminal import count_of, print_note
-from ragflow_lg.server.cli.written_files import WrittenFiles, keep_files
 from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
 from ragflow_lg.server.settings import Settings, load_settings

@@ -51,7 +51,7 @@ def run(
     from ragflow_lg.checkpoints.store_url import store_kind
     from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import load_canvas
-    from ragflow_lg.server.cli.attached_files import read_attachments
+    from ragflow_lg.server.cli.file_attachments import read_attachments
     from ragflow_lg.server.cli.play import play_canvas
     from ragflow_lg.server.settings import load_settings
 

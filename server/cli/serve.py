@@ -77,7 +77,7 @@ def serve(
 
 async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, opens: bool) -> None:
     from ragflow_lg.server.agents.artifact_files import deleting_expired_files
-    from ragflow_lg.server.agents.served_files import CanvasFiles, following_canvas_files
+    from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
     from ragflow_lg.server.assembly.app_state import open_app_state
     from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
     from ragflow_lg.server.assembly.warm_up import loading_turn_code

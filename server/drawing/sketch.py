@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text, as_texts
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 
 Mark = Literal["", "added", "removed", "changed", "error"]
 

@@ -1,6 +1,6 @@
 """The run file: a stored session as one HTML file that opens without a server.
 
-`session_record.py` reads a session and takes secrets out, `joined_scripts.py` joins the modules of the page, and
+`session_record.py` reads a session and takes secrets out, `script_bundle.py` joins the modules of the page, and
 `run_file_page.py` writes the file. May import stored sessions, drawings and the page's files.
 """
 

@@ -19,9 +19,9 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow,
 from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
-from ragflow_lg.server.runs.ended_run import store_end
 from ragflow_lg.server.runs.failover import Failover, UnplayedRun
 from ragflow_lg.server.runs.new_session import NewSession, SessionFields
+from ragflow_lg.server.runs.run_end import store_end
 from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text

@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
 from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
-from ragflow_lg.adapters.code.chosen_sandbox import find_sandbox
 from ragflow_lg.adapters.code.code_settings import CodeSettings
+from ragflow_lg.adapters.code.sandbox_choice import find_sandbox
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import RagflowLgError

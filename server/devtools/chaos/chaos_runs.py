@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ragflow_lg.dsl_compiler.deployment import Deployment
 from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
-from ragflow_lg.server.devtools.chaos.watched_canvas import (
+from ragflow_lg.server.devtools.chaos.kill_points import (
     POINT_KINDS,
     Point,
     PointKind,

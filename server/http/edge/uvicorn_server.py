@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ragflow_lg.base.garbage import collect_rarely
+from ragflow_lg.base.garbage_collector import collect_rarely
 from ragflow_lg.base.portability import on_signal
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url

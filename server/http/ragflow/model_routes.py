@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.assembly.listed_models import ListedModel, ModelKind, list_models
+from ragflow_lg.server.assembly.model_list import ListedModel, ModelKind, list_models
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import PlainRoute, describe, describe_query
 from ragflow_lg.server.http.shared.route_schemas import Answer

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from ragflow_lg.server.assembly.listed_models import ListedModel, list_models
+from ragflow_lg.server.assembly.model_list import ListedModel, list_models
 from ragflow_lg.server.http.ragflow.dataset_routes import read_metadata
 from ragflow_lg.server.http.ragflow.empty_list_routes import list_thumbnails
 from ragflow_lg.server.http.ragflow.file_routes import upload_without_agent

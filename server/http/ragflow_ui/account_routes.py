@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.assembly.listed_models import list_models
+from ragflow_lg.server.assembly.model_list import list_models
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.ragflow_ui.sign_in_routes import Person, describe_person
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state

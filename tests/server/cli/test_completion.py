@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.cli.complete_line import complete_line, complete_words
+from ragflow_lg.server.cli.completion_words import complete_line, complete_words
 from tests.server.cli.command import ROOT, Cli, invoke
 
 ROUTER = str(ROOT / "examples" / "customer_service_router.json")

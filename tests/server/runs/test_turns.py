@@ -111,7 +111,7 @@ async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypa
     async def fail(*_: Any, **__: Any) -> None:
         raise DatabaseError("It is full.")
 
-    monkeypatch.setattr("ragflow_lg.server.runs.ended_run.write_turn", fail)
+    monkeypatch.setattr("ragflow_lg.server.runs.run_end.write_turn", fail)
     async with start_app(tmp_path) as server:
         assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
 

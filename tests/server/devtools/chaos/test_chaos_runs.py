@@ -6,7 +6,7 @@ import pytest
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.devtools.chaos.chaos_runs import Result, disturb, disturb_all, find_repeated_effects
-from ragflow_lg.server.devtools.chaos.watched_canvas import Point
+from ragflow_lg.server.devtools.chaos.kill_points import Point
 from ragflow_lg.server.settings import Settings
 
 pytestmark = pytest.mark.slow

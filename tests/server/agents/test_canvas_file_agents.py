@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.agents import served_files
-from ragflow_lg.server.agents.served_files import CanvasFiles, following_canvas_files
+from ragflow_lg.server.agents import canvas_file_agents
+from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from tests.server.http.app_server import AppServer, canvas, start_app
 
@@ -28,7 +28,7 @@ async def drafts(server: AppServer) -> dict[str, Any]:
 
 
 async def test_each_file_is_an_agent_that_follows_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served_files, "LOOK_S", 0.02)
+    monkeypatch.setattr(canvas_file_agents, "LOOK_S", 0.02)
     folder = tmp_path / "canvases"
     folder.mkdir()
     write(folder / "one.json", ECHO)

@@ -12,7 +12,7 @@ import typer
 from msgspec import Struct
 
 from ragflow_lg.server.cli.command_line import COMMANDS, command_line
-from ragflow_lg.server.cli.completed_values import VALUES
+from ragflow_lg.server.cli.completion_values import VALUES
 
 FILES = ":files"
 """Stands for the names of files, which shells complete themselves."""

@@ -1,5 +1,5 @@
 from ragflow_lg.component.spec import AnySpec
-from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text, as_texts, rename_old_keys, yields_items
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts, rename_old_keys, yields_items
 from tests.fakes.canvas import CATALOG
 
 

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from ragflow_lg.adapters.code import chosen_sandbox
-from ragflow_lg.adapters.code.chosen_sandbox import ChosenSandbox, FoundSandbox, find_sandbox
+from ragflow_lg.adapters.code import sandbox_choice
 from ragflow_lg.adapters.code.code_settings import CodeSettings
 from ragflow_lg.adapters.code.pyodide_folder import VERSION
+from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox, FoundSandbox, find_sandbox
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.code import CodeRequest, CodeResult
 from tests.fakes.services import ScriptedHttp
@@ -98,7 +98,7 @@ async def test_programs_wait_for_slots_and_tenants_take_turns(monkeypatch: pytes
         searches += 1
         return FoundSandbox(slow, "slow")  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(chosen_sandbox, "find_sandbox", find)
+    monkeypatch.setattr(sandbox_choice, "find_sandbox", find)
     sandbox = ChosenSandbox(CodeSettings(concurrency=3), ScriptedHttp())
     many, few = sandbox.for_tenant("many"), sandbox.for_tenant("few")
     tasks = [many.run(CodeRequest("python", "many")) for _ in range(10)]

@@ -1,6 +1,6 @@
 import pytest
 
-from ragflow_lg.server.assembly.listed_models import list_models
+from ragflow_lg.server.assembly.model_list import list_models
 from ragflow_lg.server.settings import Settings
 
 
