@@ -3,6 +3,9 @@
 A lease lasts 30 s and is renewed every 5 s. A runner that cannot renew its lease in time stops, and its outdated token
 makes the store refuse later writes. If a process on this machine has died, its lease is replaced at once. A server that
 takes over the runs of another one, which has stopped reporting, ends its leases.
+
+The stores compare the token with each write (`ragflow_lg.checkpoints.preconditions`): SQLite in the transaction of the
+write (`ragflow_lg.checkpoints.sqlite.sqlite_saver`), Redis in a script (`ragflow_lg.checkpoints.redis.redis_sessions`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Leases in Redis, stored as RAGFlow's ``agent:active-session`` hashes. Each method is a single script or command."""
+"""Leases in Redis, stored as RAGFlow's ``agent:active-session`` hashes. Each method is a single script or command.
+
+`ragflow_lg.checkpoints.redis.redis_sessions` refuses writes with the token of an earlier lease.
+"""
 
 from __future__ import annotations
 
