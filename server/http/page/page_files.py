@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 
 from ragflow_lg.server import page
@@ -49,6 +50,9 @@ class PageFiles:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and (name := self._file_of(scope)):
+            if name.endswith(".html") and (place := _place_without_slash(scope)):
+                await RedirectResponse(place, 308)(scope, receive, send)
+                return
             try:
                 await self._files({**scope, "path": f"/{name}", "root_path": ""}, receive, send)
                 return
@@ -67,6 +71,20 @@ class PageFiles:
             return _CHAT
         name = path.removeprefix(f"{PREFIX}/")
         return name if name != path and name.endswith(_SUFFIXES) else ""
+
+
+def _place_without_slash(scope: Scope) -> str:
+    """Return the address of a page, relative to the requested one, if that ends with a slash; otherwise ``""``.
+
+    `StripTrailingSlash` has removed the slash from the path. A browser would still begin the addresses of the page's
+    files at the wrong place.
+    """
+    requested: str = scope.get("raw_path", b"").decode("latin-1")
+    name = requested.rstrip("/")
+    if name == requested or not name:
+        return ""
+    query: str = scope["query_string"].decode("latin-1")
+    return "../" * (len(requested) - len(name)) + name.rpartition("/")[2] + (f"?{query}" if query else "")
 
 
 class _Files(StaticFiles):

@@ -10,7 +10,7 @@ HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 async def test_browsers_get_the_page_and_programs_the_greeting(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        for path, headers in (("/", HTML), ("/page", {}), ("/page/", HTML), ("/docs", {})):
+        for path, headers in (("/", HTML), ("/page", {}), ("/docs", {})):
             page = await client.get(path, headers=headers)
             assert page.headers["content-type"] == "text/html; charset=utf-8"
             policy = page.headers["content-security-policy"]
@@ -18,6 +18,18 @@ async def test_browsers_get_the_page_and_programs_the_greeting(tmp_path: Path) -
             assert "unsafe" not in policy
         assert (await client.get("/")).json()["name"] == "ragflow-lg"
         assert (await client.post("/", headers=HTML)).status_code == 405
+
+
+async def test_a_page_with_a_trailing_slash_is_at_the_address_without_it(tmp_path: Path) -> None:
+    chat = f"/chat/{'0' * 32}"
+    async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+        for path in ("/page", "/docs", chat):
+            moved = await client.get(f"{path}/?key=a%20b")
+            assert moved.status_code == 308
+            page = await client.get(moved.url.join(moved.headers["location"]))
+            assert (page.status_code, page.url.raw_path) == (200, f"{path}?key=a%20b".encode())
+        assert (await client.get("/", headers=HTML)).status_code == 200
+        assert (await client.get("/health/")).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/page/page.css", "/page/js/main.js", "/page/vendor/preact.js"])
