@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CheckpointError, ComponentError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, write_path
-from ragflow_lg.component.node_names import describe_unknown_node, near_names, with_node_id
+from ragflow_lg.component.node_names import describe_unknown_node, list_names, near_names, quote_name, with_node_id
 from ragflow_lg.component.plan import ERROR, NEXT, Plan
 from ragflow_lg.component.state import TurnRequest, merge_outputs, output_patch
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
@@ -22,6 +22,10 @@ _REQUEST_GLOBALS = frozenset(
 
 _COMPUTED_GLOBALS = frozenset({"sys.conversation_turns", "sys.date", "sys.history"})
 """The globals that the entry node computes."""
+
+
+MAX_NAME_CHARS = 1000
+"""How long the name of a changed value, with its path, may be. Finding a variable takes the square of this."""
 
 
 class Change(Struct, frozen=True):
@@ -46,11 +50,13 @@ def read_changes(
 
 
 def _read_change(plan: Plan, node: NodeId, name: str, value: JsonValue, values: Mapping[str, Any]) -> Change:
+    if len(name) > MAX_NAME_CHARS:
+        raise CheckpointError(f"The name of a changed value has {len(name):,} characters; {MAX_NAME_CHARS} are possible.")
     reference = parse_reference(with_node_id(plan, name))
     if reference is None:
         hint = "Write sys.name, env.name or component@output."
         title = name.partition("@")[0] if "@" in name else ""
-        about = describe_unknown_node(plan, title) if title else f"{name!r} is not a variable."
+        about = describe_unknown_node(plan, title) if title else f"{quote_name(name)} is not a variable."
         raise CheckpointError(f"{about} {hint}")
     if reference.kind == "output":
         return _read_output_change(plan, node, reference, value, values.get("outputs", {}))
@@ -59,8 +65,8 @@ def _read_change(plan: Plan, node: NodeId, name: str, value: JsonValue, values: 
     names = (".".join(parts[:end]) for end in range(len(parts), 1, -1))
     key = next((name for name in names if name in declared), "")
     if not key:
-        hint = near_names(reference.key, declared) or f"It has {', '.join(declared)}."
-        raise CheckpointError(f"The canvas has no variable {reference.key!r}. {hint}")
+        hint = near_names(reference.key, declared) or f"It has {list_names(declared)}."
+        raise CheckpointError(f"The canvas has no variable {quote_name(reference.key)}. {hint}")
     path = tuple(parts[key.count(".") + 1 :])
     if node != plan.entry:
         return Change("", key, path, value)
@@ -83,16 +89,16 @@ def _read_output_change(
     names = plan_node.spec.output_names(plan_node.params)
     known = tuple(dict.fromkeys([*plan_node.outputs, *(names or ()), *stored.get(owner, {})]))
     if names is not None and reference.key not in (*known, ERROR, NEXT):
-        hint = near_names(reference.key, known) or f"Its outputs: {', '.join(known) or 'none'}."
-        raise CheckpointError(f"{owner!r} has no output {reference.key!r}. {hint}")
+        hint = near_names(reference.key, known) or f"Its outputs: {list_names(known)}."
+        raise CheckpointError(f"{owner!r} has no output {quote_name(reference.key)}. {hint}")
     if node == plan.entry:
         raise CheckpointError(
-            f"{reference.text!r} cannot be set: {node!r} starts the turn and clears all outputs. "
+            f"{quote_name(reference.text)} cannot be set: {node!r} starts the turn and clears all outputs. "
             "Rerun from a later node."
         )
     if owner == node:
         raise CheckpointError(
-            f"{reference.text!r} cannot be set: {node!r} runs again and overwrites it. "
+            f"{quote_name(reference.text)} cannot be set: {node!r} runs again and overwrites it. "
             "Set its inputs, or rerun from a later node."
         )
     return Change(reference.node, reference.key, reference.path, value)

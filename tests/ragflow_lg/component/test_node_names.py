@@ -1,6 +1,15 @@
 import pytest
 
-from ragflow_lg.component.node_names import describe_unknown_node, find_node, has_title, suggest_nodes, with_node_id
+from ragflow_lg.component import node_names
+from ragflow_lg.component.node_names import (
+    describe_unknown_node,
+    find_node,
+    has_title,
+    list_names,
+    near_names,
+    suggest_nodes,
+    with_node_id,
+)
 from tests.fakes.canvas import canvas, plan_of, text
 
 TITLES = {"a": "Price list", "b": "Twice", "c": "twice", "d": "a", "e": ""}
@@ -32,6 +41,21 @@ def test_a_node_is_found_by_its_id_or_its_own_title(name: str, expected: str | N
 )
 def test_similar_ids_and_titles_are_suggested(name: str, expected: str) -> None:
     assert suggest_nodes(PLAN, name) == expected
+
+
+def test_only_so_many_names_are_compared_with_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    monkeypatch.setattr(node_names, "get_close_matches", lambda name, known, n: compared.append(len(known)) or [])
+    near_names("a" * 60, ["ab" * 30] * 50_000)
+    near_names("env.tune", [f"env.{number}" for number in range(300)])
+    assert compared[0] < 100
+    assert compared[1] == 300
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    assert list_names([]) == "none"
+    assert list_names([f"n{number}" * 1000 for number in range(50_000)]).endswith(", …")
+    assert len(list_names([f"n{number}" * 1000 for number in range(50_000)])) < 3000
 
 
 @pytest.mark.parametrize(

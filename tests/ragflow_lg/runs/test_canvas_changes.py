@@ -66,6 +66,16 @@ def test_a_change_without_effect_is_rejected(start: str, name: str, reason: str)
     assert reason in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 900, "env." + "y" * 900, "N" * 900 + "@n", "ask:1@" + "y" * 900, "env." + "a." * 500_000 + "b", "x" * 10**6],
+)
+def test_a_long_name_is_refused_at_once_and_not_repeated(name: str) -> None:
+    with pytest.raises(CheckpointError) as error:
+        read("say", {name: 1})
+    assert len(str(error.value)) < 400
+
+
 def test_each_level_applies_its_own_changes() -> None:
     changes = read("say", {"env.map.a": 5, "ask:1@name": "n"})
     inner = {"globals": {}, "outputs": {"ask:1": {"name": "old", "tips": ""}}}
