@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from threading import Lock
@@ -47,6 +47,9 @@ SPLIT_BYTES = 4096
 
 GROUP = 16
 """Entries per blob of a list or map, and groups per blob of the next level."""
+
+ENTRY_BYTES = 16
+"""A small entry of a list or map takes about as long as so many bytes of a text."""
 
 MAX_EXPANDED_BYTES = 512 * 1024 * 1024
 MAX_NESTING = 64
@@ -259,14 +262,17 @@ class _Encoding:
         if "" in names and _is_long(value):
             return self._long_list(value)
         if names and type(value) is dict:
-            entries = cast("dict[Any, Any]", value)
-            pairs = [
-                self._dump(str(key))
-                + b":"
-                + (self._long_list(part) if key in names and _is_long(part) else self._part(part, 1))
-                for key, part in entries.items()
-            ]
-            return b"{" + self._join_groups(pairs) + b"}"
+
+            def encode_pair(pair: tuple[Any, Any]) -> bytes:
+                name, part = pair
+                is_long = name in names and _is_long(part)
+                return self._dump(str(name)) + b":" + (self._long_list(part) if is_long else self._part(part, 1))
+
+            def map_of_short(pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any] | None:
+                return None if any(name in names for name, _ in pairs) else map_of_texts(pairs)
+
+            entries = list(cast("dict[Any, Any]", value).items())
+            return b"{" + self._join_entries(entries, map_of_short, encode_pair) + b"}"
         return self.text(value)
 
     def text(self, value: Any, depth: int = 0) -> bytes:
@@ -366,6 +372,8 @@ class _Encoding:
         """Encode and join the entries of a list or map; see `encode_groups`."""
         if len(entries) < 2 * GROUP:
             return b",".join(map(one, entries))
+        if len(entries) * ENTRY_BYTES > self._left_bytes:
+            raise LongTextError
         groups = encode_groups(entries, GROUP, BLOB_BYTES, whole, one)
         return self._join_groups([*map(self._group, groups), *map(one, entries[len(groups) * GROUP :])])
 

@@ -9,6 +9,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.services.services import StateLimits
 
 _CONVERSATION = "sys.history"
+_GLOBAL = "global "
 
 
 class Size:
@@ -46,6 +47,8 @@ class StateSize:
 
     def __init__(self) -> None:
         self._parts: dict[str, Size] | None = None
+        self._globals: Mapping[str, Any] = {}
+        """Those of the first node. They are measured together: there can be tens of thousands."""
         self._chars = 0
         self._entries = 0
 
@@ -58,10 +61,10 @@ class StateSize:
             self._parts = {}
             for node, outputs in state.get("outputs", {}).items():
                 self._put(node, size_of(outputs))
-            for name, value in state.get("globals", {}).items():
-                if name == _CONVERSATION:
-                    continue
-                self._put(f"global {name}", size_of(value))
+            self._globals = state.get("globals", {})
+            whole = size_of([value for name, value in self._globals.items() if name != _CONVERSATION])
+            self._chars += whole.chars
+            self._entries += whole.entries - len(self._globals) + (_CONVERSATION in self._globals)
 
     def replace(self, part: str, size: Size, limits: StateLimits) -> None:
         """Set the size of a part: the outputs of a node or a global.
@@ -69,7 +72,7 @@ class StateSize:
         Raises:
             ComponentError: if the state would exceed a limit. The part then keeps its size.
         """
-        old = (self._parts or {}).get(part) or Size()
+        old = self._size_of(part)
         self._check(size.chars - old.chars, size.entries - old.entries, limits)
         self._put(part, size)
 
@@ -79,8 +82,15 @@ class StateSize:
         Raises:
             ComponentError: if the state would exceed a limit. The part then keeps its size.
         """
-        old = (self._parts or {}).get(part) or Size()
+        old = self._size_of(part)
         self.replace(part, Size(old.chars + size.chars, old.entries + size.entries), limits)
+
+    def _size_of(self, part: str) -> Size:
+        """Return the size of a part so far."""
+        if (size := (self._parts or {}).get(part)) is not None:
+            return size
+        name = part.removeprefix(_GLOBAL)
+        return size_of(self._globals.get(name)) if name not in (part, _CONVERSATION) else Size()
 
     def _check(self, chars: int, entries: int, limits: StateLimits) -> None:
         if chars > 0 and self._chars + chars > limits.state_chars:
@@ -94,7 +104,7 @@ class StateSize:
 
     def _put(self, part: str, size: Size) -> None:
         parts = self._parts = {} if self._parts is None else self._parts
-        old = parts.get(part) or Size()
+        old = self._size_of(part)
         self._chars += size.chars - old.chars
         self._entries += size.entries - old.entries
         parts[part] = size

@@ -27,6 +27,9 @@ SMALL_BYTES = 32 * 1024
 
 CHECK_SECONDS = 15.0
 
+MAX_DIAGNOSTICS = 1_000
+"""How many diagnostics of a canvas are returned: the errors first. A canvas can have one for each of its values."""
+
 
 async def run_on_canvas(workers: Workers, task: WorkerTask[..., T], content: bytes, *arguments: Any) -> T:
     """Run a task on a canvas, in a thread if the canvas is small.
@@ -45,7 +48,7 @@ async def run_on_canvas(workers: Workers, task: WorkerTask[..., T], content: byt
 
 
 async def find_diagnostics(workers: Workers, settings: Settings, content: bytes) -> tuple[bool, list[Diagnostic]]:
-    """Return whether a canvas can run, and all diagnostics.
+    """Return whether a canvas can run, and its diagnostics, at most `MAX_DIAGNOSTICS`.
 
     Raises:
         RequestError: if checking takes too much time or memory.
@@ -74,7 +77,7 @@ def _deployment(settings: Settings, *, asks_servers: bool = True) -> CanvasFiles
 def check_in_worker(content: bytes, settings: Settings) -> list[Any]:
     """Return whether a canvas can run, and its diagnostics as lists."""
     plan, diagnostics = check_canvas(content, catalog(), _deployment(settings))
-    return [plan is not None, [list(diagnostic._replace(fix=None)) for diagnostic in diagnostics]]
+    return [plan is not None, _as_rows(diagnostics)]
 
 
 @worker_task("Drawing the canvas", seconds=CHECK_SECONDS, small_size=0)
@@ -82,10 +85,18 @@ def draw_in_worker(content: bytes, settings: Settings, render: Callable[[Any], s
     """Return a drawing in Base64, and the errors of the canvas as lists if there is none."""
     sketch, diagnostics = sketch_source(content, catalog(), _deployment(settings, asks_servers=False))
     if sketch is None:
-        return ["", [list(diagnostic._replace(fix=None)) for diagnostic in diagnostics]]
+        return ["", _as_rows(diagnostics)]
     picture = render(sketch)
     data = picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace")
     return [base64.b64encode(data).decode(), []]
+
+
+def _as_rows(diagnostics: Sequence[Diagnostic]) -> list[list[Any]]:
+    """Return the first diagnostics as lists, in their order."""
+    if len(diagnostics) > MAX_DIAGNOSTICS:
+        places = sorted(range(len(diagnostics)), key=lambda place: diagnostics[place].severity != "error")
+        diagnostics = [diagnostics[place] for place in sorted(places[:MAX_DIAGNOSTICS])]
+    return [list(diagnostic._replace(fix=None)) for diagnostic in diagnostics]
 
 
 async def draw_canvas(

@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.checkpoints import codec as codec_module
 from ragflow_lg.checkpoints import small_groups
 from ragflow_lg.checkpoints.codec import GROUP, Codec, blob_digest
-from ragflow_lg.checkpoints.long_texts import LongTextError
+from ragflow_lg.checkpoints.long_texts import LONG_BYTES, LongTextError
 from tests.fakes.python_process import python_process
 
 
@@ -224,6 +224,22 @@ def test_groups_have_the_same_text_as_their_entries(value: list[Any] | dict[Any,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_groups, "dump_small", _never)
         assert encode(Codec(), {"a": repeated, "b": FrozenList(value)}) == grouped
+
+
+def test_tens_of_thousands_of_variables_are_encoded_in_groups_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables: dict[str, Any] = {f"env.v{number}": number for number in range(45_000)}
+    variables["sys.history"] = [["user", "x"]] * 300
+    whole = Codec().encode(variables, "t", first := Blobs(), ("sys.history",))
+    monkeypatch.setattr(small_groups, "dump_small", _never)
+    assert Codec().encode(variables, "t", again := Blobs(), ("sys.history",)) == whole
+    assert first == again
+
+    def refuse(value: Any, *options: Any, **named: Any) -> bytes:
+        raise AssertionError("a value is encoded")
+
+    monkeypatch.setattr(orjson, "dumps", refuse)
+    with pytest.raises(LongTextError):
+        Codec().encode(variables, "t", {}, ("sys.history",), max_bytes=LONG_BYTES)
 
 
 @pytest.mark.parametrize("entry", ["ab", {"k": "v", "n": 1}, 7])

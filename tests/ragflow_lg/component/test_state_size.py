@@ -31,6 +31,22 @@ def test_parts_are_replaced_and_a_part_that_is_too_large_changes_nothing() -> No
         size.add("c", Size(0, 11), limits)
 
 
+def test_a_replaced_global_no_longer_counts() -> None:
+    size, limits = StateSize(), StateLimits(100, 4)
+    size.open({"globals": {"sys.history": ["h" * 1000], "env.a": "a" * 90, "env.b": [1, 2, 3], "env.c": 7}})
+    with pytest.raises(ComponentError, match="state_chars"):
+        size.replace("n", Size(11), limits)
+    with pytest.raises(ComponentError, match="state_entries"):
+        size.replace("n", Size(0, 2), limits)
+    size.replace("global env.a", Size(89), limits)
+    size.replace("global env.b", Size(0, 2), limits)
+    size.replace("n", Size(11, 2), limits)
+    size.replace("global env.a", Size(80), limits)
+    size.add("global sys.history", Size(9), limits)
+    with pytest.raises(ComponentError, match="state_chars"):
+        size.add("global env.a", Size(1), limits)
+
+
 async def play(components: dict[str, Any], files: Sequence[Any] = ()) -> tuple[str, str | None]:
     services = replace(fake_services(), state_limits=StateLimits(100_000, 2_000))
     run = Runner(compile_canvas(canvas(components), CATALOG), services).start("s", {"query": "q", "files": list(files)})

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import BusyError, CompileError, RequestError
 from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.server.agents import canvas_checks
 from ragflow_lg.server.agents.canvas_checks import (
     SMALL_BYTES,
     check_in_worker,
@@ -41,6 +42,20 @@ async def test_large_canvases_are_checked_as_small_ones_are(pool: WorkerPool, no
 
     assert (can_run, diagnostics) == (plan is not None, list(expected))
     assert diagnostics
+
+
+async def test_only_so_many_diagnostics_are_returned_and_the_errors_first(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canvas_checks, "MAX_DIAGNOSTICS", 3)
+    content = encode({"a": text(), "x": node("Warp"), "b": text([], "{ghost@x}")}, globals={"n1": 1, "n2": 1, "n3": 1})
+    _, all_of_them = check_canvas(content, CATALOG)
+    _, diagnostics = await find_diagnostics(pool, Settings(), content)
+    errors = [found for found in all_of_them if found.severity == "error"]
+    assert len(all_of_them) > 3 >= len(errors) > 0
+    assert [found for found in diagnostics if found.severity == "error"] == errors
+    assert [found for found in all_of_them if found in diagnostics] == diagnostics
+    assert len(diagnostics) == 3
 
 
 async def test_a_canvas_whose_check_takes_too_long_is_stopped(
