@@ -75,8 +75,11 @@ async def visit_observed(
     values: Mapping[str, JsonValue],
     services: Services,
     stored: Mapping[str, Any] | None = None,
+    calls: list[ModelCalled] | None = None,
 ) -> ObservedVisit:
     """Run one component as `visit_alone` does, with the state that a turn has ``stored`` instead of a new session's.
+
+    ``calls`` receives the model calls, also if the component is cancelled.
 
     Raises:
         RequestError: if the component does not exist or cannot run alone, or a value does not belong to any input.
@@ -96,7 +99,7 @@ async def visit_observed(
     playing = asyncio.create_task(visit(program, state, turn, 1, request=request))
     playing.add_done_callback(lambda _: sink.close())
     finished: NodeFinished | None = None
-    calls: list[ModelCalled] = []
+    calls = [] if calls is None else calls
     try:
         while events := await sink.take():
             calls += [event for event in events if isinstance(event, ModelCalled)]
@@ -106,6 +109,7 @@ async def visit_observed(
         if not playing.done():
             playing.cancel()
             await asyncio.gather(playing, return_exceptions=True)
+            calls += [event for event in await sink.take() if isinstance(event, ModelCalled)]
         turn.limits.close()
     if finished is None:
         raise RequestError(f"{node_id!r} did not run.")

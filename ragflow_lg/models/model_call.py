@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,7 +26,15 @@ from ragflow_lg.models.prompts import (
     read_history,
 )
 from ragflow_lg.models.structured_answer import append_schema, build_correction, read_and_check, read_answer
-from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall, count_tokens
+from ragflow_lg.services.chat import (
+    ONE_CALL,
+    ChatAnswer,
+    ChatModel,
+    ChatRequest,
+    ToolCall,
+    count_tokens,
+    estimate_usage,
+)
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -235,7 +244,12 @@ async def _ask(
     ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None, report: CallReport
 ) -> ChatAnswer:
     if show is None:
-        answer = await model.complete(request)
+        try:
+            answer = await model.complete(request)
+        except asyncio.CancelledError:
+            report.answer = ChatAnswer("", (), estimate_usage(request, ""))
+            ctx.count(report.answer.usage)
+            raise
         ctx.count(answer.usage)
         report.answer = answer
         return answer
@@ -258,6 +272,9 @@ async def _ask(
             calls = delta.calls or calls
             usage = delta.usage or usage
         await pass_on(splitter.finish())
+    except asyncio.CancelledError:  # the provider reports its count at the end
+        usage = usage if usage.prompt_tokens else estimate_usage(request, "".join(texts))
+        raise
     finally:
         ctx.count(usage)
         report.answer = ChatAnswer("".join(texts), calls, usage)

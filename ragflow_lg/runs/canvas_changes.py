@@ -51,7 +51,9 @@ def read_changes(
 
 def _read_change(plan: Plan, node: NodeId, name: str, value: JsonValue, values: Mapping[str, Any]) -> Change:
     if len(name) > MAX_NAME_CHARS:
-        raise CheckpointError(f"The name of a changed value has {len(name):,} characters; {MAX_NAME_CHARS} are possible.")
+        raise CheckpointError(
+            f"The name of a changed value has {len(name):,} characters; {MAX_NAME_CHARS} are possible."
+        )
     reference = parse_reference(with_node_id(plan, name))
     if reference is None:
         hint = "Write sys.name, env.name or component@output."

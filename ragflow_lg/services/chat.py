@@ -54,8 +54,15 @@ def count_tokens(request: ChatRequest, answer: ChatAnswer) -> int:
     counted = answer.usage.prompt_tokens + answer.usage.completion_tokens
     if counted:
         return counted
-    texts = (request.system, *(to_text(message.get("content")) for message in request.messages), answer.text)
-    return sum(map(estimate_tokens, texts)) + sum(estimate_tokens(call.arguments) for call in answer.calls)
+    estimate = estimate_usage(request, answer.text)
+    calls = sum(estimate_tokens(call.arguments) for call in answer.calls)
+    return estimate.prompt_tokens + estimate.completion_tokens + calls
+
+
+def estimate_usage(request: ChatRequest, answer: str) -> Usage:
+    """Return the estimated tokens of a call, for one that the provider has not counted."""
+    texts = (request.system, *(to_text(message.get("content")) for message in request.messages))
+    return Usage(sum(map(estimate_tokens, texts)), estimate_tokens(answer), 1)
 
 
 class ToolCall(NamedTuple):

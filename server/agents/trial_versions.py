@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.server.agents.agent_versions import DRAFT, build_version, find_version
@@ -15,10 +17,12 @@ if TYPE_CHECKING:
 TRIAL_TITLE = "Trial"
 
 
-async def store_trial(app_state: AppState, agent: AgentRow, dsl: Any) -> VersionRow:
-    """Return a version with this canvas. Neither the agent's draft nor what is published changes.
+@asynccontextmanager
+async def stored_trial(app_state: AppState, agent: AgentRow, dsl: Any) -> AsyncGenerator[VersionRow]:
+    """Store a version with this canvas. Neither the agent's draft nor what is published changes.
 
-    It is an unpublished version. Like old drafts, it is deleted some time after no session uses it.
+    It is an unpublished version. If the block fails before a session uses it, it is deleted. Later, like old drafts, it
+    is deleted some time after no session uses it.
 
     Raises:
         RequestError: If the canvas cannot run, or takes too much time or memory to check.
@@ -27,8 +31,14 @@ async def store_trial(app_state: AppState, agent: AgentRow, dsl: Any) -> Version
     text = await check_draft(settings, workers, dsl, is_released=True)
     draft = await find_version(app_state.database, agent, DRAFT)
     if text == draft.dsl:
-        return draft
+        yield draft
+        return
     now = app_state.now_ms()
     version = build_version(app_state.new_id(), agent.id, TRIAL_TITLE, text, now, is_released=False)
-    await AgentRepository(app_state.database, agent.tenant).add_trial(version)
-    return version
+    agents = AgentRepository(app_state.database, agent.tenant)
+    await agents.add_trial(version)
+    try:
+        yield version
+    except BaseException:
+        await agents.delete_version(agent.id, version.id)
+        raise

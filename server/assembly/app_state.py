@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
@@ -35,6 +35,9 @@ MAX_WAITING_SEARCHES = 1_000
 """How many of a tenant's searches may wait."""
 
 
+MAX_WAITING_RUN_FILES = 4
+"""How many of a tenant's run files may wait."""
+
 QUEUE_ARRIVAL_S = 5.0
 """How long the first follower of a run may take to arrive. Its clients have been waiting since it was queued."""
 
@@ -52,6 +55,8 @@ class AppState(Struct, frozen=True):
     """What each tenant may use; None if all tenants may use everything."""
     searches: FairSlots | None = None
     """Slots for searches in datasets; None if there is no limit."""
+    run_files: FairSlots = field(default_factory=lambda: FairSlots(2, MAX_WAITING_RUN_FILES, "for a run file"))
+    """Slots for building run files."""
     queue: RunQueue | None = None
     """From which workers play all runs; None if each server plays its own."""
     model: str = ""
@@ -103,7 +108,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         try:
             searches = FairSlots(settings.limits.searches, MAX_WAITING_SEARCHES, "for a search")
             parts = (settings, database, store, services, run_manager, callbacks, resources, searches)
-            yield AppState(*parts, queue, model)
+            yield AppState(*parts, queue=queue, model=model)
         finally:
             await resources.aclose()
 

@@ -8,6 +8,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
+import orjson
+
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.component.plan_secrets import find_stored_secrets
 from ragflow_lg.component.state import OPERATIONS
@@ -44,6 +46,10 @@ class SessionReader:
             redactor.learn_from(dict(plan.globals))
         self._view = RedactedView(redactor)
         self._values = SharedValues(self._view)
+
+    def learn_from(self, document: str) -> None:
+        """Learn the secrets of another canvas, which earlier runs of the session have used."""
+        self._redactor.learn_from(orjson.loads(document))
 
     async def read(self, title: str, drawings: Mapping[str, str]) -> dict[str, Any]:
         """Return the record as JSON. ``drawings`` are the canvas as SVG, for the themes ``light`` and ``dark``.

@@ -415,7 +415,7 @@ class RunControl:
         version: VersionRow | None = None,
     ) -> SessionRow:
         """Create a copy of a session, with the messages up to the given state, that may use another version."""
-        now = self._app_state.now_ms()
+        now, stored_bytes = self._app_state.now_ms(), self._app_state.store.take_written_bytes(target)
         copy = SessionRow(
             id=target,
             agent_id=session.agent_id,
@@ -424,6 +424,7 @@ class RunControl:
             exp_user_id=session.exp_user_id,
             name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
             source="workflow" if session.source in BACKGROUND_SOURCES else session.source,  # a copy is used by a person
+            stored_bytes=stored_bytes,
             create_ms=now,
             update_ms=now,
         )
@@ -442,6 +443,7 @@ class RunControl:
             for number, row in enumerate(messages)
         ]
         await self._sessions.add(copy, copies)
+        self._turns.quotas.add_bytes(self._agent.tenant, stored_bytes)
         return copy
 
 

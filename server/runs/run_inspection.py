@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError, RequestError
 from ragflow_lg.component.plan_secrets import find_stored_secrets, make_redacted_view
-from ragflow_lg.engine.single_visit import ObservedVisit, visit_observed
 from ragflow_lg.runs.stored_variables import ShownVariable, show_variables
 from ragflow_lg.server.agents.tenant_services import tenant_services
+from ragflow_lg.server.runs.counted_visit import visit_counted
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.dsl.redacted_view import RedactedView
+    from ragflow_lg.engine.single_visit import ObservedVisit
     from ragflow_lg.runs.stored_variables import Moment
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
@@ -77,14 +78,8 @@ class RunInspection:
             stored = await (await self._turns.runner(self._agent, feed[0])).state_at(feed[0].id, feed[1])
         canvas = await self._turns.canvases.compile(version)
         services = tenant_services(self._app_state, self._agent.tenant, self._agent.id)
-        release_slot = await self._turns.acquire_slot(self._agent.tenant)
-        try:
-            await self._turns.quotas.begin_turn(self._agent.tenant)
-            visited = await visit_observed(canvas.plan, node, values, services, stored)
-            if visited.finished.usage is not None:
-                await self._turns.quotas.add_usage(self._agent.tenant, visited.finished.usage)
-        finally:
-            release_slot()
+        tenant = self._agent.tenant
+        visited = await visit_counted(self._turns, tenant, canvas.plan, node, values, services, stored)
         return visited, self._view(canvas.plan)
 
     def _view(self, plan: Plan, *secrets: str) -> RedactedView:

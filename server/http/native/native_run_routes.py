@@ -24,8 +24,8 @@ from ragflow_lg.server.http.native.run_responses import (
     RunResponder,
     StreamResponder,
     load_run_answer,
-    store_trial_of,
     stream_run,
+    trial_of,
 )
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.runs.run_control import RunControl
@@ -128,8 +128,9 @@ async def rerun_run(run_id: str, body: RerunRequest, responder: Responder) -> Re
     """Rerun the last turn of a session from a node, with changed values or another canvas, in a new session."""
 
     async def start(control: RunControl) -> Turn:
-        run, version = await control.run(run_id), await responder.store_trial(body.dsl)
-        return await control.rerun(run, body.node, body.round, body.changes, body.session_name, version)
+        run = await control.run(run_id)
+        async with trial_of(responder.request, responder.agent, body.dsl) as version:
+            return await control.rerun(run, body.node, body.round, body.changes, body.session_name, version)
 
     return await responder.respond(start)
 
@@ -147,8 +148,9 @@ async def fork_run(run_id: str, body: ForkRequest, request: Request, agent: Agen
     The response is a run that represents the new session: resume it if it waits, continue it if it is interrupted,
     or start a new turn in its session.
     """
-    run, version = await control.run(run_id), await store_trial_of(request, agent, body.dsl)
-    row = await control.fork(run, body.checkpoint, body.session_name, body.changes, version)
+    run = await control.run(run_id)
+    async with trial_of(request, agent, body.dsl) as version:
+        row = await control.fork(run, body.checkpoint, body.session_name, body.changes, version)
     return respond_model(await load_run_answer(control, row.id), 201)
 
 

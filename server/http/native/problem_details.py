@@ -98,7 +98,8 @@ STATUS_DESCRIPTIONS = {
     "`canvas-changed`, `version-in-use`, `conflict`.",
     410: "The events are no longer stored: `events-gone`.",
     413: "The body is too large.",
-    422: "A value is invalid: `invalid`, `answer-invalid`, `canvas-invalid`, `place-unknown`.",
+    422: "A value is invalid or too large: `invalid`, `answer-invalid`, `canvas-invalid`, `place-unknown`, "
+    "`work-limit`.",
     429: "Too many requests; retry after `Retry-After` seconds. `quota-exceeded`: `details` names the quota.",
     500: "Internal server error; see the server log.",
     503: "A part of the server does not respond, or the server is shutting down.",

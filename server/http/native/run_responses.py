@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import Depends, Query
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
-from ragflow_lg.server.agents.trial_versions import store_trial
+from ragflow_lg.server.agents.trial_versions import stored_trial
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, write_event_frames
 from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer, respond_model
@@ -82,10 +82,6 @@ class RunResponder(Struct, frozen=True):
     on_disconnect: str
     has_records: bool
 
-    async def store_trial(self, dsl: dict[str, Any] | None) -> VersionRow | None:
-        """Store the canvas of a request, if it has one; see `store_trial_of`."""
-        return await store_trial_of(self.request, self.agent, dsl)
-
     async def respond(self, start: Callable[[RunControl], Awaitable[Turn]]) -> Response:
         """Start a run and respond.
 
@@ -129,17 +125,20 @@ Responder: TypeAlias = Annotated[RunResponder, Depends(make_responder)]
 StreamResponder: TypeAlias = Annotated[RunResponder, Depends(make_stream_responder)]
 
 
-async def store_trial_of(request: Request, agent: AgentRow, dsl: dict[str, Any] | None) -> VersionRow | None:
-    """Store the canvas of a request as a trial, if it has one.
+@asynccontextmanager
+async def trial_of(request: Request, agent: AgentRow, dsl: dict[str, Any] | None) -> AsyncGenerator[VersionRow | None]:
+    """Store the canvas of a request as a trial, if it has one; see `stored_trial`.
 
     Raises:
         RequestError: if it cannot run.
         QuotaError: if the tenant has too many versions.
     """
     if dsl is None:
-        return None
+        yield None
+        return
     await get_turns(request).quotas.require(agent.tenant, "versions")
-    return await store_trial(get_app_state(request), agent, dsl)
+    async with stored_trial(get_app_state(request), agent, dsl) as version:
+        yield version
 
 
 async def _await_end(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:

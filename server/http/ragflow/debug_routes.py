@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.engine.single_visit import input_form, visit_observed
+from ragflow_lg.engine.single_visit import input_form
 from ragflow_lg.server.agents.agent_versions import reset_canvas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -34,6 +34,7 @@ from ragflow_lg.server.http.shared.route_schemas import LazyModel, with_examples
 from ragflow_lg.server.http.shared.row_loading import (
     load_agent,
 )
+from ragflow_lg.server.runs.counted_visit import visit_counted
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"], route_class=DescribedRoute)
 trace_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"], route_class=DescribedRoute)
@@ -96,16 +97,8 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     turns = get_turns(request)
     canvas = await turns.canvases.compile_version(agent)
     services = tenant_services(get_app_state(request), caller.tenant, agent.id)
-    release_slot = await turns.acquire_slot(caller.tenant)
-    try:
-        await turns.quotas.begin_turn(caller.tenant)
-        visit = visit_observed(canvas.plan, component_id, values, services)
-        visited = await await_while_connected(request, visit)
-        if visited.finished.usage is not None:
-            await turns.quotas.add_usage(caller.tenant, visited.finished.usage)
-        return visited.outputs
-    finally:
-        release_slot()
+    visit = visit_counted(turns, caller.tenant, canvas.plan, component_id, values, services)
+    return (await await_while_connected(request, visit)).outputs
 
 
 def _read_values(body: dict[str, Any]) -> dict[str, Any]:

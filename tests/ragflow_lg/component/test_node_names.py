@@ -45,7 +45,12 @@ def test_similar_ids_and_titles_are_suggested(name: str, expected: str) -> None:
 
 def test_only_so_many_names_are_compared_with_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
-    monkeypatch.setattr(node_names, "get_close_matches", lambda name, known, n: compared.append(len(known)) or [])
+
+    def compare(name: str, known: list[str], n: int) -> list[str]:
+        compared.append(len(known))
+        return []
+
+    monkeypatch.setattr(node_names, "get_close_matches", compare)
     near_names("a" * 60, ["ab" * 30] * 50_000)
     near_names("env.tune", [f"env.{number}" for number in range(300)])
     assert compared[0] < 100

@@ -1,9 +1,14 @@
+import asyncio
 import copy
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ragflow_lg.server.assembly.app_state import MAX_WAITING_RUN_FILES
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.native import native_run_file_routes
 from ragflow_lg.server.settings.quotas_section import QuotasSection
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
@@ -246,6 +251,88 @@ async def test_secrets_of_another_version_or_a_fork_are_taken_out(tmp_path: Path
         shown.append((await client.get(f"/runs/{ended['id']}/nodes")).text)
     assert "other-key-4242-zz" not in shown[0] + shown[2]
     assert "sesame-4711-open" not in shown[1]
+
+
+async def test_secrets_of_the_versions_of_earlier_runs_are_taken_out_of_a_run_file(tmp_path: Path) -> None:
+    key = "llmkey-998877"
+    replies = [Reply(f"It is {key}"), Reply("b"), Reply("c"), Reply("d")]
+    async with native_agent(tmp_path, edited("LLM:0", api_key=key), replies) as (_, client):
+        await client.post("/versions", json={})
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        other = (await client.post("/versions", json={"dsl": CHAIN})).json()
+        session = f"/sessions/{run['session_id']}"
+        pinned = await client.put(f"{session}/version", json={"version": other["id"]})
+        assert pinned.status_code == 200, pinned.text
+        shown = (await client.get(f"{session}/run-file")).text
+    assert "It is ***" in shown
+    assert key not in shown
+
+
+async def test_a_run_file_takes_a_limited_time_and_one_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply("a"), Reply("b")]) as (server, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        path = f"/sessions/{run['session_id']}/run-file"
+        slots = server.app_state.run_files
+        async with slots.slot("tenant"):
+            waiting = [asyncio.create_task(client.get(path)) for _ in range(MAX_WAITING_RUN_FILES + 1)]
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            assert [problem(each.result()) for each in done] == [(429, "too-many-requests")]
+            monkeypatch.setattr(native_run_file_routes, "LIMIT_S", 0.0)
+        answers = await asyncio.gather(*waiting)
+    assert sorted(problem(answer) for answer in answers) == [(422, "work-limit")] * MAX_WAITING_RUN_FILES + [
+        (429, "too-many-requests")
+    ]
+
+
+async def test_a_refused_copy_with_a_draft_leaves_no_version(tmp_path: Path) -> None:
+    replies = [Reply(str(number)) for number in range(9)]
+    async with native_agent(tmp_path, CHAIN, replies) as (_, client):
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        before = (await client.get("/versions")).json()
+        dsl = edited("LLM:1", sys_prompt="Be brief")
+        for path, body in (
+            ("fork", {"checkpoint": "f" * 20}),
+            ("fork", {"changes": {"env.nothing": 1}}),
+            ("rerun", {"node": "LLM:9"}),
+            ("rerun", {"node": "LLM:1", "changes": {"env.nothing": 1}}),
+        ):
+            refused = await client.post(f"/runs/{run['id']}/{path}", json={**body, "dsl": dsl})
+            assert problem(refused) == (422, "place-unknown"), refused.text
+        assert (await client.get("/versions")).json() == before
+        assert (await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1", "dsl": dsl})).status_code == 200
+        assert len((await client.get("/versions")).json()["versions"]) == len(before["versions"]) + 1
+
+
+async def test_the_bytes_of_copied_sessions_count(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply("x" * 50_000), Reply("b"), Reply("c")]) as (server, client):
+
+        async def stored_bytes() -> int:
+            quotas = (await client.get(f"{server.url}/native/v1/quotas")).json()["quotas"]
+            return next(quota["used"] for quota in quotas if quota["name"] == "checkpoint_bytes")
+
+        run = (await client.post("/runs", json={"query": "ping"})).json()
+        alone = await stored_bytes()
+        assert (await client.post(f"/runs/{run['id']}/fork", json={})).status_code == 201
+        forked = await stored_bytes()
+        await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1"})
+        assert alone > 50_000 < forked - alone
+        assert 50_000 < await stored_bytes() - forked < 2 * alone
+
+
+async def test_tokens_count_if_the_client_of_a_node_run_disconnects(tmp_path: Path) -> None:
+    quotas = {"quotas": QuotasSection(tokens_day=10)}
+    dsl = edited("LLM:0", sys_prompt="Be kind. " * 20)
+    async with native_agent(tmp_path, dsl, [Reply("a", hangs=True)], sections=quotas) as (server, client):
+        asked = asyncio.create_task(client.post("/node-runs", json={"node": "LLM:0"}))
+        while not server.model.requests:
+            await asyncio.sleep(0.01)
+        asked.cancel()
+        used = 0
+        while not used:
+            day = (await client.get(f"{server.url}/native/v1/quotas")).json()["quotas"]
+            used = next(quota["used"] for quota in day if quota["name"] == "tokens_day")
+        assert used >= 45
+        assert problem(await client.post("/node-runs", json={"node": "LLM:0"})) == (429, "quota-exceeded")
 
 
 async def test_tokens_of_a_node_that_runs_alone_count(tmp_path: Path) -> None:
