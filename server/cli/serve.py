@@ -88,7 +88,9 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.observability.logs import open_logs
     from ragflow_lg.server.observability.memory_return import returning_memory
     from ragflow_lg.server.run_queue.queue_metrics import measuring_queue
-    from ragflow_lg.server.runs.schedule_runs import starting_schedules
+    from ragflow_lg.server.runs.due_tasks import looking_for_due_rows
+    from ragflow_lg.server.runs.pause_timeouts import PauseTimeouts
+    from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 
     section = settings.server
     secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
@@ -124,7 +126,8 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
                 returning_memory(),
                 deleting_expired_files(app_state),
-                starting_schedules(app_state, app.state.turns),
+                looking_for_due_rows(ScheduleRuns(app_state, app.state.turns)),
+                looking_for_due_rows(PauseTimeouts(app_state, app.state.turns)),
                 following_canvas_files(files),
                 finding_sandbox(app_state.services.code),
                 serve_metrics(section, operations),

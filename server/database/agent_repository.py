@@ -13,7 +13,15 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.plain_rows import select_first
-from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, ScheduleRow, SessionRow, VersionRow
+from ragflow_lg.server.database.tables import (
+    AgentRow,
+    MessageRow,
+    PauseTimeoutRow,
+    RunRow,
+    ScheduleRow,
+    SessionRow,
+    VersionRow,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -152,7 +160,7 @@ class AgentRepository:
             sessions = list(await db.scalars(selection))
             of_sessions = (MessageRow.tenant == self._tenant, MessageRow.session_id.in_(selection))
             await db.execute(delete(MessageRow).where(*of_sessions))
-            for table in (RunRow, ScheduleRow, SessionRow, VersionRow):
+            for table in (PauseTimeoutRow, RunRow, ScheduleRow, SessionRow, VersionRow):
                 await db.execute(delete(table).where(table.tenant == self._tenant, table.agent_id == agent_id))
             await db.delete(agent)
             return sessions

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from sqlalchemy import CursorResult, delete, func, select, update
+from sqlalchemy import delete, select
 
+from ragflow_lg.server.database.due_rows import change_due_row, count_rows, find_due_rows
 from ragflow_lg.server.database.plain_rows import insert_rows
 from ragflow_lg.server.database.tables import ScheduleRow
 
@@ -41,23 +42,12 @@ class ScheduleRepository:
         if agent_id:
             selection = selection.where(ScheduleRow.agent_id == agent_id)
         async with self._database.writing() as db:
-            return _count_rows(await db.execute(selection)) > 0
+            return count_rows(await db.execute(selection)) > 0
 
 
 async def find_due(database: Database, now_ms: int, limit: int, without: Collection[str] = ()) -> list[ScheduleRow]:
-    """Return schedules that are due, of all tenants but those in ``without``.
-
-    First comes the one of each tenant that has waited longest, then the second ones, and so on.
-    """
-    number = func.row_number().over(partition_by=ScheduleRow.tenant, order_by=(ScheduleRow.due_ms, ScheduleRow.id))
-    due = select(ScheduleRow.id, number.label("number")).where(ScheduleRow.due_ms <= now_ms)
-    if without:
-        due = due.where(ScheduleRow.tenant.not_in(without))
-    ranked = due.subquery()
-    order = (ranked.c.number, ScheduleRow.due_ms, ScheduleRow.id)
-    statement = select(ScheduleRow).join(ranked, ranked.c.id == ScheduleRow.id).order_by(*order).limit(limit)
-    async with database.reading() as db:
-        return list(await db.scalars(statement))
+    """Return schedules that are due; see `find_due_rows`."""
+    return await find_due_rows(database, ScheduleRow, now_ms, limit, without)
 
 
 async def claim(database: Database, row: ScheduleRow, until_ms: int, run_id: str) -> bool:
@@ -65,7 +55,7 @@ async def claim(database: Database, row: ScheduleRow, until_ms: int, run_id: str
 
     The claim ends at ``until_ms``. A run that a process before has tried to start keeps its id.
     """
-    return await _change(database, row, due_ms=until_ms, run_id=row.run_id or run_id)
+    return await change_due_row(database, row, due_ms=until_ms, run_id=row.run_id or run_id)
 
 
 async def set_next(database: Database, row: ScheduleRow, due_ms: int, error: str) -> bool:
@@ -74,21 +64,4 @@ async def set_next(database: Database, row: ScheduleRow, due_ms: int, error: str
     Return False if it is no longer claimed by this process, or has been deleted.
     """
     last_run_id = row.last_run_id if error else row.run_id
-    return await _change(database, row, due_ms=due_ms, run_id="", last_run_id=last_run_id, error=error)
-
-
-async def _change(database: Database, row: ScheduleRow, **values: Any) -> bool:
-    """Change a row, also in memory, unless another process has changed it since it was read."""
-    selection = update(ScheduleRow).where(
-        ScheduleRow.id == row.id, ScheduleRow.due_ms == row.due_ms, ScheduleRow.run_id == row.run_id
-    )
-    async with database.writing() as db:
-        if not _count_rows(await db.execute(selection.values(values))):
-            return False
-    for name, value in values.items():
-        setattr(row, name, value)
-    return True
-
-
-def _count_rows(result: Any) -> int:
-    return cast("CursorResult[Any]", result).rowcount
+    return await change_due_row(database, row, due_ms=due_ms, run_id="", last_run_id=last_run_id, error=error)

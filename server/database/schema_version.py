@@ -9,7 +9,7 @@ from sqlalchemy import inspect, text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-NEWEST = "0009_schedules"
+NEWEST = "0010_pause_timeouts"
 """The last of ``migrations/versions``."""
 
 _TABLE = "alembic_version"

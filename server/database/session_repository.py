@@ -9,7 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from ragflow_lg.server.database.plain_rows import insert_rows, select_first
-from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
+from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
@@ -161,7 +161,7 @@ class SessionRepository:
             session = await db.scalar(statement)
             if session is None:
                 return False
-            for table in (MessageRow, RunRow):
+            for table in (MessageRow, PauseTimeoutRow, RunRow):
                 selection = delete(table).where(table.tenant == self._tenant, table.session_id == session_id)
                 await db.execute(selection)
             await db.delete(session)

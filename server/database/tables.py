@@ -87,6 +87,10 @@ class AgentRow(Row):
     tags: Mapped[str] = mapped_column(LineText(512), default="")
     create_ms: Mapped[int] = mapped_column(BigInteger)
     update_ms: Mapped[int] = mapped_column(BigInteger)
+    pause_timeout_s: Mapped[int | None] = mapped_column(Integer, default=None)
+    """How long its forms wait for an answer; 0 for ever, None as the settings say."""
+    pause_answer: Mapped[str] = mapped_column(LineText(16), default="", server_default="")
+    """What happens then, as in ``[pauses] answer``; ``""`` as the settings say."""
 
 
 class VersionRow(Row):
@@ -203,6 +207,21 @@ class RunRow(Row):
     """Token of the lease under which the run ended; 0 before then."""
     page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
     """Id of the key of the embedded page that began the run, or ``""``."""
+
+
+class PauseTimeoutRow(Row):
+    """The time at which a session stops to wait for an answer. It may have been answered since."""
+
+    __tablename__ = "pause_timeouts"
+
+    session_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    run_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    """The run that waits."""
+    expire_ms: Mapped[int] = mapped_column(BigInteger)
+    """When its time has passed."""
+    due_ms: Mapped[int] = mapped_column(BigInteger, index=True)
+    """When a process looks at it; later than ``expire_ms`` while a process does."""
 
 
 class UsageRow(Row):

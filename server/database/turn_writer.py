@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from sqlalchemy import Table, bindparam, func, insert, select, update
 
+from ragflow_lg.server.database.pause_repository import write_pause_timeout
 from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow, UsageRow
 from ragflow_lg.server.database.usage_repository import DAY_MS
 
@@ -124,6 +125,8 @@ class EndedTurn(Struct, frozen=True):
     """Whether another process started the run and may have stored part of it."""
     stored_bytes: int = 0
     """Bytes that the turn has written to the session store."""
+    pause_timeout_s: int = 0
+    """How long a form waits for its answer if the agent does not say it; 0 for ever."""
 
 
 async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
@@ -157,6 +160,9 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
         cost = usage.cost * (1 - (counted or 0) / tokens if tokens else 1)
         if not connection.execute(_END_RUN, run).rowcount or not turn.has_begun:
             return
+        if turn.status == "waiting":
+            of_turn = (tenant, turn.session_id, turn.run_id, turn.end_ms)
+            write_pause_timeout(connection, *of_turn, turn.pause_timeout_s)
         used: dict[str, Any] = {"at_tenant": tenant, "at_day": turn.start_ms // DAY_MS}
         used |= {"added_tokens": session["added_tokens"]}
         connection.execute(_ADD_USAGE, used | {"added_cost": round(cost * 1e6)})

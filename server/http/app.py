@@ -34,6 +34,7 @@ from ragflow_lg.server.http.native import (
     native_inspection_routes,
     native_key_routes,
     native_memory_routes,
+    native_pause_routes,
     native_quota_routes,
     native_run_file_routes,
     native_run_routes,
@@ -124,6 +125,7 @@ _ROUTERS = (
     native_file_routes.router,
     native_key_routes.router,
     native_schedule_routes.router,
+    native_pause_routes.router,
     native_memory_routes.router,
     health_routes.router,
 )

@@ -18,6 +18,7 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.session_pruning import prune_session
 from ragflow_lg.runs.pauses import match_answers
 from ragflow_lg.runs.run_session import BUSY_POLL_S
+from ragflow_lg.server.database.pause_repository import find_expiry
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
@@ -40,11 +41,22 @@ if TYPE_CHECKING:
 
 
 class RunControl:
-    """One agent's runs. ``policy`` is the disconnect policy for runs started here."""
+    """One agent's runs."""
 
     def __init__(
-        self, app_state: AppState, turns: Turns, agent: AgentRow, policy: DisconnectPolicy | None = None
+        self,
+        app_state: AppState,
+        turns: Turns,
+        agent: AgentRow,
+        policy: DisconnectPolicy | None = None,
+        *,
+        is_background: bool = False,
     ) -> None:
+        """Initialize.
+
+        ``policy`` is the disconnect policy for runs started here. Nobody waits for them if ``is_background`` is set.
+        """
+        self._is_background = is_background
         self._app_state = app_state
         self._turns = turns
         self._agent = agent
@@ -91,6 +103,10 @@ class RunControl:
     async def pauses(self, session: SessionRow) -> list[Pause]:
         """Return the pauses that a session is waiting at."""
         return await (await self._turns.runner(self._agent, session)).pauses(session.id)
+
+    async def expiry(self, session_id: str) -> int:
+        """Return until when a session that waits does so, in epoch milliseconds; 0 for ever."""
+        return await find_expiry(self._app_state.database, self._agent.tenant, session_id)
 
     async def is_busy(self, session_id: str) -> bool:
         """Check whether any run in a session is in progress, here or elsewhere."""
@@ -346,6 +362,8 @@ class RunControl:
         newest = await newest_run(self._app_state.store, session.id)
         if newest is None or newest.run_id != run.id:
             hint = f"the last one is {newest.run_id}. To continue here, fork this run." if newest else "none is stored."
+            if newest and run.status == "waiting":
+                hint = f"its form has been answered, or its time has passed, and {hint}"
             raise RequestError(
                 f"This is not the last run in its session: {hint}", 103, status=409, reason="run-not-last"
             )
@@ -373,7 +391,16 @@ class RunControl:
         checkpoint = ""
         if new is None:
             checkpoint = await self._turns.newest_checkpoint(await self._turns.runner(self._agent, session), session.id)
-        return await self._turns.play(self._agent, session, run, question, self._policy, new=new, checkpoint=checkpoint)
+        return await self._turns.play(
+            self._agent,
+            session,
+            run,
+            question,
+            self._policy,
+            new=new,
+            checkpoint=checkpoint,
+            is_background=self._is_background,
+        )
 
     async def _end_of(self, run: RunRow) -> str:
         record = await self.record(run)

@@ -53,6 +53,7 @@ async def store_end(
         continued_run=run.continued_run,
         is_taken_over=is_taken_over,
         stored_bytes=stored_bytes,
+        pause_timeout_s=app_state.settings.pauses.timeout_s,
     )
     try:
         await write_turn(app_state.database, tenant, turn)

@@ -13,7 +13,7 @@ from ragflow_lg.server.streaming.journal import QUEUED
 if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import RunRow, SessionRow
+    from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.run_queue.open_queue import RunQueue
     from ragflow_lg.server.streaming import DisconnectPolicy
 
@@ -45,11 +45,12 @@ class ServerQueue:
         self,
         run: Run,
         row: RunRow,
-        session: SessionRow,
         tenant: str,
         policy: DisconnectPolicy,
         request_hash: str,
         checkpoint: str,
+        *,
+        is_background: bool = False,
     ) -> None:
         """Order a run. Its events come from the worker that plays it.
 
@@ -83,7 +84,7 @@ class ServerQueue:
             row.start_ms,
             share=self._queue.find_share(tenant),
             max_open=find_limits(settings, tenant).runs,
-            is_background=session.source in BACKGROUND_SOURCES,
+            is_background=is_background,
             page_key=row.page_key,
             max_page=settings.quotas.pages.runs,
         )

@@ -23,7 +23,7 @@ from ragflow_lg.server.runs.failover import Failover, UnplayedRun
 from ragflow_lg.server.runs.new_session import NewSession, SessionFields
 from ragflow_lg.server.runs.run_end import store_end
 from ragflow_lg.server.runs.run_voice import RunVoice
-from ragflow_lg.server.runs.server_queue import ServerQueue
+from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES, ServerQueue
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
@@ -213,11 +213,13 @@ class Turns:
         *,
         new: NewSession | None = None,
         checkpoint: str = "",
+        is_background: bool = False,
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
         A new session is stored together with its run. ``policy`` defaults to the one in the settings. If the run is
         interrupted, it is recognized by its ``request``. ``checkpoint`` is the session's newest one, for the queue.
+        Nobody waits for a run in the background, so others may come first in the queue.
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
@@ -234,8 +236,8 @@ class Turns:
             await self.quotas.begin_turn(agent.tenant, page_key, *((session, *new.messages) if new else ()), row)
             try:
                 if self._orders is not None:
-                    order = (run, row, session, agent.tenant, policy or self._policy, request_hash, checkpoint)
-                    await self._orders.put(*order)
+                    order = (run, row, agent.tenant, policy or self._policy, request_hash, checkpoint)
+                    await self._orders.put(*order, is_background=is_background or session.source in BACKGROUND_SOURCES)
                     return Turn(run.envelope, self, agent.tenant)
                 await self.start_run(
                     run, agent.tenant, question, start_ms, policy, request_hash=request_hash, release=release

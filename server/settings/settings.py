@@ -24,6 +24,7 @@ from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.memory_section import MemorySection
+from ragflow_lg.server.settings.pauses_section import PausesSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
 from ragflow_lg.server.settings.queue_section import QueueSection
@@ -110,6 +111,7 @@ class Settings(BaseSettings):
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()
     queue: QueueSection = QueueSection()
+    pauses: PausesSection = PausesSection()
     quotas: QuotasSection = QuotasSection()
     tenants: dict[str, TenantSection] = Field(default_factory=dict[str, TenantSection])
     """What each tenant may use; ``*`` is for tenants without a section. The tenant ``default`` may use everything

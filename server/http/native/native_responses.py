@@ -34,6 +34,7 @@ class PauseAnswer(BaseModel):
     tips: Annotated[str, Field(description="Text shown to the user.")]
     fields: Annotated[dict[str, Any], Field(description="Fields of the form, as declared in the canvas.")]
     answer_schema: Annotated[dict[str, Any], Field(description="JSON Schema of the answer.")]
+    expire_ms: Annotated[int, Field(description="When it is answered by itself or its turn cancelled; 0 for never.")]
 
 
 class UsageAnswer(BaseModel):
@@ -194,14 +195,15 @@ def respond_model(answer: BaseModel, status: int = 200, headers: dict[str, str] 
     return respond_json(answer, status, headers)
 
 
-def build_pause_answer(pause: Pause) -> PauseAnswer:
-    """Build the answer for an open form."""
+def build_pause_answer(pause: Pause, expire_ms: int = 0) -> PauseAnswer:
+    """Build the answer for an open form that waits until ``expire_ms``, or for ever."""
     return PauseAnswer(
         id=pause.id,
         node=pause.node,
         tips=pause.tips,
         fields={name: dict(field) for name, field in pause.inputs.items()},
         answer_schema=form_schema(pause.inputs),
+        expire_ms=expire_ms,
     )
 
 
@@ -212,6 +214,8 @@ async def build_run_answer(
     record = await control.record(run)
     status = cast("RunState", await control.state(run))
     answers = [row for row in messages if row.run_id == run.id and row.role == "assistant"]
+    open_pauses = pauses if status == "waiting" else ()
+    expire_ms = await control.expiry(run.session_id) if open_pauses else 0
     return RunAnswer(
         id=run.id,
         agent_id=run.agent_id,
@@ -222,7 +226,7 @@ async def build_run_answer(
         error=run.error or "",
         answer="".join(row.content for row in answers),
         reference=[chunk for row in answers for chunk in read_chunks(row.reference)],
-        pauses=[build_pause_answer(pause) for pause in pauses] if status == "waiting" else [],
+        pauses=[build_pause_answer(pause, expire_ms) for pause in open_pauses],
         checkpoint=record.checkpoint if record is not None else "",
         usage=UsageAnswer(prompt_tokens=run.prompt_tokens, completion_tokens=run.completion_tokens),
         start_ms=run.start_ms,
@@ -236,13 +240,18 @@ def build_session_answer(session: SessionRow) -> SessionAnswer:
 
 
 def build_session_whole(
-    session: SessionRow, messages: Sequence[MessageRow], pauses: Sequence[Pause], *, is_busy: bool
+    session: SessionRow,
+    messages: Sequence[MessageRow],
+    pauses: Sequence[Pause],
+    *,
+    is_busy: bool,
+    expire_ms: int = 0,
 ) -> SessionWhole:
-    """Build the answer for a session with its messages and open forms."""
+    """Build the answer for a session with its messages and open forms, which wait until ``expire_ms``, or for ever."""
     return SessionWhole(
         **_list_session_fields(session),
         messages=[build_message_answer(row) for row in messages],
-        pauses=[build_pause_answer(pause) for pause in pauses],
+        pauses=[build_pause_answer(pause, expire_ms) for pause in pauses],
         is_busy=is_busy,
     )
 

@@ -79,7 +79,9 @@ async def get_session(session_id: str, request: Request, agent: Agent, control: 
     messages = await SessionRepository(get_app_state(request).database, agent.tenant).messages([session.id])
     is_busy = await control.is_busy(session.id)
     pauses = [] if is_busy else await control.pauses(session)
-    return respond_model(build_session_whole(session, messages[session.id], pauses, is_busy=is_busy))
+    expire_ms = await control.expiry(session.id) if pauses else 0
+    rows = messages[session.id]
+    return respond_model(build_session_whole(session, rows, pauses, is_busy=is_busy, expire_ms=expire_ms))
 
 
 @router.delete(
@@ -122,7 +124,10 @@ async def prune_session(session_id: str, body: PruneRequest, request: Request, c
 )
 async def list_pauses(session_id: str, control: Control) -> list[PauseAnswer]:
     """List the open forms of a session, each with the JSON Schema of its answer."""
-    return [build_pause_answer(pause) for pause in await control.pauses(await control.session(session_id))]
+    session = await control.session(session_id)
+    pauses = await control.pauses(session)
+    expire_ms = await control.expiry(session.id) if pauses else 0
+    return [build_pause_answer(pause, expire_ms) for pause in pauses]
 
 
 @router.get(

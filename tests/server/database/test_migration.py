@@ -64,10 +64,19 @@ async def test_a_database_of_the_first_version_is_migrated(database_url: str) ->
         await db.execute(text("ALTER TABLE files DROP COLUMN expire_ms"))
         for column in ("asked", "lease_token"):
             await db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
+        for column in ("pause_timeout_s", "pause_answer"):
+            await db.execute(text(f"ALTER TABLE agents DROP COLUMN {column}"))
         of_usage = ("api_keys agents", "api_keys expire_ms", "files page_key", "runs page_key", "sessions stored_bytes")
         for changed, column in (each.split() for each in of_usage):
             await db.execute(text(f"ALTER TABLE {changed} DROP COLUMN {column}"))
-        for table in ("schedules", "usage_days", "webhook_events", "webhook_tests", "webhook_buckets"):
+        for table in (
+            "pause_timeouts",
+            "schedules",
+            "usage_days",
+            "webhook_events",
+            "webhook_tests",
+            "webhook_buckets",
+        ):
             await db.execute(text(f"DROP TABLE {table}"))
         await db.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     async with open_database(database_url) as database, database.reading() as db:

@@ -19,7 +19,8 @@ from ragflow_lg.server.database.plain_rows import insert_rows
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, find_due
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
-from ragflow_lg.server.runs.schedule_runs import CLAIM_MS, MAX_TENANT_STARTS, ScheduleRuns, starting_schedules
+from ragflow_lg.server.runs.due_tasks import CLAIM_MS, MAX_TENANT_STARTS, DueTasks, looking_for_due_rows
+from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 from ragflow_lg.server.settings.quotas_section import QuotasSection
 from tests.server.database.rows import schedule
 from tests.server.http.app_server import ECHO, AppServer, start_app
@@ -40,7 +41,7 @@ class Time:
         return self.ms
 
 
-async def start_due(runs: ScheduleRuns) -> None:
+async def start_due(runs: DueTasks[Any]) -> None:
     while await runs.look():
         await runs.wait_for_room(10)
     while runs.starts_in_progress:
@@ -224,7 +225,7 @@ async def test_a_running_server_looks_by_itself(tmp_path: Path) -> None:
     async with scheduled(tmp_path) as (server, agent_id, _, time):
         async with server.app_state.database.writing() as db:
             await db.execute(update(ScheduleRow).values(due_ms=0))
-        async with starting_schedules(server.app_state, server.turns), asyncio.timeout(10):
+        async with looking_for_due_rows(ScheduleRuns(server.app_state, server.turns)), asyncio.timeout(10):
             while not (await read(server, agent_id)).last_run_id:
                 await asyncio.sleep(0.01)
         assert time.ms == START_MS

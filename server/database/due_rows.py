@@ -1,0 +1,58 @@
+"""Rows with a time at which a process does something about them: schedules, and forms that nobody answers.
+
+A process claims one by a compare-and-set before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from sqlalchemy import ColumnElement, CursorResult, func, inspect, select, update
+
+from ragflow_lg.server.database.tables import PauseTimeoutRow, ScheduleRow
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.database.database import Database
+
+DueRow = TypeVar("DueRow", ScheduleRow, PauseTimeoutRow)
+
+
+async def find_due_rows(
+    database: Database, table: type[DueRow], now_ms: int, limit: int, without: Collection[str] = ()
+) -> list[DueRow]:
+    """Return rows that are due, of all tenants but those in ``without``.
+
+    First comes the one of each tenant that has waited longest, then the second ones, and so on.
+    """
+    (key,) = inspect(table).primary_key
+    number = func.row_number().over(partition_by=table.tenant, order_by=(table.due_ms, key))
+    due = select(key.label("key"), number.label("number")).where(table.due_ms <= now_ms)
+    if without:
+        due = due.where(table.tenant.not_in(without))
+    ranked = due.subquery()
+    statement = select(table).join(ranked, ranked.c.key == key).order_by(ranked.c.number, table.due_ms, key)
+    async with database.reading() as db:
+        return list(await db.scalars(statement.limit(limit)))
+
+
+async def change_due_row(database: Database, row: ScheduleRow | PauseTimeoutRow, **values: Any) -> bool:
+    """Change a row, also in memory, unless another process has changed it since it was read."""
+    async with database.writing() as db:
+        if not count_rows(await db.execute(update(type(row)).where(*as_read(row)).values(values))):
+            return False
+    for name, value in values.items():
+        setattr(row, name, value)
+    return True
+
+
+def as_read(row: ScheduleRow | PauseTimeoutRow) -> list[ColumnElement[bool]]:
+    """Return the conditions that select a row if nobody has changed it since it was read."""
+    table = type(row)
+    (key,) = inspect(table).primary_key
+    return [key == getattr(row, key.name), table.due_ms == row.due_ms, table.run_id == row.run_id]
+
+
+def count_rows(result: Any) -> int:
+    """Return how many rows a statement has changed."""
+    return cast("CursorResult[Any]", result).rowcount

@@ -1,0 +1,116 @@
+"""Answers forms that nobody has answered in time, or cancels their turns. Every server looks; one acts on each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.base.errors import AnswerError, RagflowLgError, RequestError, SessionBusyError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.pause_repository import claim_expired, delete_expired, find_expired
+from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.database.tables import PauseTimeoutRow
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import RequestNotes, use_notes
+from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
+from ragflow_lg.server.runs.run_control import RunControl
+from ragflow_lg.server.streaming import CONTINUE
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan
+    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import AgentRow, RunRow
+    from ragflow_lg.server.runs.turns import Turns
+
+CANCELLED = "Nobody answered the form in time, so the turn was cancelled."
+
+logger = logging.getLogger(__name__)
+
+
+class PauseTimeouts(DueTasks[PauseTimeoutRow]):
+    """Ends the pauses whose time has passed."""
+
+    name = "form that nobody answers"
+
+    def __init__(self, app_state: AppState, turns: Turns, now_ms: Callable[[], int] | None = None) -> None:
+        super().__init__(app_state, now_ms)
+        self._turns = turns
+
+    async def _find(self, now_ms: int, limit: int, without: Collection[str]) -> list[PauseTimeoutRow]:
+        return await find_expired(self._database, now_ms, limit, without)
+
+    async def _claim(self, row: PauseTimeoutRow, until_ms: int) -> bool:
+        return await claim_expired(self._database, row, until_ms)
+
+    async def _start(self, row: PauseTimeoutRow) -> None:
+        with use_notes(RequestNotes(run=row.run_id, session=row.session_id, tenant=row.tenant)):
+            try:
+                error = await self._end_pause(row)
+            except RagflowLgError as failure:
+                if is_passing(failure) or _is_busy(failure):
+                    logger.warning("the form of run %s is answered later: %s", row.run_id, failure)
+                    return
+                error = f"The form cannot get its default answer: {failure}"
+                logger.error("the form of run %s waits for ever: %s", row.run_id, failure)
+            if error is not None:
+                await delete_expired(self._database, row, error)
+
+    async def _end_pause(self, row: PauseTimeoutRow) -> str | None:
+        """Return the error of the run that waits, or None if another process is about to answer the form.
+
+        A process that died may have answered it before. Then the session no longer waits, or the second answer is
+        refused, because it names the pause.
+        """
+        agent = await AgentRepository(self._database, row.tenant).get(row.agent_id)
+        runs = RunRepository(self._database, row.tenant)
+        run, newest = await runs.get(row.run_id), await runs.newest(row.session_id)
+        if agent is None or run is None or newest is None:
+            return ""
+        if newest.id != run.id and newest.status == "running" and await self._turns.is_played(newest.id):
+            return None  # a client has been faster, and its answer may still wait in the queue
+        control = RunControl(self._app_state, self._turns, agent, CONTINUE, is_background=True)
+        if await control.state(run) != "waiting":
+            return ""
+        kind = agent.pause_answer or self._app_state.settings.pauses.answer
+        if kind == "defaults" and await self._answer(control, agent, run):
+            return ""
+        await control.cancel(run)
+        audit("pause.expired", tenant=row.tenant, agent=agent.id, run=run.id, answer="cancel")
+        return CANCELLED
+
+    async def _answer(self, control: RunControl, agent: AgentRow, run: RunRow) -> bool:
+        """Answer with the values of the fields. Return False if a field that is required has none."""
+        runner = await self._turns.runner(agent, await control.session(run.session_id))
+        answers = default_answers(runner.plan, await runner.pauses(run.session_id))
+        try:
+            turn = await control.resume(run, answers)
+        except AnswerError as error:
+            logger.warning("the form of run %s has no default answer: %s", run.id, error)
+            return False
+        next_run = turn.envelope.message_id
+        audit("pause.expired", tenant=agent.tenant, agent=agent.id, run=run.id, answer="defaults", next=next_run)
+        return True
+
+
+def default_answers(plan: Plan, pauses: Sequence[Pause]) -> dict[str, dict[str, Any]]:
+    """Return the values of the fields of open forms, by pause id, as the canvas declares them."""
+    return {pause.id: _default_answer(plan, pause) for pause in pauses}
+
+
+def _default_answer(plan: Plan, pause: Pause) -> dict[str, Any]:
+    node = plan.nodes.get(NodeId(pause.node))
+    declared: Any = getattr(node.params, "inputs", {}) if node is not None else {}
+    return {
+        field.name: field.value
+        for field in form_fields(declared)
+        if field.name in pause.inputs and field.value is not None
+    }
+
+
+def _is_busy(error: RagflowLgError) -> bool:
+    """Return whether the session is in use."""
+    return isinstance(error, SessionBusyError) or (isinstance(error, RequestError) and error.reason == "session-busy")

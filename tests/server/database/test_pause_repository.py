@@ -1,0 +1,74 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.database import Database, open_database
+from ragflow_lg.server.database.pause_repository import claim_expired, delete_expired, find_expired, find_expiry
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
+from ragflow_lg.services.chat import Usage
+from tests.server.database.rows import agent, session, version
+
+
+async def end_run(database: Database, run_id: str = "r1", *, status: str = "waiting", timeout_s: int = 2) -> None:
+    row = RunRow(id=run_id, agent_id="a1", version_id="v1", session_id="s1", start_ms=1000)
+    await RunRepository(database, "t").add(row)
+    ended = EndedTurn(run_id, "s1", status, "", Usage(), 1000, 3000, "hi", "Hello", pause_timeout_s=timeout_s)
+    await write_turn(database, "t", ended)
+
+
+async def create(database: Database, **values: Any) -> None:
+    await AgentRepository(database, "t").add(agent(**values), version())
+    await SessionRepository(database, "t").add(session(), [])
+
+
+@pytest.mark.parametrize(
+    ("own_s", "default_s", "expire_ms"), [(None, 2, 5000), (7, 2, 10_000), (7, 0, 10_000), (0, 2, 0), (None, 0, 0)]
+)
+async def test_a_session_waits_as_long_as_its_agent_or_the_settings_say(
+    database_url: str, own_s: int | None, default_s: int, expire_ms: int
+) -> None:
+    async with open_database(database_url) as database:
+        await create(database, pause_timeout_s=own_s)
+        await end_run(database, "r0", status="succeeded", timeout_s=default_s)
+        assert await find_expiry(database, "t", "s1") == 0
+        await end_run(database, timeout_s=default_s)
+        assert await find_expiry(database, "t", "s1") == expire_ms
+        assert await find_expiry(database, "other", "s1") == 0
+        assert [row.run_id for row in await find_expired(database, expire_ms, 9)] == ["r1"] * bool(expire_ms)
+        assert await find_expired(database, expire_ms - 1, 9) == []
+
+
+async def test_only_one_of_many_claims_a_session_and_deletes_no_later_row(database_url: str) -> None:
+    async with open_database(database_url) as one, open_database(database_url) as other:
+        await create(one)
+        await end_run(one)
+        copies = [(db, (await find_expired(db, 5000, 9))[0]) for db in (one, other) * 3]
+        claims = await asyncio.gather(*(claim_expired(db, row, 6000) for db, row in copies))
+        assert sorted(claims) == [False] * 5 + [True]
+        _, row = copies[claims.index(True)]
+        assert await find_expired(one, 5999, 9) == []
+        assert await find_expiry(one, "t", "s1") == 5000  # what users see does not change
+        await end_run(one, "r2", timeout_s=9)
+        await delete_expired(one, row, "Too late.")
+        assert await find_expiry(one, "t", "s1") == 12_000
+        (row,) = await find_expired(one, 12_000, 9)
+        await delete_expired(one, row)
+        assert await find_expired(one, 99_000, 9) == []
+        runs = [await RunRepository(one, "t").get(run_id) for run_id in ("r1", "r2")]
+        assert [run.error for run in runs if run] == ["Too late.", ""]
+
+
+@pytest.mark.parametrize("what", ["session", "agent"])
+async def test_deleted_sessions_and_agents_leave_nothing(database_url: str, what: str) -> None:
+    async with open_database(database_url) as database:
+        await create(database)
+        await end_run(database)
+        if what == "agent":
+            await AgentRepository(database, "t").delete("a1")
+        else:
+            await SessionRepository(database, "t").delete("a1", "s1")
+        assert await find_expired(database, 99_000, 9) == []
