@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.items import WHOLE, Embed, ItemStore
-from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+from ragflow_lg.checkpoints.store_url import key_prefix, sqlite_path, store_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +54,6 @@ async def open_items(
         from ragflow_lg.checkpoints.redis.redis_items import RedisItems
 
         async with open_redis(url) as client:
-            items = RedisItems(client, prefix)
+            items = RedisItems(client, key_prefix(url, prefix))
             await items.create()
             yield ItemStore(items, clock, embed, fields=fields, model=model)

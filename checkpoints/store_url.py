@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ragflow_lg.base.errors import CheckpointError
 
 SENTINEL = "redis+sentinel"
+CLUSTER = "redis+cluster"
+CLUSTER_NAME = "ragflow-lg"
+"""The name of a deployment in a cluster whose URL has none."""
 
 STORE_URLS = (
-    "memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT or redis+sentinel://HOST:PORT/SERVICE; "
-    "Redis clusters are not supported"
+    "memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT, redis+sentinel://HOST:PORT/SERVICE "
+    "or redis+cluster://HOST:PORT/NAME"
 )
 """Supported URLs, for error messages."""
 
-_REDIS = ("redis", "rediss", SENTINEL)
+REDIS_SCHEMES = ("redis", "rediss", SENTINEL, CLUSTER)
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def store_kind(url: str) -> str:
@@ -36,11 +41,39 @@ def store_kind(url: str) -> str:
         problem = f"it has no file name; write sqlite:///{example}."
         if rest.strip("/"):
             problem = f"write three slashes, sqlite:///{example}, or four for an absolute path."
-    elif separator and scheme in _REDIS:
+    elif separator and scheme in REDIS_SCHEMES:
         if rest:
             return "redis"
         problem = f"it has no host; {problem}"
     raise CheckpointError(f"Invalid session store URL {redact_url(url)!r}: {problem}")
+
+
+def cluster_name(url: str) -> str:
+    """Return the name of the deployment in the URL of a cluster, or ``""`` for other URLs.
+
+    Raises:
+        ValueError: if the name is invalid.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme != CLUSTER:
+        return ""
+    name = rest.rpartition("@")[2].partition("/")[2].rstrip("/") or CLUSTER_NAME
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the name {name!r} may have up to 64 letters, digits, dots, hyphens and underscores")
+    return name
+
+
+def key_prefix(url: str, prefix: str) -> str:
+    """Return the prefix of all keys of a deployment: in a cluster, it begins with the hash tag of the deployment.
+
+    Raises:
+        CheckpointError: if the name of the deployment is invalid.
+    """
+    try:
+        name = cluster_name(url)
+    except ValueError as error:
+        raise CheckpointError(f"Invalid session store URL {redact_url(url)!r}: {error}.") from None
+    return f"{{{name}}}{prefix}" if name else prefix
 
 
 def sqlite_path(url: str) -> Path:

@@ -29,9 +29,10 @@ class RedisCancels:
     One connection and one poll serve all sessions in this process.
     """
 
-    def __init__(self, client: Redis, prefix: str) -> None:
+    def __init__(self, client: Redis, prefix: str, *, has_one_slot: bool = False) -> None:
+        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not read."""
         self._client = cast("Any", client)
-        self._prefix = prefix
+        self._prefixes = (prefix,) if has_one_slot else (prefix, "")
         self._channel = f"{prefix}agent:cancel"
         self._local = MemoryCancels()
         self._watched: list[str] = []
@@ -110,4 +111,4 @@ class RedisCancels:
     def _keys(self, session: str) -> list[str]:
         """Return RAGFlow's keys for the session's name and for both of its UUID forms, with and without the prefix."""
         names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
-        return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in (self._prefix, "") for name in names))
+        return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in self._prefixes for name in names))

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias, cast
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
@@ -18,14 +17,17 @@ from redis.exceptions import RedisError
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.checkpoints.failures import plain_reason
+from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
 from ragflow_lg.checkpoints.redis.redis_server import missing_modules
-from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client
+from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client, has_failover
 
 TIMEOUT_S = 5.0
 """Timeout of a response."""
 CONNECT_S = 3.0
 RETRIES = 3
 """Retries after a refused or broken connection."""
+FAILOVER_RETRIES = 30
+"""Retries if another server can become the master: for about 14 s, less than a lease lasts."""
 CONNECTIONS = 64
 """Maximum number of connections, however many runs there are. The URL's ``max_connections`` takes precedence."""
 POOL_WAIT_S = 30.0
@@ -87,8 +89,20 @@ class CollectingRedis(Redis):
         return CollectingPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
 
 
-class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """A pool of connections to a Sentinel's master that waits for a free connection."""
+def create_waiting_client(
+    url: str, client: type[Redis] = Redis, connections: int = CONNECTIONS, retries: int = RETRIES
+) -> Any:
+    """Create a client whose commands wait for a free connection, and for a new master if there can be one.
+
+    Raises:
+        CheckpointError: if the URL is invalid.
+    """
+    # Timeouts are not retried, so that a request waits for an unresponsive server only once.
+    count = FAILOVER_RETRIES if has_failover(url) else retries
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), count, supported_errors=(RedisConnectionError,))
+    options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
+    pools = Pools(BlockingConnectionPool, ManagedPool, {"max_connections": connections, "timeout": POOL_WAIT_S})
+    return create_client(url, client, pools, **options)
 
 
 @asynccontextmanager
@@ -102,13 +116,10 @@ async def open_redis(url: str, connections: int = CONNECTIONS) -> AsyncGenerator
         raise CheckpointError(
             f"The Redis server lacks these modules: {', '.join(missing)}. Use redis:8, which includes them."
         )
-    # Timeouts are not retried, so that a request waits for an unresponsive server only once.
-    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))
-    options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
-    pools = Pools(BlockingConnectionPool, _SentinelPool, {"max_connections": connections, "timeout": POOL_WAIT_S})
-    client = cast("CollectingRedis", create_client(url, CollectingRedis, Sentinel, pools, **options))
+    client = cast("CollectingRedis", create_waiting_client(url, CollectingRedis, connections))
     try:
-        await _refuse_cluster(client)
+        if not has_failover(url):
+            await _refuse_cluster(client)
         yield client
     finally:
         await client.aclose()
@@ -120,4 +131,4 @@ async def _refuse_cluster(client: CollectingRedis) -> None:
     except (RedisError, OSError) as error:
         raise CheckpointError(f"The Redis server fails: {plain_reason(error)}") from error
     if facts.get("cluster_enabled"):
-        raise CheckpointError("Redis clusters are not supported: use a single server, or a Sentinel.")
+        raise CheckpointError("The Redis server is part of a cluster: write redis+cluster://HOST:PORT/NAME.")

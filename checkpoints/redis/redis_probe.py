@@ -7,25 +7,23 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.asyncio.sentinel import Sentinel
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.checkpoints.redis.redis_server import MODULES, missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import create_client
-from ragflow_lg.checkpoints.store_url import STORE_URLS
+from ragflow_lg.checkpoints.store_url import STORE_URLS, cluster_name, key_prefix
 
 MIN_VERSION = (7, 4)
 MAX_SKEW_S = 5.0
 MIN_TTL_S = 24 * 3600
-_SAMPLE = "ragflow-lg:doctor"
 
 
 async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
     """Check a server's modules, version, eviction policy, permissions and clock, and how long sessions live."""
     try:
-        client: Any = create_client(url, Redis, Sentinel)
+        client: Any = create_client(url, Redis)
     except CheckpointError as error:
         yield CheckResult(False, str(error), f"Correct it: {STORE_URLS}.")
         return
@@ -39,7 +37,9 @@ async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
     advice = f"It lacks {', '.join(missing)}: use redis:8 or redis-stack." if missing else ""
     yield CheckResult(not missing, f"modules: {names}", advice)
     try:
-        async for result in _check_server(client):
+        async for result in _check_server(
+            client, key_prefix(url, "ragflow-lg:doctor"), is_cluster=bool(cluster_name(url))
+        ):
             yield result
     except RedisError as error:
         text = f"the user lacks permissions: {error}"
@@ -52,27 +52,29 @@ async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
     yield CheckResult(is_long, f"sessions are kept for {days:.1f} days after their last use", advice)
 
 
-async def _check_server(client: Any) -> AsyncIterator[CheckResult]:
+async def _check_server(client: Any, sample: str, *, is_cluster: bool) -> AsyncIterator[CheckResult]:
     info: dict[str, Any] = await client.info()
     version = str(info.get("redis_version", "0"))
     is_new = tuple(int(part) for part in version.split(".")[:2]) >= MIN_VERSION
     yield CheckResult(
         is_new, f"version {version}", "" if is_new else f"Use {MIN_VERSION[0]}.{MIN_VERSION[1]} or newer."
     )
-    is_cluster = bool(info.get("cluster_enabled"))
-    advice = "Clusters are not supported: use a single server, or a Sentinel." if is_cluster else ""
-    yield CheckResult(not is_cluster, "a cluster" if is_cluster else "a single server", advice)
+    is_node = bool(info.get("cluster_enabled"))
+    advice = "" if is_node == is_cluster else "It is part of a cluster: write redis+cluster://HOST:PORT/NAME."
+    yield CheckResult(is_node == is_cluster, "a cluster" if is_node else "a single server", advice)
+    if advice:
+        return
     policy = str(info.get("maxmemory_policy", "noeviction"))
     is_safe = policy == "noeviction" or not info.get("maxmemory")
     advice = "" if is_safe else "Set it to noeviction: otherwise Redis may delete sessions."
     yield CheckResult(is_safe, f"maxmemory-policy {policy}", advice)
     yield await _check_persistence(client, bool(info.get("aof_enabled")))
-    await client.set(_SAMPLE, "x", ex=60)
-    await client.eval("return redis.call('GET', KEYS[1])", 1, _SAMPLE)
-    await client.json().set(_SAMPLE + ":json", "$", {"a": 1})
-    await client.expire(_SAMPLE + ":json", 60)
-    await client.publish(_SAMPLE, "x")
-    await client.delete(_SAMPLE, _SAMPLE + ":json")
+    await client.set(sample, "x", ex=60)
+    await client.eval("return redis.call('GET', KEYS[1])", 1, sample)
+    await client.json().set(sample + ":json", "$", {"a": 1})
+    await client.expire(sample + ":json", 60)
+    await client.publish(sample, "x")
+    await client.delete(sample, sample + ":json")
     yield CheckResult(True, "writes, scripts and publishing work")
     seconds, micros = await client.time()
     skew = abs(time.time() - (seconds + micros / 1e6))  # noqa: TID251 - compares two real clocks

@@ -10,7 +10,7 @@ import orjson
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
-from langgraph.checkpoint.redis.key_registry import CheckpointKeyRegistry
+from langgraph.checkpoint.redis.key_registry import AsyncCheckpointKeyRegistry
 from langgraph.checkpoint.redis.util import (
     from_storage_safe_id,
     from_storage_safe_str,
@@ -81,10 +81,25 @@ class RedisBlobs:
         await self._client.hdel(self._sessions.blobs_key(thread), *names)
 
 
+class _PrefixedRegistry(AsyncCheckpointKeyRegistry):
+    """LangGraph's registry of a checkpoint's writes, whose keys have the prefix of the other keys."""
+
+    def __init__(self, client: Redis, prefix: str) -> None:
+        super().__init__(client)
+        self._prefix = prefix
+
+    def make_write_keys_zset_key(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> str:  # pyright: ignore[reportIncompatibleMethodOverride] - the saver calls it by the registry
+        """Return the key of the registry of a checkpoint."""
+        return self._prefix + AsyncCheckpointKeyRegistry.make_write_keys_zset_key(
+            thread_id, checkpoint_ns, checkpoint_id
+        )
+
+
 class RedisSaver(AsyncRedisSaver):
     """LangGraph's saver, without its limit of 10,000 checkpoints. `RedisSessions` sets the keys' time to live."""
 
-    def __init__(self, client: Redis, sessions: RedisSessions, prefix: str) -> None:
+    def __init__(self, client: Redis, sessions: RedisSessions, prefix: str, *, has_one_slot: bool = False) -> None:
+        """Initialize. With ``has_one_slot``, all keys have the prefix; otherwise, LangGraph's registries have none."""
         super().__init__(
             redis_client=client,
             checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
@@ -93,6 +108,12 @@ class RedisSaver(AsyncRedisSaver):
         self.serde = PlainSerializer(is_json=True)
         self._client = cast("Any", client)
         self._sessions = sessions
+        self._registry = _PrefixedRegistry(client, prefix) if has_one_slot else AsyncCheckpointKeyRegistry(client)
+
+    async def asetup(self) -> None:
+        """Create the indexes."""
+        await super().asetup()
+        self._key_registry = self._registry
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint with its pending writes.
@@ -104,7 +125,7 @@ class RedisSaver(AsyncRedisSaver):
         thread, namespace, checkpoint = key = checkpoint_key(config)
         pointer = redis_pointer_of(self, thread, namespace)
         place = self.key_of(key) if checkpoint else ""
-        writes_prefix = CheckpointKeyRegistry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
+        writes_prefix = self._registry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
         stored = await self._sessions.read(thread, pointer, place, writes_prefix)
         if stored is None:
             raise ResponseError(PART_MISSING)
@@ -193,7 +214,7 @@ class RedisSaver(AsyncRedisSaver):
 
     async def _stored_keys(self, keys: Sequence[CheckpointKey]) -> dict[CheckpointKey, list[str | bytes]]:
         """Return the Redis keys of each checkpoint and its pending writes."""
-        registries = [CheckpointKeyRegistry.make_write_keys_zset_key(*key) for key in keys]
+        registries = [self._registry.make_write_keys_zset_key(*key) for key in keys]
         async with self._client.pipeline(transaction=False) as pipeline:
             for registry in registries:
                 pipeline.zrange(registry, 0, -1)
@@ -252,13 +273,15 @@ async def _create_indexes(saver: RedisSaver) -> None:
     await saver.asetup()
 
 
-async def redis_saver(client: CollectingRedis, sessions: RedisSessions, prefix: str) -> CanvasSaver:
+async def redis_saver(
+    client: CollectingRedis, sessions: RedisSessions, prefix: str, *, has_one_slot: bool = False
+) -> CanvasSaver:
     """Create a saver.
 
     Raises:
         CheckpointError: if the server refuses to create the indexes.
     """
-    saver = RedisSaver(client, sessions, prefix)
+    saver = RedisSaver(client, sessions, prefix, has_one_slot=has_one_slot)
     try:
         await _create_indexes(saver)
     except (RedisError, RedisVLError) as error:

@@ -51,10 +51,9 @@ def missing_modules(url: str) -> list[str]:
         CheckpointError: if the server does not respond.
     """
     import redis
-    from redis.sentinel import Sentinel
 
     try:
-        with create_client(url, redis.Redis, Sentinel, socket_timeout=5) as client:
+        with create_client(url, redis.Redis, socket_timeout=5) as client:
             modules = cast("list[Any]", client.module_list())
     except (redis.RedisError, OSError) as error:
         raise CheckpointError(

@@ -84,7 +84,7 @@ return 1
 JSON.MERGE fails if a task's results are stored before their checkpoint. It only speeds up LangGraph's own listing."""
 
 _READ = f"""
-local blobs, keys, index, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local blobs, keys, index, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[3]
 {_RENEW}
 local function is_gone(key) return redis.call('SISMEMBER', keys, key) == 1 and redis.call('EXISTS', key) == 0 end
 if redis.call('EXISTS', keys) == 1 then
@@ -187,8 +187,8 @@ class RedisSessions:
         ``pointer`` is the key that names the newest checkpoint, ``checkpoint`` the key of another one, or ``""``.
         Return nothing if there is no such checkpoint, and None if the server has lost a part of it.
         """
-        keys = (self.blobs_key(thread), self._keys_key(thread), self.index, pointer, checkpoint)
-        return await self._client.eval(_READ, len(keys), *keys, self._ttl_ms, writes_prefix)
+        keys = (self.blobs_key(thread), self._keys_key(thread), self.index, pointer)
+        return await self._client.eval(_READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint)
 
     async def delete_thread(self, thread: str) -> None:
         """Delete a thread's checkpoints and blobs."""

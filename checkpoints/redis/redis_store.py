@@ -13,6 +13,7 @@ from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.store import Store
+from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
 
 LEASE_CONNECTIONS = 4
 """Leases have connections of their own: if renewals waited for the writes of many runs, leases would expire."""
@@ -25,13 +26,14 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
     Raises:
         CheckpointError: if the server does not respond or lacks a module.
     """
+    prefix, is_cluster = key_prefix(url, prefix), bool(cluster_name(url))
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         sessions = RedisSessions(client, prefix, ttl_s)
-        saver = await redis_saver(client, sessions, prefix)
+        saver = await redis_saver(client, sessions, prefix, has_one_slot=is_cluster)
         leases = StoredLeases(RedisLeaseTable(lease_client, sessions, prefix))
         try:
             traces, node_logs = RedisTraces(client, prefix), RedisTraces(client, prefix, "nodes")
             runs = RedisRuns(client, sessions, prefix)
-            yield Store(saver, leases, runs, RedisCancels(client, prefix), traces, node_logs)
+            yield Store(saver, leases, runs, RedisCancels(client, prefix, has_one_slot=is_cluster), traces, node_logs)
         finally:
             await leases.settle()

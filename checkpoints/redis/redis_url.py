@@ -1,4 +1,8 @@
-"""Redis URLs: ``redis://``, ``rediss://``, and ``redis+sentinel://[user:password@]HOST:PORT[,…]/SERVICE[/DB]``."""
+"""Redis URLs.
+
+``redis://``, ``rediss://``, ``redis+sentinel://[user:password@]HOST:PORT[,…]/SERVICE[/DB]``, and
+``redis+cluster://[user:password@]HOST:PORT[,…][/NAME]``.
+"""
 
 from __future__ import annotations
 
@@ -7,57 +11,98 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.store_url import SENTINEL, redact_url
+from ragflow_lg.checkpoints.store_url import CLUSTER, SENTINEL, cluster_name, redact_url
 
 _SENTINEL_PORT = 26379
+_PORT = 6379
 _INVALID_PORT = "its port must be a number from 1 to 65535"
 
 
 class Pools(NamedTuple):
-    """The classes of connection pools without and with a Sentinel, and their options."""
+    """The classes of connection pools without and with a master that can change, and their options."""
 
     plain: Any
-    sentinel: Any
+    managed: Any
     options: Mapping[str, Any]
 
 
-def create_client(url: str, client: Any, sentinel: Any, pools: Pools | None = None, **options: Any) -> Any:
-    """Create a client of the class ``client``.
+def has_failover(url: str) -> bool:
+    """Return whether another server can become the master of this URL."""
+    return url.startswith((f"{SENTINEL}://", f"{CLUSTER}://"))
 
-    For Sentinel URLs, ``sentinel`` is the matching Sentinel class, which finds the master.
+
+def create_client(url: str, client: Any, pools: Pools | None = None, **options: Any) -> Any:
+    """Create a client of the class ``client``, one of redis-py's or a subclass.
 
     Raises:
         CheckpointError: if the URL is invalid.
+        RedisError: if the client waits for its answers, and no node of a cluster has its slot.
     """
     try:
-        if not url.startswith(f"{SENTINEL}://"):
+        if not has_failover(url):
             if pools is None:
                 return client.from_url(url, **options)
             return client.from_pool(pools.plain.from_url(url, **pools.options, **options))
-        hosts, service, database, account = _parse_sentinel(url)
-        master_finder = sentinel(hosts, sentinel_kwargs={**account, **options}, **account, **options)
-        more = {"connection_pool_class": pools.sentinel, **pools.options} if pools else {}
-        return master_finder.master_for(service, redis_class=client, db=database, **more)
+        if url.startswith(f"{CLUSTER}://"):
+            return _create_cluster_client(url, client, pools, options)
+        return _create_sentinel_client(url, client, pools, options)
     except ValueError as error:
         reason = _INVALID_PORT if str(error).startswith("Port ") else str(error)
         raise CheckpointError(f"The Redis URL {redact_url(url)!r} is invalid: {reason}.") from None
 
 
-def _parse_sentinel(url: str) -> tuple[list[tuple[str, int]], str, int, dict[str, str]]:
-    login, _, rest = url.partition("://")[2].rpartition("@")
-    places, _, path = rest.partition("/")
+def _create_sentinel_client(url: str, client: Any, pools: Pools | None, options: Mapping[str, Any]) -> Any:
+    from redis import sentinel as with_waiting
+    from redis.asyncio import sentinel as without
+
+    places, account, path = _parse(url, _SENTINEL_PORT)
     service, _, database = path.partition("/")
     if not service:
         raise ValueError("it has no service name, as in redis+sentinel://HOST:26379/SERVICE")
+    if database and not (database.isascii() and database.isdigit()):
+        raise ValueError(f"the database {database!r} after the service is not a number")
+    sentinel: Any = (without if _is_async(client) else with_waiting).Sentinel
+    master_finder = sentinel(places, sentinel_kwargs={**account, **options}, **account, **options)
+    more = {"connection_pool_class": pools.managed, **pools.options} if pools else {}
+    if _is_async(client):
+        from ragflow_lg.checkpoints.redis.managed_connections import ManagedConnection
+
+        more["connection_class"] = ManagedConnection
+    return master_finder.master_for(service, redis_class=client, db=int(database or 0), **more)
+
+
+def _create_cluster_client(url: str, client: Any, pools: Pools | None, options: Mapping[str, Any]) -> Any:
+    from redis.asyncio.sentinel import SentinelConnectionPool
+
+    from ragflow_lg.checkpoints.redis.managed_connections import ManagedConnection
+    from ragflow_lg.checkpoints.redis.redis_cluster import SlotMaster, find_slot_master
+
+    name = cluster_name(url)
+    places, account, _ = _parse(url, _PORT)
+    if not _is_async(client):
+        return find_slot_master(places, name, **account, **options)
+    pool = pools.managed if pools else SentinelConnectionPool
+    more = {"connection_class": ManagedConnection, **(pools.options if pools else {})}
+    return SlotMaster(places, {**account, **options}).client_of(name, client, pool, more)
+
+
+def _is_async(client: Any) -> bool:
+    from redis.asyncio import Redis
+
+    return issubclass(client, Redis)
+
+
+def _parse(url: str, default_port: int) -> tuple[list[tuple[str, int]], dict[str, str], str]:
+    """Return the addresses, the user and password, and the path of a URL with several addresses."""
+    login, _, rest = url.partition("://")[2].rpartition("@")
+    places, _, path = rest.partition("/")
     user, _, password = login.partition(":")
     account = {"username": unquote(user), "password": unquote(password)}
     hosts: list[tuple[str, int]] = []
     for place in places.split(","):
         host, _, port = place.partition(":")
-        hosts.append((host, _port(port) if port else _SENTINEL_PORT))
-    if database and not (database.isascii() and database.isdigit()):
-        raise ValueError(f"the database {database!r} after the service is not a number")
-    return hosts, service, int(database or 0), {key: value for key, value in account.items() if value}
+        hosts.append((host, _port(port) if port else default_port))
+    return hosts, {key: value for key, value in account.items() if value}, path
 
 
 def _port(text: str) -> int:

@@ -62,8 +62,8 @@ Checkpoint: TypeAlias = Annotated[
     str,
     typer.Option(
         "--checkpoint",
-        help="Store of sessions: memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT or"
-        " redis+sentinel://HOST:PORT/SERVICE. Default: from the settings.",
+        help="Store of sessions: memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT,"
+        " redis+sentinel://HOST:PORT/SERVICE or redis+cluster://HOST:PORT/NAME. Default: from the settings.",
     ),
 ]
 SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]

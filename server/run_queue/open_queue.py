@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
 
 from msgspec import Struct
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from taskiq.exceptions import TaskiqError
 
-from ragflow_lg.base.errors import SettingsError, StreamError
+from ragflow_lg.base.errors import CheckpointError, SettingsError, StreamError
 from ragflow_lg.checkpoints.failures import plain_reason
+from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
+from ragflow_lg.checkpoints.store_url import REDIS_SCHEMES, key_prefix
 from ragflow_lg.server.run_queue.fair_queue import FairQueue, QueueLimits
 from ragflow_lg.server.run_queue.run_broker import RunBroker
-
-TIMEOUT_S = 5.0
 
 
 class RunQueue(Struct, frozen=True):
@@ -71,13 +69,15 @@ async def open_queue(
         SettingsError: If the URL is not one of a Redis server.
         StreamError: If Redis cannot be reached.
     """
-    if not url.startswith(("redis://", "rediss://")):
-        raise SettingsError("The URL of the queue must begin with redis:// or rediss://.")
+    if not url.startswith(tuple(f"{scheme}://" for scheme in REDIS_SCHEMES)):
+        *others, last = REDIS_SCHEMES
+        raise SettingsError(f"The URL of the queue must begin with {'://, '.join(others)}:// or {last}://.")
     try:
-        client = cast("Any", Redis).from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
-        broker = RunBroker(url, prefix, silence_s=silence_s, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
-    except ValueError:
-        raise SettingsError("The URL of the queue is invalid.") from None
+        prefix = key_prefix(url, prefix)
+        client = create_waiting_client(url)
+        broker = RunBroker(create_waiting_client(url).connection_pool, prefix, silence_s=silence_s)
+    except CheckpointError as error:
+        raise SettingsError(f"[queue] url: {error}") from None
     broker.define(refuse)
     async with client:
         try:

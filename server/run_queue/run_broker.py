@@ -67,10 +67,13 @@ def read_ticket(data: bytes) -> str:
 class RunBroker(RedisStreamBroker):
     """A stream of tickets. A message stays in it until it is acknowledged."""
 
-    def __init__(self, url: str, prefix: str = "", *, silence_s: float = 1.5, **options: Any) -> None:
-        """Initialize. The messages of a worker that is silent for ``silence_s`` are claimed by others."""
+    def __init__(self, pool: Any, prefix: str = "", *, silence_s: float = 1.5) -> None:
+        """Initialize with a pool of connections, which `shutdown` closes.
+
+        The messages of a worker that is silent for ``silence_s`` are claimed by others.
+        """
         super().__init__(
-            url,
+            "redis://",  # it makes a pool that connects to nothing, in place of which the given one is used
             queue_name=f"{prefix}agent:queue:stream",
             consumer_group_name=GROUP,
             consumer_id="0",
@@ -78,8 +81,8 @@ class RunBroker(RedisStreamBroker):
             xread_count=1,
             idle_timeout=int(silence_s * 1000),
             unacknowledged_batch_size=1,
-            **options,
         )
+        self.connection_pool = pool
         self._silence_s = silence_s
         self._held: dict[str, set[Any]] = {}
         """The ids in the stream of the messages in progress, by ticket: a message can be sent twice."""

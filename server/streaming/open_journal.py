@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.base.extras import require
-from ragflow_lg.checkpoints.store_url import store_kind
+from ragflow_lg.checkpoints.store_url import key_prefix, store_kind
 from ragflow_lg.server.streaming.journal import RETENTION_S, Journal
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 
@@ -42,7 +42,6 @@ async def open_journal(
     require("redis", "An event journal in Redis", StreamError)
     from redis.asyncio import Redis
     from redis.asyncio.retry import Retry
-    from redis.asyncio.sentinel import Sentinel
     from redis.backoff import NoBackoff
 
     from ragflow_lg.checkpoints.redis.redis_url import create_client
@@ -50,9 +49,8 @@ async def open_journal(
 
     # The journal itself retries: it waits longer and knows which commands may be repeated.
     retry = Retry(NoBackoff(), 0)
-    client = create_client(
-        url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry
-    )
+    client = create_client(url, Redis, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
+    prefix = key_prefix(url, prefix)
     async with client:
         journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, timeout_s=TIMEOUT_S)
         try:

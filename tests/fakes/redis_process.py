@@ -5,12 +5,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import redis
+from redis.crc import key_slot
 
 from ragflow_lg.checkpoints.redis import redis_server as servers
 
@@ -65,6 +66,45 @@ def redis_process(folder: Path, *options: str) -> Generator[RedisProcess]:
     """Start a server that ends with the block."""
     with ExitStack() as stack:
         yield RedisProcess(folder, stack, *options)
+
+
+@contextmanager
+def redis_cluster(folder: Path, replica_of: str = "") -> Generator[list[RedisProcess]]:
+    """Start a cluster of three masters, and a replica of the master that has the slot of the name ``replica_of``."""
+    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0")
+    with ExitStack() as stack:
+        ports = [str(free_port()) for _ in range(4 if replica_of else 3)]
+        nodes = [
+            RedisProcess(folder / port, stack, *options, "--cluster-port", port, "--appendonly", "no") for port in ports
+        ]
+        for number, node in enumerate(nodes[:3]):
+            node.request("CLUSTER", "ADDSLOTSRANGE", number * 5500, min(number * 5500 + 5499, 16383))
+        for node in nodes[1:]:
+            node.request("CLUSTER", "MEET", "127.0.0.1", nodes[0].port, ports[0])
+        _wait_until(
+            lambda: all(b"cluster_known_nodes:%d" % len(nodes) in node.request("CLUSTER", "INFO") for node in nodes)
+        )
+        if replica_of:
+            master = master_of(nodes, replica_of).request("CLUSTER", "MYID")
+            _wait_until(lambda: nodes[3].request("CLUSTER", "REPLICATE", master))
+            _wait_until(lambda: nodes[3].request("INFO", "replication")["master_link_status"] == "up")
+        _wait_until(lambda: all(b"cluster_state:ok" in node.request("CLUSTER", "INFO") for node in nodes))
+        yield nodes
+
+
+def master_of(nodes: list[RedisProcess], name: str) -> RedisProcess:
+    """Return the node that a cluster starts as the master of the slot of a name."""
+    return nodes[key_slot(name.encode()) // 5500]
+
+
+def _wait_until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with suppress(redis.RedisError):
+            if condition():
+                return
+        time.sleep(0.05)
+    raise AssertionError("The cluster did not become ready.")
 
 
 @contextmanager

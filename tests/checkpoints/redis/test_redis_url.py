@@ -19,6 +19,8 @@ from ragflow_lg.services.sessions import RunRecord
         ("redis+sentinel://h:x/service", "its port must be a number"),
         ("redis+sentinel://h:99999/service", "its port must be a number"),
         ("redis+sentinel://h:1/s/db", "'db' .* is not a number"),
+        ("redis+cluster://h:x/shop", "its port must be a number"),
+        ("redis+cluster://h:1/a{b", "the name 'a{b' may have"),
     ],
 )  # fmt: skip
 def test_an_invalid_url_is_reported(url: str, reason: str) -> None:

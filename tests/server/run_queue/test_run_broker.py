@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from taskiq import AckableMessage
 
+from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
 from ragflow_lg.server.run_queue.run_broker import GROUP, RunBroker, read_ticket
 from tests.stores import fresh_prefix
 
@@ -16,7 +17,7 @@ SILENCE_S = 0.5
 
 @asynccontextmanager
 async def opened(url: str, prefix: str) -> AsyncGenerator[RunBroker]:
-    broker = RunBroker(url, prefix, silence_s=SILENCE_S)
+    broker = RunBroker(create_waiting_client(url).connection_pool, prefix, silence_s=SILENCE_S)
 
     async def play(ticket: str) -> None:
         pass

@@ -1,0 +1,111 @@
+"""The master in a Redis Cluster that holds a deployment.
+
+The search module of a cluster's node knows only its own keys, and a step is written by one script, which may only use
+keys of one slot. So all keys of a deployment have the same hash tag and lie in one slot, and its clients talk to the
+master of that slot as to a single server. Deployments with different names are spread over the masters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from redis import Redis as SyncRedis
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.crc import key_slot
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.retry import Retry as SyncRetry
+
+Place = tuple[str, int]
+
+
+class SlotMaster:
+    """Finds the master of a slot, in place of a Sentinel."""
+
+    def __init__(self, places: Sequence[Place], options: Mapping[str, Any]) -> None:
+        """Initialize. ``options`` are those of all connections."""
+        self._seeds = list(places)
+        self._nodes: list[Place] = []
+        self._options = dict(options)
+
+    def client_of(self, name: str, client: Any, pool: Any, options: Mapping[str, Any]) -> Any:
+        """Return a client of the class ``client`` for the slot of a name."""
+        return client.from_pool(pool(name, self, **{**self._options, **options}))
+
+    async def discover_master(self, service_name: str) -> Place:
+        """Return the address of the master of the slot of a name.
+
+        Raises:
+            ConnectionError: if no node answers, or none holds the slot.
+        """
+        problem: Exception | None = None
+        for host, port in dict.fromkeys((*self._nodes, *self._seeds)):
+            options: Any = {**self._options, "retry": Retry(NoBackoff(), 0)}  # there are other nodes to ask
+            node: Any = Redis(host=host, port=port, **options)
+            try:
+                slots = await node.execute_command("CLUSTER", "SLOTS")
+            except (RedisError, OSError) as error:
+                problem = error
+                continue
+            finally:
+                await node.aclose()
+            if (found := _master_of(slots, service_name, host)) is not None:
+                self._nodes = _nodes_of(slots, host)
+                return found
+        raise _not_found(service_name, problem)
+
+    async def discover_slaves(self, service_name: str) -> Sequence[Place]:
+        """Return no replicas: everything is read from the master."""
+        return ()
+
+
+def find_slot_master(places: Sequence[Place], name: str, **options: Any) -> Any:
+    """Return a client that waits for its answers, for the master of the slot of a name.
+
+    Raises:
+        ConnectionError: if no node answers, or none holds the slot.
+    """
+    problem: Exception | None = None
+    for host, port in places:
+        try:
+            with SyncRedis(host=host, port=port, retry=SyncRetry(NoBackoff(), 0), **options) as node:
+                slots = cast("Any", node).execute_command("CLUSTER", "SLOTS")
+        except (RedisError, OSError) as error:
+            problem = error
+            continue
+        if (found := _master_of(slots, name, host)) is not None:
+            return SyncRedis(host=found[0], port=found[1], **options)
+    raise _not_found(name, problem)
+
+
+def hash_tag(name: str) -> str:
+    """Return the part of keys that decides in which slot they lie."""
+    return f"{{{name}}}"
+
+
+def _master_of(slots: Sequence[Any], name: str, asked_host: str) -> Place | None:
+    """Return the master of a name's slot from the answer to ``CLUSTER SLOTS``."""
+    slot = key_slot(name.encode())
+    for first, last, master, *_ in slots:
+        if first <= slot <= last:
+            return _place(master, asked_host)
+    return None
+
+
+def _nodes_of(slots: Sequence[Any], asked_host: str) -> list[Place]:
+    return [_place(node, asked_host) for _, _, *nodes in slots for node in nodes]
+
+
+def _place(node: Sequence[Any], asked_host: str) -> Place:
+    """Return a node's address. A node that does not know its own has the one by which it was asked."""
+    host = (node[0] or b"").decode() if isinstance(node[0], bytes | None) else str(node[0])
+    return host or asked_host, int(node[1])
+
+
+def _not_found(name: str, problem: Exception | None) -> RedisError:
+    if problem is not None and not isinstance(problem, RedisConnectionError | OSError):
+        return RedisError(str(problem))  # such as a server that is no cluster
+    return RedisConnectionError(f"No node of the cluster has the slot of {name!r}")

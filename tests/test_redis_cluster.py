@@ -1,0 +1,101 @@
+"""A real Redis Cluster: everything of a deployment lies in one slot, and its master may die."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints import open_items
+from ragflow_lg.checkpoints.backends import probe_store
+from ragflow_lg.checkpoints.redis.redis_client import open_redis
+from ragflow_lg.server.run_queue.open_queue import open_queue
+from ragflow_lg.server.run_queue.run_broker import read_ticket
+from ragflow_lg.server.streaming.open_journal import open_journal
+from tests.checkpoints.redis.test_data_loss import CHAIN, play_and_check
+from tests.fakes.redis_process import RedisProcess, master_of, redis_cluster
+from tests.server.streaming.journals import head, read
+
+NAME = "shop"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisProcess]]:
+    with redis_cluster(tmp_path_factory.mktemp("cluster"), replica_of=NAME) as nodes:
+        yield nodes
+
+
+def url_of(nodes: list[RedisProcess], name: str) -> str:
+    """Return a URL with a node that has gone and one that is no master of the name."""
+    seed = next(node for node in nodes if node is not master_of(nodes, name))
+    return f"redis+cluster://127.0.0.1:1,127.0.0.1:{seed.port}/{name}"
+
+
+def keys_of(node: RedisProcess) -> set[bytes]:
+    return set(node.request("KEYS", "*"))
+
+
+async def do_nothing() -> None:
+    pass
+
+
+async def test_a_deployment_lies_in_the_slot_of_its_name(cluster: list[RedisProcess]) -> None:
+    name = next(
+        f"n{number}" for number in range(100) if master_of(cluster, f"n{number}") is not master_of(cluster, NAME)
+    )
+    before = [keys_of(node) for node in cluster]
+    assert await play_and_check(url_of(cluster, name), CHAIN, {"first": do_nothing, "second": do_nothing}) == ""
+    new = [keys_of(node) - known for node, known in zip(cluster, before, strict=True)]
+    assert {key.partition(b"}")[0] for keys in new for key in keys} == {b"{%s" % name.encode()}
+    assert [bool(keys) for keys in new] == [node is master_of(cluster, name) for node in cluster]
+
+
+async def test_doctor_knows_a_cluster(cluster: list[RedisProcess]) -> None:
+    results = await probe_store(url_of(cluster, NAME), ttl_s=10**6)
+    assert {result.what for result in results} >= {"a cluster", "writes, scripts and publishing work"}
+    results = await probe_store(cluster[0].url, ttl_s=10**6)
+    assert "redis+cluster://HOST:PORT/NAME" in next(result.advice for result in results if result.what == "a cluster")
+
+
+async def test_the_url_of_one_node_is_corrected(cluster: list[RedisProcess]) -> None:
+    with pytest.raises(CheckpointError, match=r"part of a cluster: write redis\+cluster://HOST:PORT/NAME"):
+        async with open_redis(cluster[0].url):
+            pass
+
+
+async def test_a_single_server_is_not_taken_for_a_cluster(redis_url: str) -> None:
+    with pytest.raises(CheckpointError, match="cluster support disabled"):
+        async with open_redis(redis_url.replace("redis://", "redis+cluster://")):
+            pass
+
+
+async def test_memories_are_found_in_a_cluster(cluster: list[RedisProcess]) -> None:
+    async with open_items(url_of(cluster, NAME), SystemClock()) as items:
+        await items.aput(("memories", "anna"), "1", {"text": "tea"})
+        (item,) = await items.asearch(("memories",))
+        assert item.value == {"text": "tea"}
+
+
+async def test_a_deployment_survives_its_master(cluster: list[RedisProcess]) -> None:
+    """A run, the events of another one, and the queue go on with the replica. Nobody waits until it is the master."""
+    url, master, replica = url_of(cluster, NAME), master_of(cluster, NAME), cluster[3]
+    async with open_journal(url) as journal, open_queue(url, lambda tenant: 1) as queue:
+        await journal.begin(head("other"))
+        await queue.line.put("run", "tenant", b"order", 1)
+        await queue.send("ticket")
+
+        async def fail_over() -> None:
+            written = master.request("INFO", "replication")["master_repl_offset"]
+            while replica.request("INFO", "replication")["slave_repl_offset"] < written:
+                await asyncio.sleep(0.01)
+            master.kill()
+
+        assert await play_and_check(url, CHAIN, {"first": do_nothing, "second": fail_over}) == ""
+        await journal.append("other", [b"one"], is_last=True)
+        assert await read(journal, "other", 0, 1) == [(1, b"one")]
+        assert await queue.line.take("ticket") == ("run", b"order")
+        async with asyncio.timeout(20):
+            message = await anext(queue.broker.listen())
+        assert read_ticket(message.data) == "ticket"
+    master.start()
