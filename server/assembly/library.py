@@ -158,7 +158,7 @@ def load_graph(
         return open_services(source_settings, model=model) if services is None else nullcontext(services)
 
     def draw() -> str:
-        from ragflow_lg.server.drawing import sketch_plan, to_svg
+        from ragflow_lg.dsl_compiler.drawing import sketch_plan, to_svg
 
         return to_svg(sketch_plan(canvas.plan))
 

@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import CompileError
 
 if TYPE_CHECKING:
     from ragflow_lg.dsl_compiler.comparison import Difference
-    from ragflow_lg.server.drawing import Sketch
+    from ragflow_lg.dsl_compiler.drawing import Sketch
 
 
 class DiffFormat(StrEnum):
@@ -62,10 +62,10 @@ def diff(
 
 
 def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
+    from ragflow_lg.dsl_compiler.drawing import sketch_source
     from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.assembly.library import catalog
     from ragflow_lg.server.cli.diff_page import build_page
-    from ragflow_lg.server.drawing import sketch_source
     from ragflow_lg.server.settings import load_settings
 
     def sketch(file: Path) -> Sketch:

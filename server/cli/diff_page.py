@@ -7,10 +7,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ragflow_lg.dsl_compiler.comparison import EDGES, Difference
-from ragflow_lg.server.drawing import Sketch, to_svg
+from ragflow_lg.dsl_compiler.drawing import Sketch, to_svg
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.drawing.sketch import Mark
+    from ragflow_lg.dsl_compiler.drawing.sketch import Mark
 
 _STYLE = """
 body { font: 14px/1.5 Inter, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif; margin: 24px; color: #1d2733; }

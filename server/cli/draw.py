@@ -68,9 +68,9 @@ def draw(
 
     Example: ragflow-lg draw my_canvas.json -o my_canvas.svg
     """
+    from ragflow_lg.dsl_compiler.drawing import sketch_source, to_mermaid, to_png, to_svg, to_text_drawing
     from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.assembly.library import catalog
-    from ragflow_lg.server.drawing import sketch_source, to_mermaid, to_png, to_svg, to_text_drawing
     from ragflow_lg.server.settings import load_settings
 
     kind = format or _format_of(output)

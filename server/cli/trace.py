@@ -64,10 +64,10 @@ def trace(
 
 
 async def _build_page(store: Store, session: str, file: Path | None, settings: Settings) -> bytes:
+    from ragflow_lg.dsl_compiler.drawing import sketch_source, to_svg
     from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.assembly.library import catalog, load_canvas
     from ragflow_lg.server.cli.play import canvas_of
-    from ragflow_lg.server.drawing import sketch_source, to_svg
     from ragflow_lg.server.run_file import SessionReader, build_run_file
 
     path = file or Path(await canvas_of(store, session))

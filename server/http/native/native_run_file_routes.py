@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import BusyError, RequestError, WorkLimitError
+from ragflow_lg.dsl_compiler.drawing import Sketch, ThemeName, to_svg
 from ragflow_lg.server.agents.canvas_checks import draw_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.drawing import Sketch, ThemeName, to_svg
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns

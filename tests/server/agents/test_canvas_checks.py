@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import BusyError, CompileError, RequestError
 from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler.drawing import to_svg
 from ragflow_lg.server.agents import canvas_checks
 from ragflow_lg.server.agents.canvas_checks import (
     SMALL_BYTES,
@@ -18,7 +19,6 @@ from ragflow_lg.server.agents.canvas_checks import (
     find_diagnostics,
     without_secrets,
 )
-from ragflow_lg.server.drawing import to_svg
 from ragflow_lg.server.settings import AgentsSection, LimitsSection, McpSection, ProviderSection, Settings
 from tests.fakes.canvas import CATALOG, canvas, node, text
 

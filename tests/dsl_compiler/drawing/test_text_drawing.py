@@ -1,6 +1,6 @@
-from ragflow_lg.server.drawing import to_mermaid, to_text_drawing
-from ragflow_lg.server.drawing.text_drawing import MAX_LINES
-from tests.server.drawing.plans import DRAWINGS, sketch_of, sketch_with_region, support_sketch
+from ragflow_lg.dsl_compiler.drawing import to_mermaid, to_text_drawing
+from ragflow_lg.dsl_compiler.drawing.text_drawing import MAX_LINES
+from tests.dsl_compiler.drawing.plans import DRAWINGS, sketch_of, sketch_with_region, support_sketch
 
 
 def test_the_tree_of_a_canvas() -> None:

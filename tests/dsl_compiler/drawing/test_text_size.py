@@ -1,6 +1,6 @@
 import pytest
 
-from ragflow_lg.server.drawing.text_size import shorten_text, text_width, wrap_text
+from ragflow_lg.dsl_compiler.drawing.text_size import shorten_text, text_width, wrap_text
 
 
 def test_narrow_letters_are_narrower() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.component.registry import Registry
-from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.dsl_compiler.compiler import Source, read_components
+from ragflow_lg.dsl_compiler.compiler import Source, check_canvas, read_components
 from ragflow_lg.dsl_compiler.deployment import Deployment
-from ragflow_lg.server.drawing.sketch import Sketch, sketch_draft, sketch_plan
+from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, sketch_draft, sketch_plan
 
 
 def sketch_source(

@@ -11,7 +11,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan, Region
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.server.drawing import Sketch, sketch_plan
+from ragflow_lg.dsl_compiler.drawing import Sketch, sketch_plan
 
 DRAWINGS = Path(__file__).parents[2] / "fixtures" / "drawings"
 CATALOG = load_catalog()

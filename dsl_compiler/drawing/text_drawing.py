@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragflow_lg.server.drawing.arrangement import Direction
-from ragflow_lg.server.drawing.sketch import Sketch, SketchEdge, SketchNode
+from ragflow_lg.dsl_compiler.drawing.arrangement import Direction
+from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchEdge, SketchNode
 
 _SHAPES = {"entry": ("([", "])"), "route": ("{{", "}}"), "message": ("[/", "/]")}
 

@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from ragflow_lg.server.drawing.arrangement import Arrangement, Box, arrange
-from ragflow_lg.server.drawing.sketch import Sketch, SketchEdge, SketchNode
-from tests.server.drawing.plans import sketch_with_region, support_sketch
+from ragflow_lg.dsl_compiler.drawing.arrangement import Arrangement, Box, arrange
+from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchEdge, SketchNode
+from tests.dsl_compiler.drawing.plans import sketch_with_region, support_sketch
 
 
 def is_inside(inner: Box, outer: Box) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragflow_lg.server.drawing.sketch import Mark
+from ragflow_lg.dsl_compiler.drawing.sketch import Mark
 
 ThemeName = Literal["light", "dark"]
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragflow_lg.server.drawing.layered import Layers, Point, Size, lay_out
-from ragflow_lg.server.drawing.sketch import Sketch, SketchEdge, SketchNode
-from ragflow_lg.server.drawing.text_size import text_width, wrap_text
+from ragflow_lg.dsl_compiler.drawing.layered import Layers, Point, Size, lay_out
+from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchEdge, SketchNode
+from ragflow_lg.dsl_compiler.drawing.text_size import text_width, wrap_text
 
 Direction = Literal["right", "down"]
 

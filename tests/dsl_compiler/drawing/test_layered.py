@@ -1,7 +1,7 @@
 import random
 from itertools import pairwise
 
-from ragflow_lg.server.drawing.layered import BEND_SPACE, SPACE, Layers, Size, lay_out
+from ragflow_lg.dsl_compiler.drawing.layered import BEND_SPACE, SPACE, Layers, Size, lay_out
 
 BOX = Size(200, 56)
 

@@ -10,8 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
-from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
-from ragflow_lg.server.drawing.arrangement import (
+from ragflow_lg.dsl_compiler.drawing.arrangement import (
     BAR,
     CHIP_HEIGHT,
     CHIP_SIZE,
@@ -29,9 +28,10 @@ from ragflow_lg.server.drawing.arrangement import (
     arrange_as_in_editor,
     title_lines,
 )
-from ragflow_lg.server.drawing.sketch import Sketch, SketchNode
-from ragflow_lg.server.drawing.text_size import shorten_text, text_width
-from ragflow_lg.server.drawing.theme import MARKS, THEMES, Theme, ThemeName, mix
+from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchNode
+from ragflow_lg.dsl_compiler.drawing.text_size import shorten_text, text_width
+from ragflow_lg.dsl_compiler.drawing.theme import MARKS, THEMES, Theme, ThemeName, mix
+from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
 
 MAX_PNG_EDGES = 2_000
 MAX_PNG_PIXELS = 12_000_000

@@ -5,9 +5,9 @@ import pytest
 from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler.deployment import NoDeployment
-from ragflow_lg.server.drawing import sketch_plan, sketch_source, to_png, to_svg
+from ragflow_lg.dsl_compiler.drawing import sketch_plan, sketch_source, to_png, to_svg
+from tests.dsl_compiler.drawing.plans import sketch_of, sketch_with_region, support_sketch
 from tests.fakes.canvas import CATALOG, canvas, node, plan_of, text
-from tests.server.drawing.plans import sketch_of, sketch_with_region, support_sketch
 
 SVG = "{http://www.w3.org/2000/svg}"
 
