@@ -25,8 +25,8 @@ from ragflow_lg.server.streaming.run_manager import ARRIVAL_S, BEATS
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.runs.callbacks import RunCallbacks
-    from ragflow_lg.server.run_queue.open_queue import RunQueue
     from ragflow_lg.server.settings import Settings
+    from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
     from ragflow_lg.services.services import Services
     from ragflow_lg.services.workers import Workers
 
@@ -159,8 +159,8 @@ async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGe
     if not run_manager.journal.is_shared or store_kind(settings.checkpoints) != "redis":
         raise SettingsError("A queue needs the sessions and their events in Redis: set checkpoints to redis://…")
     require("queue", "The queue of runs")
-    from ragflow_lg.server.run_queue.fair_queue import QueueLimits
-    from ragflow_lg.server.run_queue.open_queue import open_queue
+    from ragflow_lg.server.streaming.run_queue.fair_queue import QueueLimits
+    from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
 
     def find_share(tenant: str) -> int:
         return section.shares.get(tenant, 1)

@@ -76,6 +76,7 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, opens: bool) -> None:
+
     from ragflow_lg.server.agents.artifact_files import deleting_expired_files
     from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
     from ragflow_lg.server.assembly.app_state import open_app_state
@@ -87,9 +88,9 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.observability.logs import open_logs
     from ragflow_lg.server.observability.memory_return import returning_memory
-    from ragflow_lg.server.run_queue.queue_metrics import measuring_queue
     from ragflow_lg.server.runs.due_tasks import looking_for_due_rows
     from ragflow_lg.server.runs.pause_timeouts import PauseTimeouts
+    from ragflow_lg.server.runs.queue_metrics import measuring_queue
     from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 
     section = settings.server

@@ -68,7 +68,7 @@ async def _build_page(store: Store, session: str, file: Path | None, settings: S
     from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.assembly.library import catalog, load_canvas
     from ragflow_lg.server.cli.play import canvas_of
-    from ragflow_lg.server.run_file import SessionReader, build_run_file
+    from ragflow_lg.server.page.run_file import SessionReader, build_run_file
 
     path = file or Path(await canvas_of(store, session))
     compiled = load_canvas(path, settings, asks_servers=False)

@@ -60,7 +60,7 @@ async def _work(settings: Settings, model: str, concurrency: int) -> None:
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.observability.logs import open_logs
     from ragflow_lg.server.observability.memory_return import returning_memory
-    from ragflow_lg.server.run_queue.queue_metrics import measuring_queue
+    from ragflow_lg.server.runs.queue_metrics import measuring_queue
     from ragflow_lg.server.runs.run_worker import open_worker
 
     section = settings.server

@@ -21,9 +21,9 @@ from ragflow_lg.server.assembly.app_state import AppState, open_app_state
 from ragflow_lg.server.assembly.warm_up import load_turn_code
 from ragflow_lg.server.observability.metrics import RunMetrics
 from ragflow_lg.server.observability.operations import Operations
-from ragflow_lg.server.run_queue.open_queue import RunQueue
 from ragflow_lg.server.runs.ticket_player import SWEEP_S, TicketPlayer
 from ragflow_lg.server.runs.turns import Turns
+from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import RunUnknownError
 from ragflow_lg.server.agents.quotas import find_limits
-from ragflow_lg.server.run_queue.run_order import RunOrder, encode_order
 from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, encode_order
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
-    from ragflow_lg.server.run_queue.open_queue import RunQueue
     from ragflow_lg.server.streaming import DisconnectPolicy
+    from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
 
 LOOK_S = 0.05
 MAX_LOOK_S = 0.5

@@ -10,15 +10,15 @@ from ragflow_lg.base.errors import RagflowLgError, RunUnknownError, StreamError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.observability.logs import RequestNotes, use_notes
-from ragflow_lg.server.run_queue.run_order import RunOrder, decode_order
 from ragflow_lg.server.runs.failover import play_order
 from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, decode_order
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.run_queue.open_queue import RunQueue
     from ragflow_lg.server.runs.turns import Turns
+    from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
 
 LOOK_S = 0.1
 PAUSE_S = 0.5

@@ -13,8 +13,8 @@ from ragflow_lg.base.errors import CheckpointError, SettingsError, StreamError
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
 from ragflow_lg.checkpoints.store_url import REDIS_SCHEMES, key_prefix
-from ragflow_lg.server.run_queue.fair_queue import FairQueue, QueueLimits
-from ragflow_lg.server.run_queue.run_broker import RunBroker
+from ragflow_lg.server.streaming.run_queue.fair_queue import FairQueue, QueueLimits
+from ragflow_lg.server.streaming.run_queue.run_broker import RunBroker
 
 
 class RunQueue(Struct, frozen=True):

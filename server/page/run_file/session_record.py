@@ -17,7 +17,7 @@ from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps
-from ragflow_lg.server.run_file.value_table import SharedValues
+from ragflow_lg.server.page.run_file.value_table import SharedValues
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store

@@ -4,7 +4,7 @@
 `run_file_page.py` writes the file. May import stored sessions, drawings and the page's files.
 """
 
-from ragflow_lg.server.run_file.run_file_page import build_run_file
-from ragflow_lg.server.run_file.session_record import SessionReader
+from ragflow_lg.server.page.run_file.run_file_page import build_run_file
+from ragflow_lg.server.page.run_file.session_record import SessionReader
 
 __all__ = ["SessionReader", "build_run_file"]

@@ -5,7 +5,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ragflow_lg.base.errors import BusyError, QuotaError, StreamError
-from ragflow_lg.server.run_queue.fair_queue import FairQueue, QueueLimits, QueueState
+from ragflow_lg.server.streaming.run_queue.fair_queue import FairQueue, QueueLimits, QueueState
 from tests.stores import fresh_prefix
 
 

@@ -11,8 +11,8 @@ from ragflow_lg.base.errors import StreamError
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.metrics import Metrics
-    from ragflow_lg.server.run_queue.fair_queue import QueueState
-    from ragflow_lg.server.run_queue.open_queue import RunQueue
+    from ragflow_lg.server.streaming.run_queue.fair_queue import QueueState
+    from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
 
 LOOK_S = 1.0
 

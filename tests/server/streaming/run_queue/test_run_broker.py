@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from taskiq import AckableMessage
 
 from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
-from ragflow_lg.server.run_queue.run_broker import GROUP, RunBroker, read_ticket
+from ragflow_lg.server.streaming.run_queue.run_broker import GROUP, RunBroker, read_ticket
 from tests.stores import fresh_prefix
 
 SILENCE_S = 0.5

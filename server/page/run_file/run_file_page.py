@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from ragflow_lg.server import page
-from ragflow_lg.server.run_file.script_bundle import join_scripts
+from ragflow_lg.server.page.run_file.script_bundle import join_scripts
 
 _FOLDER = Path(page.__file__).parent
 _END_OF_SCRIPT = re.compile("<(?=/script|!--|script)", re.IGNORECASE)
