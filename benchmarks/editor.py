@@ -22,7 +22,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from benchmarks.checking import build
-from ragflow_lg.server.language_server.text_positions import TextPositions
+from ragflow_lg.server.devtools.language_server.text_positions import TextPositions
 
 ROUNDS = 7
 SIZES = (100, 500, 2_000)

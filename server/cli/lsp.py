@@ -38,7 +38,7 @@ def lsp(
     from ragflow_lg.dsl_compiler import CanvasLimits, inspect_canvas
     from ragflow_lg.dsl_compiler.deployment import NoDeployment
     from ragflow_lg.server.assembly.library import catalog, check_text
-    from ragflow_lg.server.language_server.lsp_server import create_server
+    from ragflow_lg.server.devtools.language_server.lsp_server import create_server
     from ragflow_lg.server.settings import load_settings
 
     class Unknown(NoDeployment):

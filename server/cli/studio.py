@@ -19,8 +19,8 @@ from ragflow_lg.server.cli.terminal import print_line, print_note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ragflow_lg.server.studio.canvas_discovery import Project
-    from ragflow_lg.server.studio.development_server import DevelopmentServer
+    from ragflow_lg.server.devtools.studio.canvas_discovery import Project
+    from ragflow_lg.server.devtools.studio.development_server import DevelopmentServer
 
 
 def studio(
@@ -56,10 +56,10 @@ def studio(
     ragflow-lg studio my_canvas.json --no-server
     """
     from ragflow_lg.checkpoints.store_url import store_kind
+    from ragflow_lg.server.devtools.studio.canvas_discovery import find_canvases
+    from ragflow_lg.server.devtools.studio.development_server import DevelopmentServer, free_port, lock_folder
+    from ragflow_lg.server.devtools.studio.studio_project import write_project
     from ragflow_lg.server.settings import load_settings
-    from ragflow_lg.server.studio.canvas_discovery import find_canvases
-    from ragflow_lg.server.studio.development_server import DevelopmentServer, free_port, lock_folder
-    from ragflow_lg.server.studio.studio_project import write_project
 
     if server:
         _require_server()
@@ -100,7 +100,7 @@ def _create_folder(folder: Path) -> None:
 
 def _watch_canvases(place: Path, project: Project, write: Callable[[Project], bool]) -> Callable[[], bool]:
     """Return a function that rewrites the files if canvases were added or removed, and returns whether they changed."""
-    from ragflow_lg.server.studio.canvas_discovery import CanvasWatcher, find_canvases
+    from ragflow_lg.server.devtools.studio.canvas_discovery import CanvasWatcher, find_canvases
 
     watcher = CanvasWatcher(place, project)
 
@@ -134,7 +134,7 @@ def _environment(url: str, settings: Path | None) -> dict[str, str]:
 
 
 def _serve(child: DevelopmentServer, has_changed: Callable[[], bool]) -> None:
-    from ragflow_lg.server.studio.development_server import studio_link
+    from ragflow_lg.server.devtools.studio.development_server import studio_link
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # the `finally` below stops the child

@@ -1,4 +1,6 @@
-"""Tools for developers of canvases and clients: a mock model server, and crash tests for runs.
+"""Tools for developers of canvases and clients.
 
-May import everything except the command line and Studio. Only the command line and tests import it.
+`studio` opens canvases in LangGraph's tools, `language_server` serves code editors, `mock_llm` is a model server that
+answers by rules, and `chaos` kills runs and compares what they have stored. May import everything except the command
+line. Only the command line, tests, and the modules that `studio` generates import it.
 """

@@ -21,9 +21,9 @@ from langgraph_sdk import get_client
 
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.server.assembly.canvas_files import canvas_files
-from ragflow_lg.server.studio.canvas_discovery import Project, find_canvases
-from ragflow_lg.server.studio.development_server import DevelopmentServer, free_port
-from ragflow_lg.server.studio.studio_project import write_project
+from ragflow_lg.server.devtools.studio.canvas_discovery import Project, find_canvases
+from ragflow_lg.server.devtools.studio.development_server import DevelopmentServer, free_port
+from ragflow_lg.server.devtools.studio.studio_project import write_project
 from tests.harness.corpus import EXAMPLES
 
 HOST = "127.0.0.1"
