@@ -15,10 +15,10 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.store_url import store_kind
 from ragflow_lg.server.assembly.library import open_services
+from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.streaming import RunManager, open_journal
 from ragflow_lg.server.streaming.run_manager import ARRIVAL_S, BEATS
 

@@ -436,7 +436,7 @@ async def open_runner(
     from ragflow_lg.checkpoints import open_store
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.recordings import open_recording
-    from ragflow_lg.server.observability.telemetry import open_callbacks
+    from ragflow_lg.server.assembly.run_callbacks import open_callbacks
     from ragflow_lg.server.settings import load_settings
 
     settings = load_settings(None)

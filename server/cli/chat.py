@@ -64,9 +64,9 @@ async def _converse(
     from ragflow_lg.checkpoints import open_store
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.library import load_canvas, open_services
+    from ragflow_lg.server.assembly.run_callbacks import open_callbacks
     from ragflow_lg.server.cli.dialogue import Dialogue
     from ragflow_lg.server.cli.run_downloads import keep_files
-    from ragflow_lg.server.observability.telemetry import open_callbacks
     from ragflow_lg.server.settings import load_settings
 
     settings = keep_files(load_settings(settings_file))

@@ -22,12 +22,12 @@ from ragflow_lg.component.node_names import with_node_id
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
 from ragflow_lg.server.assembly.recordings import open_recording
+from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions
 from ragflow_lg.server.cli.run_downloads import WrittenFiles, keep_files
 from ragflow_lg.server.cli.terminal import count_of, print_note
-from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
 from ragflow_lg.server.settings import Settings, load_settings
 

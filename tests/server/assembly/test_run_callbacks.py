@@ -7,8 +7,8 @@ import pytest
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.observability import telemetry
-from ragflow_lg.server.observability.telemetry import open_callbacks
+from ragflow_lg.server.assembly import run_callbacks
+from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.settings import OtelSection, Settings
 from tests.server.cli.command import ROOT, SUPPORT
 
@@ -85,8 +85,8 @@ class Stuck:
 async def test_a_silent_collector_does_not_delay_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(telemetry, "FLUSH_S", 0.02)
+    monkeypatch.setattr(run_callbacks, "FLUSH_S", 0.02)
     start_s = time.monotonic()
-    await telemetry._shut_down(Stuck())  # pyright: ignore[reportPrivateUsage]  # the provider cannot be injected
+    await run_callbacks._shut_down(Stuck())  # pyright: ignore[reportPrivateUsage]  # the provider cannot be injected
     assert time.monotonic() - start_s < 0.4
     assert "the last spans could not be sent within 0.02 s" in capsys.readouterr().err
