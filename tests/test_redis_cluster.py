@@ -10,9 +10,9 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items
 from ragflow_lg.checkpoints.backends import probe_store
 from ragflow_lg.checkpoints.redis.redis_client import open_redis
-from ragflow_lg.server.run_queue.open_queue import open_queue
-from ragflow_lg.server.run_queue.run_broker import read_ticket
 from ragflow_lg.server.streaming.open_journal import open_journal
+from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
+from ragflow_lg.server.streaming.run_queue.run_broker import read_ticket
 from tests.checkpoints.redis.test_data_loss import CHAIN, play_and_check
 from tests.fakes.redis_process import RedisProcess, master_of, redis_cluster
 from tests.server.streaming.journals import head, read

@@ -76,7 +76,6 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, opens: bool) -> None:
-
     from ragflow_lg.server.agents.artifact_files import deleting_expired_files
     from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
     from ragflow_lg.server.assembly.app_state import open_app_state

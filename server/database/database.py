@@ -17,10 +17,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.server.database.schema_version import is_newest
-from ragflow_lg.server.observability.logs import current_notes
 
 _T = TypeVar("_T")
 

@@ -1,4 +1,4 @@
-"""Logs, audit log, metrics, and limits on requests and runs.
+"""Logs, audit log, metrics and spans, and limits on requests and runs.
 
 May import the server's ``settings`` and the packages below it.
 """

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.observability.logs import current_notes
+from ragflow_lg.base.request_notes import current_notes
 
 LOGGER = "ragflow_lg.audit"
 MAX_CHARS = 500

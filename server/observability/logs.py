@@ -12,13 +12,10 @@ import sys
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from msgspec import Struct
-
-from ragflow_lg.base.shared_resources import is_undelayed
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.dsl.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -29,47 +26,6 @@ MAX_CHARS = 8_000
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _KEYS = re.compile(r"\b(?:ragflow|beta)-[A-Za-z0-9_-]{12,}|(?i:bearer)\s+[^\s\"',;]{8,}")
-
-
-class RequestNotes(Struct):
-    """Facts about the current request, which its run keeps after the request has ended."""
-
-    request_id: str = ""
-    address: str = ""
-    tenant: str = ""
-    key: str = ""
-    """The id of the API key, not the key itself."""
-    session: str = ""
-    run: str = ""
-    queue: str = ""
-    """Whose calls the event loop queues this request with until its tenant is known; ``""`` for nobody's."""
-
-
-_NOTES: ContextVar[RequestNotes | None] = ContextVar("request_notes", default=None)
-
-
-def current_notes() -> RequestNotes:
-    """Return the current request's notes. Outside of requests, return new empty notes that are never read."""
-    return _NOTES.get() or RequestNotes()
-
-
-def find_tenant(context: Context | None) -> str:
-    """Return the tenant of the request in a context, or in the current one; ``""`` if there is none.
-
-    Until a request is authenticated, it is the tenant that has used its key before, or else its address.
-    """
-    notes = _NOTES.get() if context is None else context.get(_NOTES)
-    return "" if notes is None or is_undelayed(context) else notes.tenant or notes.queue
-
-
-@contextmanager
-def use_notes(notes: RequestNotes) -> Generator[None]:
-    """Attribute all log lines in the block to a request."""
-    token = _NOTES.set(notes)
-    try:
-        yield
-    finally:
-        _NOTES.reset(token)
 
 
 def escape_controls(text: str) -> str:

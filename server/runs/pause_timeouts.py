@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import AnswerError, RagflowLgError, RequestError, SessionBusyError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.pause_repository import claim_expired, delete_expired, find_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import PauseTimeoutRow
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming import CONTINUE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.agents.cron_times import find_times
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -16,7 +17,6 @@ from ragflow_lg.server.database.schedule_repository import ScheduleRepository, c
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.turn_requests import question_text
 from ragflow_lg.server.streaming import CONTINUE

@@ -7,9 +7,9 @@ import logging
 from typing import TYPE_CHECKING, Literal
 
 from ragflow_lg.base.errors import RagflowLgError, RunUnknownError, StreamError
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 from ragflow_lg.server.runs.failover import play_order
 from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED

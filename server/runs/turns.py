@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, cast
 from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import BusyError, RequestError, RunUnknownError, StreamError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
-from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.failover import Failover, UnplayedRun

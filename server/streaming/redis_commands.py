@@ -15,8 +15,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.checkpoints.failures import plain_reason
-from ragflow_lg.server.observability.logs import current_notes
 
 MAX_CONNECTIONS = 16
 MAX_WAIT_S = 120.0

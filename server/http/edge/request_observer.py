@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 from ragflow_lg.server.observability.operations import client_network
 
 if TYPE_CHECKING:

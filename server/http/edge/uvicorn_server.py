@@ -20,11 +20,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragflow_lg.base.garbage_collector import collect_rarely
 from ragflow_lg.base.portability import on_signal
+from ragflow_lg.base.request_notes import find_tenant
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
 from ragflow_lg.server.http.edge.request_guards import RefuseTwoLengths
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import find_tenant
 from ragflow_lg.server.settings import ServerSection
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RateError, RequestError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, describe_key, read_token
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import current_notes
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

@@ -9,10 +9,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.database import Database, SqliteThreads, database_file, open_database
 from ragflow_lg.server.database.plain_rows import insert_rows
 from ragflow_lg.server.database.tables import VersionRow
-from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 from tests.server.database.rows import version
 
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from openai import AsyncOpenAI
 
-from ragflow_lg.server.observability.logs import RequestNotes, current_notes, escape_controls, open_logs, use_notes
+from ragflow_lg.base.request_notes import RequestNotes, current_notes, use_notes
+from ragflow_lg.server.observability.logs import escape_controls, open_logs
 from ragflow_lg.server.settings import ServerSection
 from tests.fakes.mock_llm import MockLLM, reply
 

@@ -6,7 +6,7 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.observability.logs import RequestNotes, use_notes
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.streaming.redis_commands import RedisCommands
 
 

@@ -9,10 +9,10 @@ from contextvars import Context
 import pytest
 import uvloop
 
+from ragflow_lg.base.request_notes import RequestNotes, find_tenant, use_notes
 from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.server.http.edge import fair_loop
 from ragflow_lg.server.http.edge.fair_loop import PAUSE_S, PRESENT_S, Call, FairCalls, make_fair_loop
-from ragflow_lg.server.observability.logs import RequestNotes, find_tenant, use_notes
 
 BASES: tuple[type[asyncio.AbstractEventLoop], ...] = (asyncio.SelectorEventLoop, uvloop.Loop)
 

@@ -13,10 +13,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.responses import Response
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
+from ragflow_lg.base.request_notes import current_notes, find_tenant
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
-from ragflow_lg.server.observability.logs import current_notes, find_tenant
 from ragflow_lg.server.observability.operations import Operations, RecentTenants
 from ragflow_lg.server.settings import ServerSection
 from tests.fakes.services import Reply
