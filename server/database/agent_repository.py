@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.plain_rows import select_first
+from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import (
     AgentRow,
     MessageRow,
@@ -54,11 +55,15 @@ class AgentTags:
 MAX_DRAFTS = 20
 """Maximum number of stored versions per agent that are neither published nor used by a session."""
 
-SELECT_AGENT = select(AgentRow.__table__).where(AgentRow.tenant == bindparam("tenant"), AgentRow.id == bindparam("id"))
-SELECT_VERSION = select(VersionRow.__table__).where(
-    VersionRow.tenant == bindparam("tenant"),
-    VersionRow.agent_id == bindparam("agent_id"),
-    VersionRow.id == bindparam("id"),
+SELECT_AGENT = PreparedStatement(
+    select(AgentRow.__table__).where(AgentRow.tenant == bindparam("tenant"), AgentRow.id == bindparam("id"))
+)
+SELECT_VERSION = PreparedStatement(
+    select(VersionRow.__table__).where(
+        VersionRow.tenant == bindparam("tenant"),
+        VersionRow.agent_id == bindparam("agent_id"),
+        VersionRow.id == bindparam("id"),
+    )
 )
 
 

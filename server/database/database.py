@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
@@ -25,14 +26,48 @@ from ragflow_lg.server.database.schema_version import is_newest
 _T = TypeVar("_T")
 
 
+class _ConnectionThread:
+    """A thread with a connection to an SQLite file, which it opens when it is first needed and keeps."""
+
+    def __init__(self, engine: Engine, name: str, begin: str = "") -> None:
+        """Initialize. ``begin`` is the statement that begins its transactions."""
+        self._engine = engine
+        self._thread = WorkThread(name)
+        self._begin = begin
+        self._connection: Connection | None = None
+
+    def run(self, work: Callable[[Connection], _T]) -> asyncio.Future[_T]:
+        """Run a function in a transaction."""
+        return self._thread.run(lambda: self._work(work))
+
+    def _work(self, work: Callable[[Connection], _T]) -> _T:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._engine.connect()
+        with connection.begin():
+            if self._begin:
+                connection.exec_driver_sql(self._begin)
+            return work(connection)
+
+    async def close(self) -> None:
+        """Wait for work in progress, then close the connection."""
+        await self._thread.run(self._disconnect)
+        self._thread.close()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
 class SqliteThreads:
     """One thread for reading and one for writing, so that this process's writers do not block each other in SQLite."""
 
     def __init__(self, engine: Engine) -> None:
         """Initialize with an engine, which `close` disposes of."""
         self._engine = engine
-        self._reading = WorkThread("database-reading")
-        self._writing = WorkThread("database-writing")
+        self._reading = _ConnectionThread(engine, "database-reading")
+        # A transaction that starts with a read fails as soon as another writer commits.
+        self._writing = _ConnectionThread(engine, "database-writing", "BEGIN IMMEDIATE")
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Run a read-only function in the reading thread.
@@ -40,12 +75,7 @@ class SqliteThreads:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: If the database fails.
         """
-
-        def read() -> _T:
-            with self._engine.connect() as connection:
-                return work(connection)
-
-        return await self._reading.run(read)
+        return await self._reading.run(work)
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
         """Run a function inside a transaction in the writing thread.
@@ -55,20 +85,12 @@ class SqliteThreads:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: If the database fails. Nothing is written in that case.
         """
-
-        def write() -> _T:
-            with self._engine.begin() as connection:
-                # A transaction that starts with a read fails as soon as another writer commits.
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-                return work(connection)
-
-        return await self._writing.run(write)
+        return await self._writing.run(work)
 
     async def close(self) -> None:
         """Wait for work in progress, then close the connections."""
         for thread in (self._reading, self._writing):
-            await thread.run(lambda: None)
-            thread.close()
+            await thread.close()
         self._engine.dispose()
 
 

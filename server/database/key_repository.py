@@ -12,6 +12,7 @@ from sqlalchemy import bindparam, func, or_, select
 from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.plain_rows import select_first
+from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import ID_CHARS, KEY_AGENTS_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ KEY_BYTES = 32
 PREFIX_CHARS = 16
 MAX_KEY_CHARS = 256
 _VALID = (KeyRow.revoke_ms == 0, or_(KeyRow.expire_ms == 0, KeyRow.expire_ms > bindparam("now_ms")))
-_VALID_KEY = select(KeyRow.__table__).where(
-    KeyRow.digest == bindparam("digest"), KeyRow.kind == bindparam("kind"), *_VALID
+_VALID_KEY = PreparedStatement(
+    select(KeyRow.__table__).where(KeyRow.digest == bindparam("digest"), KeyRow.kind == bindparam("kind"), *_VALID)
 )
-_VALID_ID = select(KeyRow.__table__).where(KeyRow.id == bindparam("id"), *_VALID)
+_VALID_ID = PreparedStatement(select(KeyRow.__table__).where(KeyRow.id == bindparam("id"), *_VALID))
 _KEY_PREFIXES = {"api": "ragflow-", "beta": "beta-"}
 
 

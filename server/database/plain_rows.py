@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import Insert, Table, insert
+from sqlalchemy import Table, insert
+
+from ragflow_lg.server.database.prepared_statements import PreparedStatement
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection
 
     from ragflow_lg.server.database.tables import Row
 
-_INSERTS: dict[Table, Insert] = {}
+_INSERTS: dict[Table, PreparedStatement] = {}
 
 
-def select_first(statement: Select[Any], values: Mapping[str, Any]) -> Callable[[Connection], dict[str, Any] | None]:
+def select_first(
+    statement: PreparedStatement, values: Mapping[str, Any]
+) -> Callable[[Connection], dict[str, Any] | None]:
     """Return a function for `Database.read` that selects the first row and returns its values by column, or None."""
-
-    def find(connection: Connection) -> dict[str, Any] | None:
-        row = connection.execute(statement, values).mappings().first()
-        return dict(row) if row is not None else None
-
-    return find
+    return lambda connection: statement.first(connection, values)
 
 
 def insert_rows(*rows: Row) -> Callable[[Connection], None]:
@@ -31,14 +30,14 @@ def insert_rows(*rows: Row) -> Callable[[Connection], None]:
 
     def add(connection: Connection) -> None:
         for statement, values in inserts:
-            connection.execute(statement, values)
+            statement.execute(connection, values)
 
     return add
 
 
-def _insert(table: Table) -> Insert:
+def _insert(table: Table) -> PreparedStatement:
     if table not in _INSERTS:
-        _INSERTS[table] = insert(table)
+        _INSERTS[table] = PreparedStatement(insert(table), tuple(table.columns.keys()))
     return _INSERTS[table]
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from ragflow_lg.server.database.plain_rows import insert_rows, select_first
+from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
 
-SELECT_SESSION = select(SessionRow.__table__).where(
-    SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id")
+SELECT_SESSION = PreparedStatement(
+    select(SessionRow.__table__).where(SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id"))
 )
-SELECT_NEWEST_RUN = (
+SELECT_NEWEST_RUN = PreparedStatement(
     select(RunRow.__table__)
     .where(RunRow.tenant == bindparam("tenant"), RunRow.session_id == bindparam("session_id"))
     .order_by(RunRow.start_ms.desc(), RunRow.id.desc())

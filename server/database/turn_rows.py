@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragflow_lg.server.database.agent_repository import SELECT_AGENT, SELECT_VERSION
-from ragflow_lg.server.database.plain_rows import select_first
 from ragflow_lg.server.database.session_repository import SELECT_NEWEST_RUN, SELECT_SESSION
 from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection
 
     from ragflow_lg.server.database.database import Database
+    from ragflow_lg.server.database.prepared_statements import PreparedStatement
 
 
 class TurnRows(NamedTuple):
@@ -31,8 +31,8 @@ async def read_turn_rows(database: Database, tenant: str, agent_id: str, session
     """Return one of a tenant's agents, with the session if an id is given, or None if there is no such agent."""
 
     def read(connection: Connection) -> TurnRows | None:
-        def first(statement: Select[Any], **key: str) -> dict[str, Any] | None:
-            return select_first(statement, {"tenant": tenant, **key})(connection)
+        def first(statement: PreparedStatement, **key: str) -> dict[str, Any] | None:
+            return statement.first(connection, {"tenant": tenant, **key})
 
         def find_version(version_id: str) -> dict[str, Any] | None:
             return first(SELECT_VERSION, agent_id=agent_id, id=version_id)

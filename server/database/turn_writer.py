@@ -8,6 +8,7 @@ from msgspec import Struct
 from sqlalchemy import Table, bindparam, func, insert, select, update
 
 from ragflow_lg.server.database.pause_repository import write_pause_timeout
+from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow, UsageRow
 from ragflow_lg.server.database.usage_repository import DAY_MS
 
@@ -24,7 +25,7 @@ _MESSAGES, _RUNS, _SESSIONS, _USAGE = (
 
 _RUN_ENDS = ("status", "error", "end_ms", "lease_token")
 _ENDS: dict[str, Any] = {name: bindparam(name) for name in _RUN_ENDS}
-_END_RUN = (
+_END_RUN = PreparedStatement(
     update(_RUNS)
     .where(
         _RUNS.c.tenant == bindparam("at_tenant"),
@@ -41,7 +42,7 @@ _END_RUN = (
     )
 )
 """Matches nothing if the run has ended under a later lease."""
-_ADD_TURN = (
+_ADD_TURN = PreparedStatement(
     update(_SESSIONS)
     .where(_SESSIONS.c.tenant == bindparam("at_tenant"), _SESSIONS.c.id == bindparam("at_id"))
     .values(
@@ -53,7 +54,7 @@ _ADD_TURN = (
         update_ms=bindparam("update_ms"),
     )
 )
-_ADD_USAGE = (
+_ADD_USAGE = PreparedStatement(
     update(_USAGE)
     .where(
         _USAGE.c.tenant == bindparam("at_tenant"),
@@ -65,7 +66,7 @@ _ADD_USAGE = (
     )
 )
 """For the day on which the turn began."""
-_ADD_PAGE_USAGE = (
+_ADD_PAGE_USAGE = PreparedStatement(
     update(_USAGE)
     .where(
         _USAGE.c.tenant == bindparam("at_tenant"),
@@ -79,25 +80,29 @@ _ADD_PAGE_USAGE = (
     .values(tokens=_USAGE.c.tokens + bindparam("added_tokens"))
 )
 """For the key of the embedded page that began the run, if one did."""
-_COUNTED = select(_RUNS.c.prompt_tokens + _RUNS.c.completion_tokens).where(
-    _RUNS.c.tenant == bindparam("at_tenant"),
-    _RUNS.c.id == bindparam("of_run"),
-    _RUNS.c.session_id == bindparam("at_id"),
+_COUNTED = PreparedStatement(
+    select((_RUNS.c.prompt_tokens + _RUNS.c.completion_tokens).label("tokens")).where(
+        _RUNS.c.tenant == bindparam("at_tenant"),
+        _RUNS.c.id == bindparam("of_run"),
+        _RUNS.c.session_id == bindparam("at_id"),
+    )
 )
 """The tokens of an interrupted run that its session already contains."""
-_LAST = select(func.max(_MESSAGES.c.number)).where(
-    _MESSAGES.c.tenant == bindparam("at_tenant"), _MESSAGES.c.session_id == bindparam("at_id")
+_LAST = PreparedStatement(
+    select(func.max(_MESSAGES.c.number).label("number")).where(
+        _MESSAGES.c.tenant == bindparam("at_tenant"), _MESSAGES.c.session_id == bindparam("at_id")
+    )
 )
-_ADD_MESSAGES = insert(_MESSAGES)
+_ADD_MESSAGE = PreparedStatement(insert(_MESSAGES), tuple(_MESSAGES.columns.keys()))
 _OF_RUN = (
     _MESSAGES.c.tenant == bindparam("at_tenant"),
     _MESSAGES.c.session_id == bindparam("at_id"),
     _MESSAGES.c.run_id == bindparam("of_run"),
     _MESSAGES.c.role == "assistant",
 )
-_STORED_AT = select(_MESSAGES.c.create_ms).where(*_OF_RUN)
+_STORED_AT = PreparedStatement(select(_MESSAGES.c.create_ms).where(*_OF_RUN))
 _ANSWER: dict[str, Any] = {name: bindparam(name) for name in ("content", "reference", "create_ms")}
-_REPLACE_ANSWER = update(_MESSAGES).where(*_OF_RUN).values(_ANSWER)
+_REPLACE_ANSWER = PreparedStatement(update(_MESSAGES).where(*_OF_RUN).values(_ANSWER))
 
 
 class EndedTurn(Struct, frozen=True):
@@ -154,26 +159,28 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
 
     def write(connection: Connection) -> None:
         place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.continued_run}
-        counted = connection.execute(_COUNTED, place).scalar() if turn.continued_run else 0
+        before = _COUNTED.first(connection, place) if turn.continued_run else None
+        counted = before["tokens"] if before is not None else 0
         tokens = usage.prompt_tokens + usage.completion_tokens
-        session["added_tokens"] = tokens - (counted or 0)
-        cost = usage.cost * (1 - (counted or 0) / tokens if tokens else 1)
-        if not connection.execute(_END_RUN, run).rowcount or not turn.has_begun:
+        session["added_tokens"] = tokens - counted
+        cost = usage.cost * (1 - counted / tokens if tokens else 1)
+        if not _END_RUN.execute(connection, run) or not turn.has_begun:
             return
         if turn.status == "waiting":
             of_turn = (tenant, turn.session_id, turn.run_id, turn.end_ms)
             write_pause_timeout(connection, *of_turn, turn.pause_timeout_s)
         used: dict[str, Any] = {"at_tenant": tenant, "at_day": turn.start_ms // DAY_MS}
         used |= {"added_tokens": session["added_tokens"]}
-        connection.execute(_ADD_USAGE, used | {"added_cost": round(cost * 1e6)})
-        connection.execute(_ADD_PAGE_USAGE, used | {"at_id": turn.run_id})
+        _ADD_USAGE.execute(connection, used | {"added_cost": round(cost * 1e6)})
+        _ADD_PAGE_USAGE.execute(connection, used | {"at_id": turn.run_id})
         if turn.is_taken_over and _replace_answer(connection, tenant, turn, session):
             return
         # Update the session first: the lock keeps other writers from numbering messages until this one has done so.
-        if not connection.execute(_ADD_TURN, session).rowcount:
+        if not _ADD_TURN.execute(connection, session):
             return
-        last = connection.execute(_LAST, {"at_tenant": tenant, "at_id": turn.session_id}).scalar()
-        connection.execute(_ADD_MESSAGES, _message_rows(tenant, turn, 0 if last is None else last + 1))
+        newest = _LAST.first(connection, {"at_tenant": tenant, "at_id": turn.session_id}) or {"number": None}
+        for row in _message_rows(tenant, turn, 0 if newest["number"] is None else newest["number"] + 1):
+            _ADD_MESSAGE.execute(connection, row)
 
     await database.write(write)
 
@@ -181,13 +188,13 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
 def _replace_answer(connection: Connection, tenant: str, turn: EndedTurn, session: dict[str, Any]) -> bool:
     """Replace the part of the answer already stored. Return whether there was one."""
     place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.run_id}
-    stored_ms = connection.execute(_STORED_AT, place).scalar()
-    if stored_ms is None:
+    stored = _STORED_AT.first(connection, place)
+    if stored is None:
         return False
     answer = {"content": turn.answer, "reference": turn.reference, "create_ms": turn.end_ms}
-    connection.execute(_REPLACE_ANSWER, place | answer)
-    more = {"added_rounds": 0, "added_s": (turn.end_ms - stored_ms) / 1000}
-    connection.execute(_ADD_TURN, session | more)
+    _REPLACE_ANSWER.execute(connection, place | answer)
+    more = {"added_rounds": 0, "added_s": (turn.end_ms - stored["create_ms"]) / 1000}
+    _ADD_TURN.execute(connection, session | more)
     return True
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.plain_rows import insert_rows
+from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import AgentRow, FileRow, Row, ScheduleRow, SessionRow, UsageRow, VersionRow
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _PLACE = (
     _USAGE.c.page_key == bindparam("at_key"),
     _USAGE.c.day == bindparam("at_day"),
 )
-_FIND = select(_USAGE.c.turns, _USAGE.c.tokens, _USAGE.c.micro_cost).where(*_PLACE)
-_COUNT_TURN = (
+_FIND = PreparedStatement(select(_USAGE.c.turns, _USAGE.c.tokens, _USAGE.c.micro_cost).where(*_PLACE))
+_COUNT_TURN = PreparedStatement(
     update(_USAGE)
     .where(
         *_PLACE,
@@ -41,14 +42,14 @@ _COUNT_TURN = (
     .values(turns=_USAGE.c.turns + 1)
 )
 """Matches nothing if a quota is used up, or if it is the first turn of the day."""
-_ADD_USAGE = (
+_ADD_USAGE = PreparedStatement(
     update(_USAGE)
     .where(*_PLACE)
     .values(
         tokens=_USAGE.c.tokens + bindparam("added_tokens"), micro_cost=_USAGE.c.micro_cost + bindparam("added_cost")
     )
 )
-_FIRST_TURN = insert(_USAGE)
+_FIRST_TURN = PreparedStatement(insert(_USAGE), tuple(_USAGE.columns.keys()))
 
 
 class DailyLimits(Struct, frozen=True):
@@ -131,10 +132,10 @@ class UsageRepository:
                 place = self._place(each.page_key, now_ms)
                 if usage is None:
                     row = {"tenant": self._tenant, "page_key": each.page_key, "day": place["at_day"]}
-                    connection.execute(_FIRST_TURN, {**row, "turns": 1, "tokens": 0, "micro_cost": 0})
+                    _FIRST_TURN.execute(connection, {**row, "turns": 1, "tokens": 0, "micro_cost": 0})
                 else:
                     most = {"max_turns": each.turns, "max_tokens": each.tokens, "max_cost": round(each.cost * 1e6)}
-                    if not connection.execute(_COUNT_TURN, place | most).rowcount:  # another replica was faster
+                    if not _COUNT_TURN.execute(connection, place | most):  # another replica was faster
                         raise _UsedUpError(UsedUp(each.used_up(usage) or "turns_day", each))
 
         await self._database.write(write)
@@ -144,7 +145,7 @@ class UsageRepository:
         added = {**self._place("", now_ms), "added_tokens": tokens, "added_cost": round(cost * 1e6)}
 
         def write(connection: Connection) -> None:
-            connection.execute(_ADD_USAGE, added)
+            _ADD_USAGE.execute(connection, added)
 
         await self._database.write(write)
 
@@ -169,8 +170,8 @@ class UsageRepository:
         return count, int(size or 0)
 
     def _find(self, connection: Connection, page_key: str, now_ms: int) -> DayUsage | None:
-        row = connection.execute(_FIND, self._place(page_key, now_ms)).first()
-        return None if row is None else DayUsage(row.turns, row.tokens, row.micro_cost / 1e6)
+        row = _FIND.first(connection, self._place(page_key, now_ms))
+        return None if row is None else DayUsage(row["turns"], row["tokens"], row["micro_cost"] / 1e6)
 
     def _place(self, page_key: str, now_ms: int) -> dict[str, Any]:
         return {"at_tenant": self._tenant, "at_key": page_key, "at_day": now_ms // DAY_MS}

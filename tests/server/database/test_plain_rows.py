@@ -4,10 +4,13 @@ from sqlalchemy import bindparam, select
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.plain_rows import insert_rows, select_first
+from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import RunRow, VersionRow
 from tests.server.database.rows import version
 
-FIND = select(VersionRow.__table__).where(VersionRow.tenant == bindparam("tenant"), VersionRow.id == bindparam("id"))
+FIND = PreparedStatement(
+    select(VersionRow.__table__).where(VersionRow.tenant == bindparam("tenant"), VersionRow.id == bindparam("id"))
+)
 
 
 def run(id_: str) -> RunRow:
