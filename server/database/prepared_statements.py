@@ -1,6 +1,6 @@
 """Statements of every turn: compiled once, and in an SQLite file given to the driver directly.
 
-SQLAlchemy prepares the execution of each statement anew. For a turn, this takes five times as long as SQLite does.
+SQLAlchemy prepares every execution of a statement again. For a turn, this takes five times as long as SQLite does.
 """
 
 from __future__ import annotations

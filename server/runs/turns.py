@@ -25,6 +25,7 @@ from ragflow_lg.server.runs.run_end import store_end
 from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES, ServerQueue
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
+from ragflow_lg.server.runs.turn_starts import TurnStarts
 from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.services.chat import Usage
@@ -43,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 def do_not_release() -> None:
-    """Do nothing: a run of the queue has no slot in this process."""
+    """Do nothing: the run holds nothing in this process."""
 
 
 NAME_CHARS = 250
@@ -92,6 +93,7 @@ class Turns:
         self.quotas = quotas or Quotas(app_state)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
+        self._starts = TurnStarts()
         self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
@@ -233,21 +235,26 @@ class Turns:
         row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
         request_hash = hash_request(request) if request is not None else ""
         try:
+            leave_start = await self._starts.enter(agent.tenant) if self._orders is None else do_not_release
+        except BaseException:
+            release()
+            raise
+        try:
             await self.quotas.begin_turn(agent.tenant, page_key, *((session, *new.messages) if new else ()), row)
             try:
                 if self._orders is not None:
                     order = (run, row, agent.tenant, policy or self._policy, request_hash, checkpoint)
                     await self._orders.put(*order, is_background=is_background or session.source in BACKGROUND_SOURCES)
                     return Turn(run.envelope, self, agent.tenant)
-                await self.start_run(
-                    run, agent.tenant, question, start_ms, policy, request_hash=request_hash, release=release
-                )
+                place = (run, agent.tenant, question, start_ms, policy)
+                await self.start_run(*place, request_hash=request_hash, release=release, on_begun=leave_start)
             except (StreamError, BusyError) as error:
                 runs = RunRepository(app_state.database, agent.tenant)
                 status = "refused" if isinstance(error, BusyError) else "failed"
                 await runs.end(run_id, status, str(error), Usage(), start_ms)
                 raise
         except BaseException:
+            leave_start()
             release()
             raise
         return Turn(run.envelope, self, agent.tenant, run)
@@ -287,9 +294,10 @@ class Turns:
         request_hash: str = "",
         takeovers: int = 0,
         replay: Continuation | None = None,
-        release: Callable[[], None] = lambda: None,
+        release: Callable[[], None] = do_not_release,
+        on_begun: Callable[[], None] = do_not_release,
     ) -> None:
-        """Start a run. Its end is stored in the database, and then ``release`` is called.
+        """Start a run. ``on_begun`` is called with its first event. Its end is stored, and then ``release`` is called.
 
         ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
 
@@ -300,6 +308,7 @@ class Turns:
         voice = RunVoice(run)
 
         async def finish(has_begun: bool) -> None:
+            on_begun()
             stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
             self.quotas.add_bytes(tenant, stored_bytes)
             answer = replay.answer if replay is not None else run.collected.text
@@ -311,7 +320,7 @@ class Turns:
                 release()
 
         identity = (tenant, request_hash, takeovers, previous)
-        spec = RunSpec(run, policy or self._policy, *identity, replay, finish, voice.open)
+        spec = RunSpec(run, policy or self._policy, *identity, replay, finish, voice.open, on_begun)
         await app_state.run_manager.start(spec)
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:

@@ -164,6 +164,10 @@ async def do_nothing(has_begun: bool) -> None:
     """Store nothing."""
 
 
+def report_nothing() -> None:
+    """Do nothing."""
+
+
 class RunSpec(Struct, frozen=True):
     """A run to start, and what is known about it."""
 
@@ -180,8 +184,10 @@ class RunSpec(Struct, frozen=True):
     replay: Replay | None = None
     """If the run is taken over, what its followers have received."""
     on_finished: OnFinished = do_nothing
-    open_voice: OpenVoice = open_no_voice
     """Called once after the run's last event, before followers learn that it has ended."""
+    open_voice: OpenVoice = open_no_voice
+    on_begun: Callable[[], None] = report_nothing
+    """Called with the run's first event."""
 
 
 class RunTask:
@@ -339,7 +345,9 @@ class RunTask:
             while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
                 self._has_room.clear()
                 await self._has_room.wait()
-            self.has_begun = True
+            if not self.has_begun:
+                self.has_begun = True
+                self._spec.on_begun()
             data = encode_entry(event)
             self._backlog.append(data)
             self._read_events += 1
