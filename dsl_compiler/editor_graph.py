@@ -31,6 +31,9 @@ TYPES = {
 STEP_X, STEP_Y = 260.0, 110.0
 """Distance in pixels between new nodes."""
 
+MAX_COORDINATE = 1e9
+"""Further away, in pixels, is no position. Numbers of a document can be larger than any float."""
+
 Position = dict[str, float]
 
 
@@ -80,7 +83,8 @@ def _position_of(node: Mapping[str, Any] | None) -> Position | None:
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < MAX_COORDINATE else 0.0
 
 
 def _draw_node(node: EditorNode, old: Mapping[str, Any], position: Position) -> dict[str, Any]:

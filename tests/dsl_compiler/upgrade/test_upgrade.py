@@ -244,6 +244,16 @@ def old_canvases(draw: st.DrawFn) -> dict[str, Any]:
     return {"components": components, "graph": {"nodes": [{"id": "begin", "position": {"x": "a"}}], "edges": []}}
 
 
+def test_a_position_that_is_no_number_of_pixels_is_the_origin() -> None:
+    far: dict[str, Any] = {"x": 10**400, "y": -(10**400)}
+    document = {
+        "components": {"begin": node("Begin", {}, ["answer"]), "answer": node("Answer", {}, [])},
+        "graph": {"nodes": [{"id": "begin", "position": far}], "edges": []},
+    }
+    nodes = upgrade_source(document, CATALOG).document["graph"]["nodes"]
+    assert next(each["position"] for each in nodes if each["id"] == "begin") == {"x": 0.0, "y": 0.0}
+
+
 @settings(max_examples=25)
 @given(old_canvases())
 def test_any_old_canvas_is_upgraded_or_refused_and_only_once(document: dict[str, Any]) -> None:
