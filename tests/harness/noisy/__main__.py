@@ -11,12 +11,14 @@ import asyncio
 import json
 import sys
 import tempfile
+import time
+from contextlib import aclosing
 from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.harness.noisy.attack import Attack
 from tests.harness.noisy.attacks import ATTACKS
-from tests.harness.noisy.campaign import Result, play
+from tests.harness.noisy.campaign import Campaign, Result
 from tests.harness.noisy.selection import SELECTED
 from tests.harness.noisy.stage import start_services
 
@@ -63,13 +65,14 @@ async def _run(attacks: list[Attack], arguments: argparse.Namespace) -> list[Res
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="ragflow-lg-noisy-") as name:
         async with start_services(Path(name), has_postgresql=database == "postgresql") as services:
-            for attack in attacks:
-                result = await play(services, attack, arguments.seconds, arguments.replicas, loss=arguments.loss)
-                results.append(result)
-                sys.stdout.write(f"{_row(results[-1])}\n")
-                sys.stdout.flush()
-                if arguments.json:
-                    arguments.json.write_text(json.dumps([result.as_json() for result in results], indent=1))
+            campaign = Campaign(services, arguments.seconds, arguments.replicas, loss=arguments.loss)
+            async with aclosing(campaign.play(attacks)) as played:
+                async for result in played:
+                    results.append(result)
+                    sys.stdout.write(f"{_row(result)}\n")
+                    sys.stdout.flush()
+                    if arguments.json:
+                        arguments.json.write_text(json.dumps([each.as_json() for each in results], indent=1))
     return results
 
 
@@ -81,9 +84,13 @@ def main() -> int:
         sys.stdout.write("".join(f"{attack.name}: {attack.summary}\n" for attack in attacks))
         return 0
     sys.stdout.write(f"{COLUMNS}\n|{' --- |' * 8}\n")
+    sys.stdout.flush()
+    began = time.monotonic()
     results = asyncio.run(_run(attacks, arguments))
     missed = [result for result in results if result.problems()]
-    sys.stdout.write(f"{len(results)} attacks, {len(missed)} too slow or broken\n")
+    sys.stdout.write(
+        f"{len(results)} attacks in {(time.monotonic() - began) / 60:.1f} minutes, {len(missed)} too slow or broken\n"
+    )
     for result in missed:
         sys.stdout.write(f"  {result.name} ({result.summary}): {'; '.join(result.problems())}\n")
         sys.stdout.writelines(f"    {error}\n" for error in result.errors[:3])

@@ -1,4 +1,6 @@
-"""Plays one attack against new servers, and measures what the neighbour notices."""
+"""Plays attacks against new servers, and measures what the neighbour notices."""
+
+from __future__ import annotations
 
 import asyncio
 import json
@@ -6,8 +8,9 @@ import signal
 import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,6 +24,10 @@ from tests.harness.noisy.stage import ROOT, SERVER, Services, Stage
 P99_RATIO = 3.0
 HEALTH_MS = 200.0
 RSS_RATIO = 1.2
+FIRST_ALONE_S, ALONE_S = 6.0, 1.5
+"""How long the neighbour is measured alone before the first attack, and before each other one."""
+ALONE_KEPT = 8
+"""The times alone before so many attacks count together, because a P99 needs hundreds of turns."""
 SETTLE_S = 15.0
 """How long memory may take to come back."""
 GRACE_S = 15.0
@@ -74,85 +81,150 @@ class Result:
         return {**asdict(self), "problems": self.problems()}
 
 
-async def play(
-    services: Services,
-    attack: Attack,
-    seconds: float,
-    replicas: int = 1,
-    command: Sequence[str] = SERVER,
-    loss: Loss = "killed",
-) -> Result:
-    """Play an attack on new servers for some seconds.
+class Campaign:
+    """Plays attacks one after another, each on new servers.
 
-    With two replicas, the neighbour uses the second one. The first is lost in the middle of the attack, so that the
-    second has to take over the attacker's runs.
+    While the memory of one attack's servers comes back, the servers of the next attack start. The neighbour's times
+    alone are measured before each attack, for a short time; those before the last attacks count together.
     """
-    with tempfile.TemporaryDirectory(prefix="ragflow-lg-noisy-") as name:
-        async with services.stage(Path(name), replicas, command) as stage:
-            return await play_on(stage, attack, seconds, loss=loss)
+
+    def __init__(
+        self,
+        services: Services,
+        seconds: float,
+        replicas: int = 1,
+        command: Sequence[str] = SERVER,
+        loss: Loss = "killed",
+    ) -> None:
+        """Initialize. ``seconds`` is how long each attack lasts.
+
+        With two replicas, the neighbour uses the second one. The first is lost in the middle of the attack, so that the
+        second has to take over the attacker's runs.
+        """
+        self._services = services
+        self._seconds = seconds
+        self._replicas = replicas
+        self._command = command
+        self._loss: Loss = loss
+        self._alone: deque[Measured] = deque(maxlen=ALONE_KEPT)
+
+    async def play(self, attacks: Sequence[Attack]) -> AsyncGenerator[Result]:
+        """Yield the result of each attack as soon as it is known."""
+        stack, scene = await self._open(attacks[0])
+        try:
+            for following in (*attacks[1:], None):
+                result = await self._play_on(scene)
+                opening = asyncio.create_task(self._open(following)) if following is not None else None
+                try:
+                    await scene.settle(result, SETTLE_S)
+                finally:
+                    await stack.aclose()
+                    if opening is not None:
+                        stack, scene = await opening
+                yield result
+        finally:
+            await stack.aclose()
+
+    async def _open(self, attack: Attack) -> tuple[AsyncExitStack, Scene]:
+        async with AsyncExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ragflow-lg-noisy-")))
+            stage = await stack.enter_async_context(self._services.stage(folder, self._replicas, self._command))
+            scene = await stack.enter_async_context(open_scene(stage, attack, self._seconds, self._loss))
+            return stack.pop_all(), scene
+
+    async def _play_on(self, scene: Scene) -> Result:
+        limit_s = FIRST_ALONE_S if not self._alone else ALONE_S
+        self._alone.append(await scene.neighbour.live(min(limit_s, self._seconds)))
+        alone = Measured([second for each in self._alone for second in each.seconds], self._alone[-1].errors)
+        return await scene.play(alone)
+
+
+@dataclass
+class Scene:
+    """Servers with a neighbour and an attacker who has not begun."""
+
+    stage: Stage
+    attack: Attack
+    neighbour: Neighbour
+    attacker: Process
+    seconds: float
+    loss: Loss
+
+    async def play(self, alone: Measured) -> Result:
+        """Play the attack; return what the neighbour noticed, compared with its times alone."""
+        result = Result(self.attack.name, self.attack.summary)
+        result.alone_p50, result.alone_p99 = alone.percentile(0.5), alone.percentile(0.99)
+        served = self.stage.replicas[-1]
+        result.rss_before = rss_mb(served.process.pid)
+        await _attack(self, result)
+        result.errors[:0] = [f"alone: {error}" for error in alone.errors]
+        return result
+
+    async def settle(self, result: Result, limit_s: float) -> None:
+        """Wait until the memory has come back, or the time is over, and complete the result."""
+        process = self.stage.replicas[-1].process
+        result.rss_after = await _settle(process.pid, result.rss_before, limit_s)
+        result.lives = process.returncode is None
+        result.log = self.stage.log.read_text("utf-8", "replace")[-2000:]
+
+
+@asynccontextmanager
+async def open_scene(stage: Stage, attack: Attack, seconds: float, loss: Loss = "killed") -> AsyncGenerator[Scene]:
+    """Start the attacker's process, and let the neighbour use the servers for the first time."""
+    neighbour = Neighbour(stage.replicas[-1].url, stage.neighbour_key)
+    command = python_command("-m", "tests.harness.noisy.attacker", attack.name, str(seconds))
+    attacker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT)
+    try:
+        async with neighbour.client:
+            await neighbour.settle()
+            yield Scene(stage, attack, neighbour, attacker, seconds, loss)
+    finally:
+        if attacker.returncode is None:
+            attacker.kill()
+            await attacker.wait()
 
 
 async def play_on(
     stage: Stage, attack: Attack, seconds: float, settle_s: float = SETTLE_S, loss: Loss = "killed"
 ) -> Result:
     """Play an attack on servers that run."""
-    result = Result(attack.name, attack.summary)
-    served = stage.replicas[-1]
-    neighbour = Neighbour(served.url, stage.neighbour_key)
-    async with neighbour.client:
-        await neighbour.settle()
-        alone = await neighbour.live(max(1.0, min(10.0, seconds / 3)))
-        result.alone_p50, result.alone_p99 = alone.percentile(0.5), alone.percentile(0.99)
-        result.rss_before = rss_mb(served.process.pid)
-        await _attack(stage, neighbour, attack, seconds, result, loss)
-    result.errors[:0] = [f"alone: {error}" for error in alone.errors]
-    result.rss_after = await _settle(served.process.pid, result.rss_before, settle_s)
-    result.lives = served.process.returncode is None
-    result.log = stage.log.read_text("utf-8", "replace")[-2000:]
-    return result
+    async with open_scene(stage, attack, seconds, loss) as scene:
+        result = await scene.play(await scene.neighbour.live(max(1.0, min(FIRST_ALONE_S, seconds / 3))))
+        await scene.settle(result, settle_s)
+        return result
 
 
-async def _attack(
-    stage: Stage, neighbour: Neighbour, attack: Attack, seconds: float, result: Result, loss: Loss
-) -> None:
-    served = stage.replicas[-1]
+async def _attack(scene: Scene, result: Result) -> None:
+    served = scene.stage.replicas[-1]
     health, peaks = Measured(), list[float]()
-    async with _attacker(stage, attack, seconds) as process:
-        beside = [
-            asyncio.create_task(probe(served.url, health)),
-            asyncio.create_task(_watch(served.process.pid, peaks)),
-        ]
-        if len(stage.replicas) > 1:
-            beside.append(asyncio.create_task(_lose_first(stage, seconds / 2, loss)))
-        try:
-            measured = await neighbour.live(seconds)
-            result.answers = await _read_answers(process)
-        finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+    await _begin(scene)
+    beside = [
+        asyncio.create_task(probe(served.url, health)),
+        asyncio.create_task(_watch(served.process.pid, peaks)),
+    ]
+    if len(scene.stage.replicas) > 1:
+        beside.append(asyncio.create_task(_lose_first(scene.stage, scene.seconds / 2, scene.loss)))
+    try:
+        measured = await scene.neighbour.live(scene.seconds)
+        result.answers = await _read_answers(scene.attacker)
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
     result.turns, result.errors = len(measured.seconds), [*measured.errors, *health.errors]
     result.p50, result.p99 = measured.percentile(0.5), measured.percentile(0.99)
     result.health_p99, result.health_max = health.percentile(0.99), health.percentile(1)
     result.rss_peak = max(peaks, default=0.0)
 
 
-@asynccontextmanager
-async def _attacker(stage: Stage, attack: Attack, seconds: float) -> AsyncGenerator[Process]:
-    """Start the process that attacks, and wait until it begins."""
-    command = python_command("-m", "tests.harness.noisy.attacker", attack.name, str(seconds))
-    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT)
+async def _begin(scene: Scene) -> None:
+    """Give the attacker its target, and wait until it begins."""
+    process = scene.attacker
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(stage.target.model_dump_json().encode() + b"\n")
+    process.stdin.write(scene.stage.target.model_dump_json().encode() + b"\n")
     await process.stdin.drain()
     await process.stdout.readline()
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def _read_answers(process: Process) -> dict[str, int]:

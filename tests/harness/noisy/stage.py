@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import shutil
+import sqlite3
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.stores import fresh_prefix
 ROOT = Path(__file__).parents[3]
 SERVER = (sys.executable, "-m", "ragflow_lg")
 RULES = '[[rules]]\nreplies = [{ text = ["It ", "is ", "on ", "its ", "way."] }]\n'
+DATABASE = "server.db"
 MCP_SERVERS = ("hanging", "stuck", "large", "plain")
 SETTINGS = """
 checkpoints = "{redis_url}"
@@ -53,6 +56,15 @@ class Replica:
 
 
 @dataclass
+class Prepared:
+    """An SQLite database with keys, which new stages copy: creating one takes seconds."""
+
+    database: Path
+    neighbour_key: str
+    keys: Mapping[str, str]
+
+
+@dataclass
 class Stage:
     """The processes that run, and the keys for them."""
 
@@ -74,6 +86,18 @@ class Stage:
     def log(self) -> Path:
         """The errors that the servers have written."""
         return self.folder / "server.log"
+
+    def use(self, prepared: Prepared) -> None:
+        """Start with a copy of a database that has keys already."""
+        shutil.copy(prepared.database, self.folder / DATABASE)
+        self.neighbour_key, self.keys = prepared.neighbour_key, dict(prepared.keys)
+
+    def prepare(self, folder: Path) -> Prepared:
+        """Copy the database, which nobody has used, with its keys into a folder."""
+        source, target = sqlite3.connect(self.folder / DATABASE), sqlite3.connect(folder / DATABASE)
+        with closing(source), closing(target):
+            source.backup(target)
+        return Prepared(folder / DATABASE, self.neighbour_key, self.keys)
 
     async def start_replica(self) -> None:
         """Start one more server; create the keys after the first one has created the database."""
@@ -114,6 +138,8 @@ class Services:
     """The attacker's model. The neighbour has its own, since a real provider does not slow down for one customer."""
     neighbour_model: str
     upstream: str
+    folder: Path
+    prepared: Prepared | None = None
 
     @asynccontextmanager
     async def stage(self, folder: Path, replicas: int, command: Sequence[str] = SERVER) -> AsyncGenerator[Stage]:
@@ -122,8 +148,12 @@ class Services:
             url = stack.enter_context(database_server("postgresql")) if self.has_postgresql else ""
             stage = Stage(folder, self._write_settings(folder, url), self.upstream, command)
             stack.push_async_callback(stage.stop)
+            if self.prepared is not None:
+                stage.use(self.prepared)
             for _ in range(replicas):
                 await stage.start_replica()
+            if self.prepared is None and not self.has_postgresql:
+                self.prepared = stage.prepare(self.folder)
             yield stage
 
     def _write_settings(self, folder: Path, database: str) -> Path:
@@ -141,7 +171,7 @@ class Services:
                     f'[mcp.{name}]\nurl = "{self.upstream}/mcp/{name}"\ntype = "streamable-http"\n'
                     for name in MCP_SERVERS
                 ),
-                database=database or f"sqlite:///{folder}/server.db",
+                database=database or f"sqlite:///{folder}/{DATABASE}",
                 folder=folder,
             )
         )
@@ -152,6 +182,8 @@ class Services:
 async def start_services(folder: Path, *, has_postgresql: bool) -> AsyncGenerator[Services]:
     """Start what all stages share."""
     async with AsyncExitStack() as stack:
+        prepared_folder = folder / "prepared"
+        prepared_folder.mkdir()
         rules = folder / "rules.toml"
         rules.write_text(RULES)
         model_command = python_command("-m", "ragflow_lg", "mock-llm", rules)
@@ -160,7 +192,9 @@ async def start_services(folder: Path, *, has_postgresql: bool) -> AsyncGenerato
         model = await stack.enter_async_context(_running(slow, folder))
         hostile = python_command("-m", "tests.harness.noisy.upstream")
         upstream = await stack.enter_async_context(_running(hostile, folder))
-        yield Services(stack.enter_context(redis_server()), has_postgresql, model, neighbour_model, upstream)
+        yield Services(
+            stack.enter_context(redis_server()), has_postgresql, model, neighbour_model, upstream, prepared_folder
+        )
 
 
 @asynccontextmanager
