@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache
 from importlib import import_module
@@ -15,6 +17,14 @@ MAX_STREAM_BYTES = 128 * 1024 * 1024
 """Maximum size of a streamed answer, which repeats its frame for each token."""
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Maximum size of one event in a stream."""
+MAX_EVENT_PARTS = 5_000
+"""Maximum number of objects and lists in one event. The libraries take a twentieth of a millisecond for each."""
+MAX_EVENT_COMMAS = 50_000
+"""Maximum number of commas between values in one event."""
+MAX_ANSWER_PARTS = 50_000
+"""Maximum number of objects and lists in an answer that is not streamed."""
+SMALL_EVENT_BYTES = 8 * 1024
+"""An event up to this size that arrives whole cannot contain too many parts."""
 _EVENT_ENDS = {
     "text/event-stream": (b"\n\n", b"\r\n\r\n", b"\r\r"),
     "application/x-ndjson": (b"\n",),
@@ -22,6 +32,7 @@ _EVENT_ENDS = {
 }
 """What separates the events of a streamed answer, by content type."""
 _LONGEST_END = 4
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
 
 
 class AnswerTooLargeError(Exception):
@@ -83,13 +94,16 @@ def _limited_body(library: str) -> Callable[[Any, str], Any]:
 
 
 class _Meter:
-    """Counts the bytes of a body with a content type."""
+    """Counts the bytes of a body with a content type, and the parts of its JSON."""
 
     def __init__(self, kind: str) -> None:
         self._ends = _EVENT_ENDS.get(kind, ())
+        self._mark = re.compile(b"|".join(self._ends)) if self._ends else None
         self._limit = MAX_STREAM_BYTES if kind in _EVENT_ENDS else MAX_ANSWER_BYTES
         self._size = self._event_size = 0
         self._tail = b""
+        self._parts: _Parts | None = _Parts(MAX_ANSWER_PARTS) if kind == "application/json" else None
+        """Those of the answer, or of the event that has not ended."""
 
     def add(self, chunk: bytes) -> None:
         """Count a chunk.
@@ -100,11 +114,57 @@ class _Meter:
         self._size += len(chunk)
         if self._size > self._limit:
             raise AnswerTooLargeError(f"sent an answer of more than {self._limit:,} bytes")
-        if not self._ends:
+        if self._mark is None:
+            if self._parts is not None:
+                self._parts.add(chunk, "an answer")
             return
         text = self._tail + chunk
         end = max(text.rfind(mark) for mark in self._ends)
         self._event_size = self._event_size + len(chunk) if end < 0 else len(text) - end
-        self._tail = text[-(_LONGEST_END - 1) :]
         if self._event_size > MAX_EVENT_BYTES:
             raise AnswerTooLargeError(f"sent an event of more than {MAX_EVENT_BYTES:,} bytes")
+        self._count_parts(self._mark, text)
+        self._tail = text[-(_LONGEST_END - 1) :]
+
+    def _count_parts(self, mark: re.Pattern[bytes], text: bytes) -> None:
+        """Count the parts of each event. The text begins with the end of the last chunk, which has been counted."""
+        start = seen = len(self._tail)
+        for match in mark.finditer(text):
+            if match.end() > seen:
+                self._add_to_event(text[start : match.end()], is_whole=self._parts is None)
+                self._parts, start = None, match.end()
+        if start < len(text):
+            self._add_to_event(text[start:], is_whole=False)
+
+    def _add_to_event(self, piece: bytes, *, is_whole: bool) -> None:
+        if is_whole and len(piece) <= SMALL_EVENT_BYTES:
+            return
+        self._parts = self._parts or _Parts(MAX_EVENT_PARTS, MAX_EVENT_COMMAS)
+        self._parts.add(piece, "an event")
+
+
+class _Parts:
+    """Counts the objects, lists and commas in a JSON text that arrives in pieces. Those in strings do not count."""
+
+    def __init__(self, max_parts: int, max_commas: float = math.inf) -> None:
+        self._left = max_parts
+        self._left_commas = max_commas
+        self._limit = max_parts
+        self._escape = b""
+        self._is_in_string = False
+
+    def add(self, piece: bytes, what: str) -> None:
+        """Count a piece of the text.
+
+        Raises:
+            AnswerTooLargeError: if there are too many. The message names ``what`` contains them.
+        """
+        text = _ESCAPED.sub(b"", self._escape + piece)
+        self._escape = b"\\" if text.endswith(b"\\") else b""
+        strings = text.split(b'"')
+        outside = b"".join(strings[self._is_in_string :: 2])
+        self._is_in_string ^= len(strings) % 2 == 0
+        self._left -= outside.count(b"{") + outside.count(b"[")
+        self._left_commas -= outside.count(b",")
+        if self._left < 0 or self._left_commas < 0:
+            raise AnswerTooLargeError(f"sent {what} with more than {self._limit:,} objects and lists")

@@ -155,7 +155,7 @@ def raw_stream(*chunks: dict[str, Any], end: str = "data: [DONE]\n\n") -> Reply:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (reply(garbage="[" * 100_000), "it is nested too deeply"),
+        (reply(garbage="[" * 4_000), "it is nested too deeply"),
         (reply(garbage="{"), "it is not JSON|it ends before the first choice"),
         (
             reply(garbage='{"choices": [{"message": {"content": 5}, "delta": {"content": 5}}]}'),
