@@ -218,7 +218,7 @@ async def _attack(scene: Scene, result: Result) -> None:
 
 
 async def _begin(scene: Scene) -> None:
-    """Give the attacker its target, and wait until it begins."""
+    """Send the attacker its target, and wait until it begins."""
     process = scene.attacker
     assert process.stdin is not None
     assert process.stdout is not None
