@@ -1,10 +1,12 @@
 """The compose file and the manifests for workers are held against schemas, settings and the server's compose file."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
@@ -39,6 +41,31 @@ def test_the_manifests_match_the_schemas_of_kubernetes(path: Path) -> None:
     for document in read(path):
         if document["kind"] not in ("Kustomization", "ScaledObject"):  # they are no part of Kubernetes
             validator.validate(document, "1.34", strict=True)
+
+
+def problems(schema: str, document: dict[str, Any]) -> list[str]:
+    """Return what a schema in the fixtures says against a document."""
+    text = (ROOT / "tests" / "fixtures" / "schemas" / schema).read_text("utf-8")
+    validator: Any = Draft7Validator(json.loads(text))
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(document)]
+
+
+def test_the_scaler_matches_the_schema_of_keda() -> None:
+    scaler = find("ScaledObject", "ragflow-lg-worker")
+    assert problems("scaled-object.json", scaler) == []
+    changes: list[dict[str, Any]] = [{"maxReplicaCounts": 3}, {"maxReplicaCount": "3"}, {"scaleTargetRef": {}}]
+    for wrong in changes:
+        assert problems("scaled-object.json", scaler | {"spec": scaler["spec"] | wrong})
+
+
+@pytest.mark.parametrize("name", ["docker-compose.yml", "deploy/compose-workers.yml"])
+def test_the_compose_files_match_the_compose_specification(name: str) -> None:
+    document = read(ROOT / name)[0]
+    assert problems("compose-spec.json", document) == []
+    for service in document["services"].values():
+        for wrong in ({"mem_limits": "1g"}, {"read_only": 7}, {"ports": "8080"}, {"healthcheck": {"tests": 1}}):
+            changed = {"services": {"one": service | wrong}}
+            assert problems("compose-spec.json", document | changed)
 
 
 def test_the_kustomization_names_every_manifest() -> None:
