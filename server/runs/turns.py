@@ -6,7 +6,8 @@ import logging
 import math
 import sys
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
 
@@ -28,6 +29,7 @@ from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_starts import TurnStarts
 from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
@@ -54,13 +56,16 @@ NAME_CHARS = 250
 class Turn:
     """A run that has been started. Its events can be followed, but it continues and is stored even if they are not."""
 
-    def __init__(self, envelope: Envelope, turns: Turns, tenant: str, run: Run | None = None) -> None:
-        """Initialize. ``run`` is None if the run began with an earlier request."""
+    def __init__(
+        self, envelope: Envelope, turns: Turns, tenant: str, run: Run | None = None, order: RunOrder | None = None
+    ) -> None:
+        """Initialize. ``run`` is None if the run began with an earlier request, which the ``order`` repeats."""
         self.envelope = envelope
         """The fields shared by all of the run's frames."""
         self._turns = turns
         self._tenant = tenant
         self._run = run
+        self._order = order
 
     async def result(self) -> tuple[str, str]:
         """Return the status and the error of the run, which has ended."""
@@ -76,7 +81,7 @@ class Turn:
         Raises:
             RagflowLgError: If the run was refused or the engine failed.
         """
-        return self._turns.wire_events(self.envelope.message_id)
+        return self._turns.wire_events(self.envelope.message_id, order=self._order)
 
 
 class Turns:
@@ -166,7 +171,7 @@ class Turns:
             await self._app_state.run_manager.has_events(head.run_id) or await self.is_played(head.run_id)
         )
         if head is not None and is_known:
-            return Turn(head.envelope, self, agent.tenant)
+            return Turn(head.envelope, self, agent.tenant, order=_repeat_order(head, agent, request))
         version = new.version if new is not None else stored.version if stored is not None else None
         runner = await self.runner(agent, session, version, is_page=bool(page_key))
         if head is not None:  # without events, it may have stopped before it took the request
@@ -362,20 +367,25 @@ class Turns:
         """
         return self._app_state.run_manager.follow(run_id, after, self._take_over)
 
-    def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Yield a run's events for RAGFlow's clients, like `follow` but without agent records."""
+    def wire_events(
+        self, run_id: str, after: int = 0, order: RunOrder | None = None
+    ) -> AsyncGenerator[tuple[int, WireEvent]]:
+        """Yield a run's events for RAGFlow's clients, like `follow` but without agent records.
+
+        If the process of the run has died before it stored the request, the ``order`` says what to play.
+        """
         run_manager = self._app_state.run_manager
-        events = run_manager.follow(run_id, after, self._take_over, has_records=False)
+        events = run_manager.follow(run_id, after, partial(self._take_over, order=order), has_records=False)
         return cast("AsyncGenerator[tuple[int, WireEvent]]", events)
 
     async def take(self, run_id: str, order: RunOrder) -> bool:
         """Continue a run of the queue whose worker has stopped; see `Failover.take`."""
         return await self._failover.take(run_id, order)
 
-    async def _take_over(self, run_id: str) -> bool:
+    async def _take_over(self, run_id: str, order: RunOrder | None = None) -> bool:
         if self._orders is not None:
             return await self._orders.wait_for_player(run_id)
-        return await self._failover.take(run_id)
+        return await self._failover.take(run_id, order)
 
     async def is_played(self, run_id: str) -> bool:
         """Check whether a run is executed in any process, or waits for a worker."""
@@ -391,13 +401,13 @@ class Turns:
             return True
         return await self._app_state.run_manager.cancel(run_id)
 
-    async def end_unplayed(self, order: RunOrder, player: str, error: str) -> None:
+    async def end_unplayed(self, envelope: Envelope, tenant: str, player: str, error: str) -> None:
         """End a run of the queue as failed. ``player`` is the run manager in its head.
 
         Raises:
             StreamError: If the journal refuses the run, or the process is shutting down.
         """
-        await self._end_unplayed(order.tenant, order.envelope, "failed", error, player)
+        await self._end_unplayed(tenant, envelope, "failed", error, player)
 
     async def _end_unplayed(self, tenant: str, envelope: Envelope, status: str, error: str, player: str) -> None:
         run_id, now_ms = envelope.message_id, self._app_state.now_ms()
@@ -422,6 +432,12 @@ class Turns:
         run_manager, section = self._app_state.run_manager, self._app_state.settings.server
         handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
         await run_manager.drain(handover_s=handover_s)
+
+
+def _repeat_order(head: RunHead, agent: AgentRow, request: TurnRequest) -> RunOrder:
+    """Return the order of a run for which a client repeats its request."""
+    fields = cast("dict[str, Any]", dict(request))
+    return RunOrder(head.envelope, agent.tenant, agent.id, "start", fields, request_hash=head.request_hash)
 
 
 def _check_user(field: str, user: str) -> str:

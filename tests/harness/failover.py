@@ -1,8 +1,8 @@
 """Stop servers under open streams: ``python -m tests.harness.failover [ROUNDS] [SEED] [COPIES]``.
 
 Two server processes share PostgreSQL and Redis. In every round one of them plays COPIES of all canvases at once and is
-stopped at a random moment, by SIGTERM or SIGKILL in turn. Every client reconnects to the other server with
-``Last-Event-ID``. What it has put together over all connections must equal an undisturbed stream, frame by frame.
+stopped after a random share of the frames, by SIGTERM or SIGKILL in turn. Every client reconnects to the other server
+with ``Last-Event-ID``. What it has put together over all connections must equal an undisturbed stream, frame by frame.
 """
 
 import asyncio
@@ -78,8 +78,8 @@ class Client:
     def __init__(self, servers: list[Replica], agents: Mapping[str, str]) -> None:
         self.servers = servers
         self.agents = agents
-        self.has_begun = asyncio.Event()
-        """Set when a frame has arrived."""
+        self.frames, self.calm_frames = 0, 0
+        """How many frames have arrived, and how many an undisturbed round has."""
 
     async def play(self, name: str) -> list[Stream]:
         """Play a canvas and answer its forms; return one stream for each request."""
@@ -107,7 +107,7 @@ class Client:
                         elif line == "data:[DONE]":
                             return stream
                         elif line.startswith("data:"):
-                            self.has_begun.set()
+                            self.frames += 1
                             stream.frames.append(json.loads(line[5:]))
                             last = id_ or last
                             stream.times.append((time.monotonic(), stream.connections))
@@ -219,16 +219,16 @@ async def _play_round(
     client: Client,
     expected: Mapping[str, list[list[str]]],
     number: signal.Signals,
-    wait_s: float,
+    share: float,
     tally: Tally,
     copies: int,
 ) -> None:
-    """Stop the first server while it plays all canvases; compare what the clients have put together."""
+    """Stop the first server when this share of the frames has arrived; compare what the clients have put together."""
+    when, until = f"after {share:.0%} of the frames", client.frames + share * copies * client.calm_frames
     names = [name for name in client.agents for _ in range(copies)]
-    client.has_begun.clear()
     playing = [asyncio.create_task(client.play(name)) for name in names]
-    await client.has_begun.wait()
-    await asyncio.sleep(wait_s)
+    while client.frames < until:
+        await asyncio.sleep(0.005)
     stopped, victim = time.monotonic(), client.servers.pop(0)
     victim.process.send_signal(number)
     results = await asyncio.gather(*playing, return_exceptions=True)
@@ -237,18 +237,18 @@ async def _play_round(
     tally.stops += 1
     for name, streams in zip(names, results, strict=True):
         if isinstance(streams, BaseException):
-            tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {streams!r}")
+            tally.differences.append(f"{name}, {number.name} {when}: {streams!r}")
             continue
         gaps = [gap for stream in streams if (gap := stream.gap_s(stopped)) is not None]
         tally.cut += len(gaps)
         tally.gaps.setdefault(number.name, []).extend(gaps)
         if len(streams) != len(expected[name]):
             answers = " | ".join(" ".join(readable(stream)) for stream in streams)
-            tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {len(streams)} streams: {answers}")
+            tally.differences.append(f"{name}, {number.name} {when}: {len(streams)} streams: {answers}")
             continue
         for stream, calm in zip(streams, expected[name], strict=True):
             if problem := describe_difference(calm, readable(stream)):
-                tally.differences.append(f"{name}, {number.name} after {wait_s:.2f} s: {problem}")
+                tally.differences.append(f"{name}, {number.name} {when}: {problem}")
 
 
 async def disturb(
@@ -266,14 +266,13 @@ async def disturb(
         servers = await stack.enter_async_context(running_replicas(settings, 2))
         key = servers[0].key
         client = Client(servers, await _create_agents(servers[0], tool_url))
-        began = time.monotonic()
         calm = await asyncio.gather(*(client.play(name) for name in client.agents))
-        duration_s = time.monotonic() - began
+        client.calm_frames = client.frames
         expected = {name: [readable(s) for s in streams] for name, streams in zip(client.agents, calm, strict=True)}
         for number in range(rounds):
             sort = signals[number % len(signals)]
             seen, cut = len(tally.differences), tally.cut
-            await _play_round(client, expected, sort, chance.uniform(0.0, 0.5) * duration_s, tally, copies)
+            await _play_round(client, expected, sort, chance.uniform(0.05, 0.7), tally, copies)
             new = tally.differences[seen:]
             report(f"round {number + 1}: {sort.name}, {tally.cut - cut} streams cut, {len(new)} differences\n")
             for problem in new:

@@ -94,6 +94,22 @@ async def test_a_request_is_begun_anew_if_its_run_stopped_before_the_first_event
         assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
 
 
+async def test_a_request_whose_run_stopped_unnoticed_before_the_first_event_is_not_lost(
+    tmp_path: Path, redis_url: str
+) -> None:
+    """The run still seems to be played when the client repeats its request; it is taken over a moment later."""
+    options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
+    async with start_app(tmp_path, replica_silence_s=0.5, **options) as server:
+        lost = await lose_run(server, takes_answer=False)
+        await server.app_state.run_manager.journal.report("gone")
+        turn = await server.turns.begin(*lost, ANSWER)
+        assert turn.envelope.message_id == "lost"
+        events = [event async for _, event in turn.events()]
+        assert [event.event for event in events][-1] == "workflow_finished"
+        messages = await SessionRepository(server.app_state.database, "tenant").messages([lost[1].id])
+        assert messages[lost[1].id][-1].content == "Size 3"
+
+
 async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_continued(
     tmp_path: Path, redis_url: str
 ) -> None:
