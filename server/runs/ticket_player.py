@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Literal
 
-from ragflow_lg.base.errors import RagflowLgError, RunUnknownError, StreamError
+from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, RunUnknownError, StreamError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.runs.due_tasks import is_passing
 from ragflow_lg.server.runs.failover import play_order
 from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
@@ -24,6 +26,8 @@ LOOK_S = 0.1
 PAUSE_S = 0.5
 """How long a worker waits before it gives a run back that it could not play."""
 SWEEP_S = 2.0
+PATIENCE_S = 60.0
+"""How long a run that a worker cannot play is left to workers of other versions."""
 
 UNPLAYABLE = (
     "The run cannot be played: its session or agent has been deleted, or it cannot be continued. "
@@ -44,6 +48,8 @@ class TicketPlayer:
         self._turns = turns
         self._tickets: set[str] = set()
         """The tickets in use in this process."""
+        self._failures: dict[str, float] = {}
+        """When this process first failed to play a run that is still in the queue."""
 
     async def play(self, ticket: str) -> bool:
         """Play the run of a ticket. Return whether its message is to be acknowledged.
@@ -61,6 +67,7 @@ class TicketPlayer:
             run_id, data = taken
             with use_notes(RequestNotes(run=run_id)):
                 if await self._play_order(run_id, data) == "over":
+                    self._failures.pop(run_id, None)
                     await self._queue.line.finish(run_id, ticket)
                 else:
                     await self._queue.send(ticket)
@@ -83,15 +90,36 @@ class TicketPlayer:
         try:
             order = decode_order(data)
         except StreamError as error:
-            logger.error("run %s cannot be played: %s", run_id, error)
-            return "again"  # a newer worker can read it
+            return await self._leave_to_others(run_id, f"{error}. Upgrade the workers before the servers.")
         with use_notes(RequestNotes(run=run_id, session=order.envelope.session_id, tenant=order.tenant)):
             try:
                 return await self._play(order)
             except RagflowLgError as error:
+                if isinstance(error, CompileError | RequestError) and not is_passing(error):
+                    return await self._leave_to_others(run_id, str(error))
                 logger.warning("run %s could not be played here: %s", run_id, error)
                 await asyncio.sleep(PAUSE_S)
                 return "again"
+
+    async def _leave_to_others(self, run_id: str, error: str) -> _Outcome:
+        """Return a run to the queue, for a worker of another version; end it if none has played it for a while."""
+        now = time.monotonic()
+        self._failures = {id_: since for id_, since in self._failures.items() if now - since < 2 * PATIENCE_S}
+        since = self._failures.setdefault(run_id, now)
+        logger.error("run %s cannot be played here: %s", run_id, error)
+        try:
+            if now - since < PATIENCE_S:
+                await asyncio.sleep(PAUSE_S)
+                return "again"
+            head = await self._app_state.run_manager.head(run_id)
+            await self._turns.end_unplayed(
+                head.envelope, head.owner, head.player, f"No worker can play the run: {error}"
+            )
+        except RagflowLgError as failure:
+            logger.warning("run %s cannot be ended: %s", run_id, failure)
+            await asyncio.sleep(PAUSE_S)
+            return "over" if isinstance(failure, RunUnknownError) else "again"
+        return "over"
 
     async def _play(self, order: RunOrder) -> _Outcome:
         run_id, run_manager = order.envelope.message_id, self._app_state.run_manager
@@ -144,9 +172,5 @@ class TicketPlayer:
         head = await run_manager.head(run_id)
         if head.player not in (QUEUED, run_manager.player) and await run_manager.is_alive(head.player):
             return "again"
-        await self._turns.end_unplayed(
-            order,
-            head.player,
-            UNPLAYABLE,
-        )
+        await self._turns.end_unplayed(order.envelope, order.tenant, head.player, UNPLAYABLE)
         return "over"

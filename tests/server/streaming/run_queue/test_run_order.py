@@ -1,0 +1,60 @@
+"""Orders are read by workers of other versions, so what is stored may be older or newer."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, decode_order, encode_order
+from ragflow_lg.wire.wire_events import Envelope
+
+FIRST_FORMAT: dict[str, Any] = {
+    "envelope": {"message_id": "r", "created_at": 1763700000, "task_id": "s", "session_id": "s"},
+    "tenant": "default",
+    "agent_id": "a",
+    "intent": "resume",
+    "request": {"inputs": {"size": {"value": 42}}},
+    "question": "size: 42",
+    "start_ms": 1763700000000,
+    "parent_run": "p",
+    "has_tenant_record": True,
+    "request_hash": "h",
+    "checkpoint": "c",
+}
+"""An order as the first version with a queue has written it. Later versions must read it."""
+
+
+def test_orders_of_the_first_format_are_read() -> None:
+    order = decode_order(json.dumps(FIRST_FORMAT).encode())
+    envelope = Envelope("r", 1763700000, "s", "s")
+    assert order == RunOrder(
+        envelope,
+        "default",
+        "a",
+        "resume",
+        {"inputs": {"size": {"value": 42}}},
+        "size: 42",
+        1763700000000,
+        "p",
+        True,
+        request_hash="h",
+        checkpoint="c",
+    )
+    assert (order.policy, order.page_key) == ("continue", "")
+    assert json.loads(encode_order(order)) == FIRST_FORMAT
+
+
+def test_what_a_newer_version_adds_is_ignored() -> None:
+    newer = FIRST_FORMAT | {"color": "red", "envelope": FIRST_FORMAT["envelope"] | {"more": 1}}
+    assert decode_order(json.dumps(newer).encode()) == decode_order(json.dumps(FIRST_FORMAT).encode())
+
+
+@pytest.mark.parametrize(
+    "change", [{"intent": "dream"}, {"envelope": "r"}, {"tenant": None}, {"start_ms": "x"}, {"request": [1]}]
+)
+def test_an_order_that_cannot_be_read_is_an_error(change: dict[str, Any]) -> None:
+    with pytest.raises(StreamError, match="cannot be read"):
+        decode_order(json.dumps(FIRST_FORMAT | change).encode())
+    with pytest.raises(StreamError, match="cannot be read"):
+        decode_order(b"[" * 10_000)
