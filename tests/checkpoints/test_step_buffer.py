@@ -23,8 +23,13 @@ SESSION = "2008f08656b85bc387c067f8d815f4fe"
 THREAD = "2008f086-56b8-5bc3-87c0-67f8d815f4fe"
 
 
+def _task(number: int) -> str:
+    """Return the id of a task. Stores sort results by these ids, which must be the order of the numbers."""
+    return f"task-{number:04}"
+
+
 def _result(config: Any, number: int) -> TaskWrites:
-    return TaskWrites(config, [("outputs", {"n": {"result": number}})], f"task-{number}", PATH)
+    return TaskWrites(config, [("outputs", {"n": {"result": number}})], _task(number), PATH)
 
 
 async def _stored(store: Store) -> list[tuple[int, list[int]]]:
@@ -92,7 +97,7 @@ async def test_steps_wait_until_they_are_needed(recorder: Recorder) -> None:
 
 
 async def test_the_result_of_an_effect_is_stored_soon(recorder: Recorder) -> None:
-    recorder.steps.hurry("loop:task-0|n:task-2")
+    recorder.steps.hurry(f"loop:{_task(0)}|n:{_task(2)}")
     await _add(recorder, 1)
     await asyncio.sleep(0.02)
     assert recorder.counts == []
@@ -158,7 +163,7 @@ async def test_a_required_step_is_stored_before_the_next(reopen: OpenStore) -> N
     async with reopen() as store, hold_lease(store.leases, SESSION) as token:
         config = with_lease_token(checkpoint_config(THREAD), token)
         steps = store.saver.gather(config)
-        steps.require("n:task-1")
+        steps.require(f"n:{_task(1)}")
         place = await put_checkpoint(store.saver, config, {"outputs": {"n": 1}})
         async with reopen() as other:
             assert await _stored(other) == [(1, [])]
@@ -292,7 +297,7 @@ class GatheringSaver(RuleBasedStateMachine):
         self.number += 1
         self.added.append(("result", self.number))
         if is_effect:
-            self.steps.hurry(f"n:task-{self.number}")
+            self.steps.hurry(f"n:{_task(self.number)}")
         self._do(self.store.saver.aput_writes(*_result(self.place, self.number)))
 
     @rule()
