@@ -17,8 +17,8 @@ from benchmarks.stores import print_stores
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
-from ragflow_lg.wire.wire_events import Message
 
 ROUNDS = 15
 CATALOG = load_catalog()

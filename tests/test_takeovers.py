@@ -14,10 +14,10 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.server.runs.failover import Continuation
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.services.tool_policies import ToolSettings
-from ragflow_lg.wire.wire_events import Message
 from tests.fakes.agents import page
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.regions import runner_of

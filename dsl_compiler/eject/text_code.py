@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.dsl.templates.render import has_jinja
 from ragflow_lg.dsl_compiler.eject.node_writer import NodeWriter
 from ragflow_lg.dsl_compiler.eject.python_literals import Code, quoted
-from ragflow_lg.templates.render import has_jinja
 
 
 def write_message(writer: NodeWriter) -> Code | None:

@@ -1,4 +1,4 @@
 """A compiled canvas as a LangGraph graph for applications, Studio and the Agent Server.
 
-Imports the engine, `runs`, `wire`, and only helpers from the compiler: no passes and nothing from `lower`.
+Imports the engine, `runs`, and only helpers from the compiler: no passes and nothing from `lower`.
 """

@@ -35,10 +35,10 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope
 from ragflow_lg.engine.turn import resume_turn
 from ragflow_lg.runs.pauses import Pause, belong_to_conversation, open_pauses
+from ragflow_lg.runs.wire.message_order import MessageOrder
+from ragflow_lg.runs.wire.wire_events import Envelope, Message, WorkflowFinished
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.sessions import Steps
-from ragflow_lg.wire.message_order import MessageOrder
-from ragflow_lg.wire.wire_events import Envelope, Message, WorkflowFinished
 
 _CHECKPOINT_KEYS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 _REQUEST_KEYS = ("query", "inputs", "files", "user_id", "payload", "chat_template_kwargs")

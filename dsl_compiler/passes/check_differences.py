@@ -12,11 +12,11 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import STREAMED_OUTPUT, PlanNode
 from ragflow_lg.dsl.compatibility import ALL, OPTIONS, Compatibility, read_choices
 from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.dsl.templates.render import has_jinja
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes
-from ragflow_lg.templates.render import has_jinja
 
 MAX_NAMED = 5
 """Maximum number of fields that a message names."""
@@ -100,7 +100,7 @@ def _find_jinja_values(draft: Draft, message: PlanNode) -> Iterator[Finding]:
     for alternative in message.spec.shows(message.params):
         if alternative.is_live or not has_jinja(alternative.template):
             continue
-        from ragflow_lg.templates.text_uses import find_text_uses  # imports Jinja
+        from ragflow_lg.dsl.templates.text_uses import find_text_uses  # imports Jinja
 
         paths, types = dict(message.references), ReferenceTypes(draft)
         for use in find_text_uses(alternative.template):

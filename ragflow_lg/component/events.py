@@ -1,7 +1,7 @@
 """Engine events, which nodes emit while a turn runs, and their queue.
 
-They are in chronological order; events from parallel nodes are interleaved. `ragflow_lg.wire.message_order` converts
-them to RAGFlow's wire events, which have a different order.
+They are in chronological order; events from parallel nodes are interleaved. `ragflow_lg.runs.wire.message_order`
+converts them to RAGFlow's wire events, which have a different order.
 """
 
 from __future__ import annotations

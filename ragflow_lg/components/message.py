@@ -33,11 +33,11 @@ from ragflow_lg.component.spec import (
     TemplateOrValue,
 )
 from ragflow_lg.dsl.downloads import drop_duplicates, show_value
+from ragflow_lg.dsl.templates.render import find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.memories import MAX_TEXT_CHARS as MAX_REMEMBERED_CHARS
 from ragflow_lg.services.memories import Exchange
 from ragflow_lg.services.reports import ReportFormat, ReportRequest
-from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -1,4 +1,4 @@
-"""The small languages of the DSL: references, conditions, forms and joins. Also the redaction of secrets.
+"""The small languages of the DSL: references, conditions, forms, joins and templates. Also the redaction of secrets.
 
-Imports `ragflow_lg.base` only.
+May import: `services`, `base`.
 """

@@ -1,4 +1,4 @@
 """Running sessions: starting, resuming and continuing turns, forks and reruns, callbacks and traces.
 
-May import: `engine`, `wire`, `component`, `services`, `dsl`, `base`.
+`wire` has the events that clients see. May import: `engine`, `component`, `services`, `dsl`, `base`.
 """

@@ -32,6 +32,9 @@ from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_observer import RunObserver
 from ragflow_lg.runs.run_session import EndStatus, acquire_lease, ended_record, needed_entries, step_store
 from ragflow_lg.runs.stored_turn import thread_config
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.message_order import MessageOrder
+from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import (
@@ -43,9 +46,6 @@ from ragflow_lg.services.sessions import (
     with_lease_token,
     with_recent_entries,
 )
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.message_order import MessageOrder
-from ragflow_lg.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from ragflow_lg.component.plan import Plan
+    from ragflow_lg.runs.wire.wire_events import Envelope
     from ragflow_lg.services.services import Clock, Services
-    from ragflow_lg.wire.wire_events import Envelope
 
 
 class Runner:

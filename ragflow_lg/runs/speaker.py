@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.base.spoken_text import SentenceCutter
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WorkflowFinished
 from ragflow_lg.services.chat import NO_USAGE
-from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WorkflowFinished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ragflow_lg.component.events import AgentRecord
+    from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.services.speech import Speech, SpokenText
-    from ragflow_lg.wire.wire_events import WireEvent
 
 logger = logging.getLogger(__name__)
 

@@ -17,10 +17,8 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Run
-from ragflow_lg.server.cli.terminal import count_of, printable
-from ragflow_lg.services.agent_metrics import AgentMetrics
-from ragflow_lg.wire.answer_text import message_frames
-from ragflow_lg.wire.wire_events import (
+from ragflow_lg.runs.wire.answer_text import message_frames
+from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
     MessageReset,
@@ -28,6 +26,8 @@ from ragflow_lg.wire.wire_events import (
     WireNodeFinished,
     WireNodeStarted,
 )
+from ragflow_lg.server.cli.terminal import count_of, printable
+from ragflow_lg.services.agent_metrics import AgentMetrics
 
 MAX_CHARS = 120
 

@@ -21,14 +21,14 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.component.events import AgentRecord, TurnFinished
 from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.progress import Progress
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.message_order import MessageOrder
+from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import hold_lease
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.message_order import MessageOrder
-from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.server.runs.growing_text import GrowingText
-from ragflow_lg.wire.answer_text import message_frames
-from ragflow_lg.wire.wire_events import (
+from ragflow_lg.runs.wire.answer_text import message_frames
+from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
     MessageReset,
@@ -20,6 +19,7 @@ from ragflow_lg.wire.wire_events import (
     WorkflowStarted,
     name_visit,
 )
+from ragflow_lg.server.runs.growing_text import GrowingText
 
 if TYPE_CHECKING:
     from ragflow_lg.component.events import EngineEvent

@@ -10,6 +10,7 @@ import orjson
 
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.agents.cron_times import find_times
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -20,7 +21,6 @@ from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.turn_requests import question_text
 from ragflow_lg.server.streaming import CONTINUE
-from ragflow_lg.wire.wire_events import Envelope
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest

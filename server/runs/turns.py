@@ -35,12 +35,12 @@ from ragflow_lg.services.chat import Usage
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.runs.run import Run
+    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.turn_rows import TurnRows
     from ragflow_lg.server.runs.failover import AbandonedRun, Continuation
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
-    from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.wire.wire_events import (
+from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
     MessageReset,

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from ragflow_lg.base.errors import RunUnknownError, StreamGapError
-from ragflow_lg.wire.wire_events import Envelope
+from ragflow_lg.runs.wire.wire_events import Envelope
 
 
 class Entry(NamedTuple):

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamError, StreamPositionError
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
@@ -25,7 +26,6 @@ from ragflow_lg.server.streaming.run_task import (
     interruption_error,
 )
 from ragflow_lg.services.sessions import Cancels
-from ragflow_lg.wire.wire_events import Envelope
 
 ARRIVAL_S = 30.0
 HEARTBEAT_S = 0.5

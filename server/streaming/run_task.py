@@ -21,9 +21,9 @@ from ragflow_lg.base.errors import (
     SettingsError,
     StreamError,
 )
+from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead
-from ragflow_lg.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from ragflow_lg.wire.wire_events import Envelope, Message
+from ragflow_lg.runs.wire.wire_events import Envelope, Message
 
 _numbers = itertools.count(1)
 

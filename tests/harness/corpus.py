@@ -28,11 +28,11 @@ from ragflow_lg.dsl.forms import FormField, form_fields
 from ragflow_lg.dsl_compiler import check_canvas, upgrade_source
 from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.services.browsers import NoBrowsers
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset
 from ragflow_lg.services.workers import NoWorkers
-from ragflow_lg.wire.wire_events import Message
 from tests.fakes.databases import new_database, open_databases
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.sandbox_service import NamedArtifacts

@@ -35,10 +35,10 @@ from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.server.devtools.mock_llm.rules import Rule, Rules
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
-from ragflow_lg.wire.wire_events import Message
 from tests.conftest import FIXTURES
 from tests.fakes.databases import SHOP, execute, new_database, open_databases
 from tests.fakes.http_server import HttpServer, Route

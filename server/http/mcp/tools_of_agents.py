@@ -14,11 +14,11 @@ from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError
 from ragflow_lg.engine.canvas_call import parameter_schema, read_arguments
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import WireNodeStarted
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE
 from ragflow_lg.server.streaming.run_task import CANCEL
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import WireNodeStarted
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

@@ -13,6 +13,8 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import QuotaError, RagflowLgError, RequestError
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import merge_by_role
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
@@ -46,14 +48,12 @@ from ragflow_lg.server.http.shared.row_loading import (
 )
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
 
 if TYPE_CHECKING:
+    from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn
-    from ragflow_lg.wire.wire_events import WireEvent
 
 router = APIRouter(tags=["OpenAI-compatible"], route_class=OpenaiRoute)
 

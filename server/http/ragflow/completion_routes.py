@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunInterruptedError
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.openai.openai_routes import run_openai_turn
@@ -50,13 +51,12 @@ from ragflow_lg.server.http.shared.row_loading import (
     require_session,
 )
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
-from ragflow_lg.wire.wire_events import Message, MessageEnd
 
 if TYPE_CHECKING:
+    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn
-    from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"], route_class=DescribedRoute)

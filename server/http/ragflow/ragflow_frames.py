@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ragflow_lg.base.errors import AnswerError, ConflictError, InputRefusedError, RagflowLgError, RequestError
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import (
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
     MessageReset,
@@ -16,7 +16,7 @@ from ragflow_lg.wire.wire_events import (
 )
 
 if TYPE_CHECKING:
-    from ragflow_lg.wire.wire_events import Envelope, WireEvent
+    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
 
 Forwarding: TypeAlias = Literal["all", "session", "messages", "page"]
 """The events that a client receives. ``session``: the events for sessions with source `agent`.

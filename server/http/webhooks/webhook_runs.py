@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RagflowLgError
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import MessageEnd
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.streaming.run_task import CONTINUE
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import MessageEnd
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest

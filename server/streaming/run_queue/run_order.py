@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import RequestError, StreamError
-from ragflow_lg.wire.wire_events import Envelope
+from ragflow_lg.runs.wire.wire_events import Envelope
 
 
 class RunOrder(Struct, frozen=True, omit_defaults=True):

@@ -12,8 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, upgrade_source
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.services.chat import ChatRequest
-from ragflow_lg.wire.wire_events import Message
 from tests.conftest import FIXTURES
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node
 from tests.fakes.knowledge import FakeKnowledge

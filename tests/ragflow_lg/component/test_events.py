@@ -7,7 +7,7 @@ import pytest
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord, Delta, EngineEvent, EventSink
-from ragflow_lg.wire.wire_events import Envelope
+from ragflow_lg.runs.wire.wire_events import Envelope
 
 DELTA = Delta(NodeId("llm"), "x", "")
 

@@ -3,8 +3,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, cast
 
+from ragflow_lg.runs.wire.wire_events import WireEvent, WireNodeStarted, WorkflowFinished
 from ragflow_lg.services.chat import ChatAnswer, ChatRequest, Usage
-from ragflow_lg.wire.wire_events import WireEvent, WireNodeStarted, WorkflowFinished
 from tests.fakes.canvas import node, text
 from tests.fakes.regions import form, iteration, loop, out, play_run, runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services

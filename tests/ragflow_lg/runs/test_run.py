@@ -20,10 +20,10 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.wire.wire_events import WireEvent
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.sessions import hold_lease
-from ragflow_lg.wire.wire_events import WireEvent
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import assign, form, iteration, loop, node, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, ScriptedModel, fake_services

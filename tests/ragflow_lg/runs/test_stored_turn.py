@@ -7,7 +7,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CanvasChangedError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.stored_turn import session_status, thread_config
-from ragflow_lg.wire.wire_events import WireNodeFinished
+from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from tests.fakes.regions import form, iteration, loop, node, out, play_run, runner_of, text
 
 ITEMS = {"items": {"name": "items", "type": "array<string>", "value": ["a", "b", "c"]}}

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.runs.progress import Progress
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.runs import failover as failover_module
 from ragflow_lg.server.runs.failover import Failover
-from ragflow_lg.wire.wire_events import Envelope
 from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.canvas import text as text_node
 from tests.fakes.mock_llm import MockLLM, reply

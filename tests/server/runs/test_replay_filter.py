@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.server.runs.replay_filter import ReplayFilter
-from ragflow_lg.wire.wire_events import (
+from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
     MessageReset,
@@ -16,6 +15,7 @@ from ragflow_lg.wire.wire_events import (
     WorkflowStarted,
     name_visit,
 )
+from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from tests.fakes.canvas import canvas, node, plan_of
 
 

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.runs.failover import AbandonedRun
 from ragflow_lg.server.runs.run_end import store_end
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import Message, MessageEnd
 from tests.server.http.app_server import ECHO, start_app
 
 

@@ -8,13 +8,13 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.component.state import TurnRequest
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
 from ragflow_lg.server.runs import agent_canvases
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming.journal import RunHead
-from ragflow_lg.wire.wire_events import Envelope
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.stores import fresh_prefix

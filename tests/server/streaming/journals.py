@@ -8,11 +8,11 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.journal import MAX_RUN, Bounds, Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from ragflow_lg.server.streaming.run_manager import RunManager
-from ragflow_lg.wire.wire_events import Envelope
 
 OpenJournal = Callable[..., Any]
 """Opens a journal on the same storage each time, as replicas do; in memory each journal is new."""

@@ -20,6 +20,15 @@ from ragflow_lg.base.errors import (
 )
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.wire.wire_events import (
+    Message,
+    MessageEnd,
+    UserInputs,
+    WireNodeFinished,
+    WireNodeStarted,
+    WorkflowFinished,
+    WorkflowStarted,
+)
 from ragflow_lg.server.streaming.event_codec import (
     RunEnd,
     StoredError,
@@ -31,15 +40,6 @@ from ragflow_lg.server.streaming.event_codec import (
 )
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
 from ragflow_lg.services.chat import Usage
-from ragflow_lg.wire.wire_events import (
-    Message,
-    MessageEnd,
-    UserInputs,
-    WireNodeFinished,
-    WireNodeStarted,
-    WorkflowFinished,
-    WorkflowStarted,
-)
 
 METRICS = AgentMetrics(1, 2.5, 1, 0.5, 3, 0, {"echo": ToolMetrics(2, 1, 0.1)}, Usage(1, 2, 3, 0.4), 0, Usage())
 EVENTS: list[Any] = [

@@ -21,11 +21,11 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.server.streaming.journal import Bounds
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.run_manager import RunManager
 from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DisconnectPolicy, RunSpec
-from ragflow_lg.wire.wire_events import Message
 from tests.fakes.canvas import canvas, node
 from tests.fakes.scripted_run import ScriptedRun, words
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services

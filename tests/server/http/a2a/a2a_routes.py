@@ -15,13 +15,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import MessageReset
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, read_turn_body, to_text
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_turn_rows, require_session
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import MessageReset
 
 if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn

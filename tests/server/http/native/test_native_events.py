@@ -8,9 +8,9 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError, RunInterruptedError, StreamPositionError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.wire.wire_events import Message, WorkflowStarted
 from ragflow_lg.server.http.native.native_events import build_event_schema, read_event_position, write_event_frames
 from ragflow_lg.server.streaming import StreamEvent
-from ragflow_lg.wire.wire_events import Message, WorkflowStarted
 from tests.server.http.native.native_client import frames
 
 RECORD = AgentRecord(NodeId("Agent:0"), "Agent:0", 1, "", "thought", 1.0, {"text": "hm"})

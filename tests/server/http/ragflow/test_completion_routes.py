@@ -239,7 +239,7 @@ async def test_an_error_of_the_engine_is_sent_to_every_kind_of_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ragflow_lg.base.errors import RunError
-    from ragflow_lg.wire.message_order import MessageOrder
+    from ragflow_lg.runs.wire.message_order import MessageOrder
 
     feed = MessageOrder.feed
 
@@ -335,7 +335,7 @@ async def test_beta_keys_and_api_keys_are_not_interchangeable(tmp_path: Path) ->
 
 async def test_an_error_of_the_engine_is_sent_as_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ragflow_lg.base.errors import RunError
-    from ragflow_lg.wire.message_order import MessageOrder
+    from ragflow_lg.runs.wire.message_order import MessageOrder
 
     feed = MessageOrder.feed
 

@@ -2,14 +2,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.http.ragflow.ragflow_frames import (
-    AnswerCollector,
-    Forwarding,
-    FrameBuilder,
-    build_error_frame,
-)
-from ragflow_lg.services.chat import Usage
-from ragflow_lg.wire.wire_events import (
+from ragflow_lg.runs.wire.wire_events import (
     Envelope,
     Message,
     MessageEnd,
@@ -20,6 +13,13 @@ from ragflow_lg.wire.wire_events import (
     WorkflowFinished,
     WorkflowStarted,
 )
+from ragflow_lg.server.http.ragflow.ragflow_frames import (
+    AnswerCollector,
+    Forwarding,
+    FrameBuilder,
+    build_error_frame,
+)
+from ragflow_lg.services.chat import Usage
 
 ENVELOPE = Envelope("m1", 5, "s1", "s1")
 DONE = WireNodeFinished({}, {"structured": {"a": 1}}, "LLM:0", "", "LLM", None, 0.5, 5.0)

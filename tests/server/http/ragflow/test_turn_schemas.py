@@ -5,11 +5,11 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.runs.wire.wire_events import Envelope, Message
 from ragflow_lg.server.http.ragflow.ragflow_frames import build_error_frame
 from ragflow_lg.server.http.ragflow.turn_schemas import TurnFrame
 from ragflow_lg.server.http.shared.responses import respond_error
 from ragflow_lg.server.http.shared.route_schemas import Refusal
-from ragflow_lg.wire.wire_events import Envelope, Message
 
 
 def test_refusals_and_frames_match_their_models() -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CompileError, DatabaseError, RunError
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.webhook_repository import WebhookTests, find_agent
@@ -19,7 +20,6 @@ from ragflow_lg.server.http.webhooks.webhook_runs import (
     follow_turn,
     trim_sessions,
 )
-from ragflow_lg.wire.wire_events import Message, MessageEnd
 from tests.fakes.services import FixedClock
 from tests.server.http.app_server import AppServer, canvas, start_app
 

@@ -18,8 +18,8 @@ from ragflow_lg.component.events import (
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.message_preview import preview_messages
-from ragflow_lg.wire.message_order import MessageOrder
-from ragflow_lg.wire.wire_events import Message, MessageReset
+from ragflow_lg.runs.wire.message_order import MessageOrder
+from ragflow_lg.runs.wire.wire_events import Message, MessageReset
 from tests.fakes.canvas import canvas, node, plan_of, text
 from tests.fakes.services import fake_services
 

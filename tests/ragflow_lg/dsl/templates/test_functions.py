@@ -1,8 +1,8 @@
 import pytest
 
-from ragflow_lg.templates import render_budget as template_budget
-from ragflow_lg.templates import sandbox as template_sandbox
-from ragflow_lg.templates.functions import find_operand_problem, list_forbidden_methods
+from ragflow_lg.dsl.templates import render_budget as template_budget
+from ragflow_lg.dsl.templates import sandbox as template_sandbox
+from ragflow_lg.dsl.templates.functions import find_operand_problem, list_forbidden_methods
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from ragflow_lg.wire import wire_events as wire
+from ragflow_lg.runs.wire import wire_events as wire
 
 
 def test_a_frame_has_the_keys_of_ragflow_in_the_same_order() -> None:

@@ -1,4 +1,4 @@
 """Jinja templates in a sandbox with size and time limits.
 
-Imports `ragflow_lg.base` and `ragflow_lg.dsl`.
+May import: the other modules of `dsl`, `services`, `base`.
 """

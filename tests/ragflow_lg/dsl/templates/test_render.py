@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
+from ragflow_lg.dsl.templates.render import MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
+from ragflow_lg.dsl.templates.render_budget import MAX_OUTPUT_CHARS
 from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
 from ragflow_lg.services.workers import NoWorkers
-from ragflow_lg.templates.render import MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
-from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS
 
 
 async def rendered(source: str, scope: ReferenceScope | None = None, **values: Any) -> str:

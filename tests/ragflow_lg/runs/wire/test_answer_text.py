@@ -2,8 +2,8 @@ from typing import Literal
 
 import pytest
 
-from ragflow_lg.wire.answer_text import AnswerText
-from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
 
 EVENTS = (
     Message("one"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, cast
 
 from ragflow_lg.base.thinking import split_thinking
-from ragflow_lg.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WireEvent
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WireEvent
 
 
 def message_frames(text: str) -> Iterator[Message]:

@@ -15,7 +15,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.utils import Namespace
 
 from ragflow_lg.base.values import to_text
-from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS, MAX_RANGE, charge
+from ragflow_lg.dsl.templates.render_budget import MAX_OUTPUT_CHARS, MAX_RANGE, charge
 
 MAX_DIGITS = 1000
 """Maximum length of a text that is parsed as an integer."""

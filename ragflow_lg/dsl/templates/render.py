@@ -5,8 +5,8 @@ and searches the rendered text for remaining tokens. Here each reference becomes
 loops and filters work on lists and maps, and the output is never searched. Source: RAGFlow's
 ``agent/component/message.py``.
 
-A template that may take long is rendered in a worker process; see `ragflow_lg.templates.cost`. The limits are in
-`ragflow_lg.templates.sandbox`.
+A template that may take long is rendered in a worker process; see `ragflow_lg.dsl.templates.cost`. The limits are in
+`ragflow_lg.dsl.templates.sandbox`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def find_syntax_error(template: Template) -> str:
     """Return a Jinja template's syntax error, or ``""``."""
     from jinja2 import TemplateError
 
-    from ragflow_lg.templates import sandbox as template_sandbox
+    from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     if len(template.source) > MAX_SOURCE_CHARS:
         return f"it is longer than {MAX_SOURCE_CHARS:,} characters"
@@ -74,7 +74,7 @@ async def render(template: Template, values: Mapping[str, JsonValue], workers: W
     if len(template.source) <= MAX_CHEAP_CHARS:
         from jinja2 import TemplateError
 
-        from ragflow_lg.templates.cost import is_cheap
+        from ragflow_lg.dsl.templates.cost import is_cheap
 
         try:
             source = build_source(template)
@@ -90,8 +90,8 @@ def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     """Render a Jinja template; see `render`."""
     from jinja2 import TemplateError
 
-    from ragflow_lg.templates import render_budget as template_budget
-    from ragflow_lg.templates import sandbox as template_sandbox
+    from ragflow_lg.dsl.templates import render_budget as template_budget
+    from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     context = {name: values.get(text) for text, name in name_references(template).items()}
     context |= {_variable_name(text): values.get(text) for text in values}
@@ -149,7 +149,7 @@ def build_source(template: Template) -> str:
     Raises:
         TemplateError: if it cannot be split into tokens.
     """
-    from ragflow_lg.templates import sandbox as template_sandbox
+    from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     names = name_references(template)
     if not names:

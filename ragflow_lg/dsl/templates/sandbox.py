@@ -1,4 +1,4 @@
-"""The Jinja environment for `ragflow_lg.templates.render`, with its limits.
+"""The Jinja environment for `ragflow_lg.dsl.templates.render`, with its limits.
 
 Runaway templates are stopped: every loop round, call, filter, test, lookup, operation and printed value is charged to
 the template's `Budget`, which stops rendering when time or size runs out. The steps between two charges are small,
@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
 from jinja2.visitor import NodeTransformer
 
-from ragflow_lg.templates.functions import (
+from ragflow_lg.dsl.templates.functions import (
     FILTERS,
     FUNCTIONS,
     METHODS,
@@ -28,7 +28,7 @@ from ragflow_lg.templates.functions import (
     format_value,
     list_forbidden_methods,
 )
-from ragflow_lg.templates.render_budget import charge
+from ragflow_lg.dsl.templates.render_budget import charge
 
 
 def check(source: str) -> None:

@@ -8,11 +8,11 @@ from jinja2 import TemplateError
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import ComponentError, WorkLimitError
+from ragflow_lg.dsl.templates import render_budget as template_budget
+from ragflow_lg.dsl.templates import sandbox as template_sandbox
+from ragflow_lg.dsl.templates.render import render, render_jinja
+from ragflow_lg.dsl.templates.render_budget import MAX_SECONDS
 from ragflow_lg.dsl.variable_references import parse_template
-from ragflow_lg.templates import render_budget as template_budget
-from ragflow_lg.templates import sandbox as template_sandbox
-from ragflow_lg.templates.render import render, render_jinja
-from ragflow_lg.templates.render_budget import MAX_SECONDS
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

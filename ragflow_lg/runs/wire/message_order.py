@@ -35,9 +35,9 @@ from ragflow_lg.component.events import (
     Waiting,
 )
 from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, Plan
+from ragflow_lg.runs.wire import wire_events as wire
+from ragflow_lg.runs.wire.answer_text import message_frames
 from ragflow_lg.services.chat import Usage
-from ragflow_lg.wire import wire_events as wire
-from ragflow_lg.wire.answer_text import message_frames
 
 Visit: TypeAlias = tuple[str, NodeId]
 """The place and the node of an execution. Executions of the same node at the same place follow each other."""

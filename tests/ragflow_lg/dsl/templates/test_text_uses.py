@@ -1,7 +1,7 @@
 import pytest
 
+from ragflow_lg.dsl.templates.text_uses import find_text_uses
 from ragflow_lg.dsl.variable_references import parse_template
-from ragflow_lg.templates.text_uses import find_text_uses
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.templates.render_budget import MAX_SIZE, Budget, charge, start_budget
+from ragflow_lg.dsl.templates.render_budget import MAX_SIZE, Budget, charge, start_budget
 
 
 def test_a_repeated_part_of_a_value_counts_each_time() -> None:

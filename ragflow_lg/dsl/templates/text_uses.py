@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from jinja2 import TemplateError, nodes
 
+from ragflow_lg.dsl.templates.render import build_source, name_references
+from ragflow_lg.dsl.templates.sandbox import parse
 from ragflow_lg.dsl.variable_references import Reference, Template
-from ragflow_lg.templates.render import build_source, name_references
-from ragflow_lg.templates.sandbox import parse
 
 _TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_"))
 _LENGTHS = frozenset({"length", "count"})
