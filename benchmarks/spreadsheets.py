@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from ragflow_lg.spreadsheets.spreadsheet_tasks import (
+from ragflow_lg.base.spreadsheets.spreadsheet_tasks import (
     Merging,
     Reading,
     convert_spreadsheets,

@@ -23,12 +23,12 @@ from ragflow_lg.agents.toolbox import Toolbox, read_arguments, repair_call, trun
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
+from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
-from ragflow_lg.services.workers import measure
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -16,10 +16,11 @@ from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.call_policies import call_tool, is_cancelled
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError, pause_before_retry
 from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.tool import describe_validation_error
 from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
 from ragflow_lg.services.tool_policies import ToolPermits
-from ragflow_lg.services.workers import Workers, worker_task
+from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -12,10 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_DEPTH, MAX_ITEMS, JsonValue, to_json
+from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
-from ragflow_lg.services.workers import measure, worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

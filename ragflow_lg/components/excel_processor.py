@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field
 
 from ragflow_lg.base.errors import ComponentError, DatabaseError, RequestError, ServiceError
-from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, ReferenceEntry
-from ragflow_lg.dsl.variable_references import Template, parse_template
-from ragflow_lg.services.code import Artifact
-from ragflow_lg.spreadsheets.spreadsheet_tasks import (
+from ragflow_lg.base.spreadsheets.spreadsheet_tasks import (
     Merging,
     OutputFormat,
     Reading,
@@ -25,6 +20,11 @@ from ragflow_lg.spreadsheets.spreadsheet_tasks import (
     show_tables,
     write_spreadsheet,
 )
+from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, ReferenceEntry
+from ragflow_lg.dsl.variable_references import Template, parse_template
+from ragflow_lg.services.code import Artifact
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -13,11 +13,11 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
 from ragflow_lg.base.values import MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, Effects, OnceParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.workers import worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -11,13 +11,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, empty_of_type, to_json
+from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
 from ragflow_lg.dsl.conditions import parse_condition
 from ragflow_lg.dsl.loop_operators import NAMES, OPERATORS, holds
 from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
-from ragflow_lg.services.workers import measure
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -11,12 +11,12 @@ from pydantic import Field
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_ITEMS, JsonValue, join_texts, to_text
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference
 from ragflow_lg.dsl.templates.render import find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.value_types import ExpectedType, Schema
 from ragflow_lg.dsl.variable_references import Template
-from ragflow_lg.services.workers import worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+from ragflow_lg.base.worker_tasks import SMALL_SIZE, measure
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import (
     ComponentOutputs,
@@ -19,7 +20,6 @@ from ragflow_lg.component.spec import (
 )
 from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
 from ragflow_lg.dsl.value_types import ExpectedType
-from ragflow_lg.services.workers import SMALL_SIZE, measure
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

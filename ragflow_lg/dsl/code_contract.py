@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.services.workers import worker_task
+from ragflow_lg.base.worker_tasks import worker_task
 
 SYSTEM_OUTPUTS = frozenset(
     {

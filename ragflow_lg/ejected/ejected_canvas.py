@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import CompileError, NodeFailedError, RunError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import to_json, to_text
-from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.plan import MessagePlan, Plan, PlanNode
 from ragflow_lg.component.registry import Registry
@@ -97,6 +96,8 @@ class Canvas:
         Raises:
             CompileError: if a component does not exist in this installation, or its parameters are wrong.
         """
+        from ragflow_lg.server.assembly.library import catalog as load_catalog
+
         reporter, catalog = Reporter(), load_catalog()
         raw = {
             node.id: RawComponent(node.id, node.component, self._params(name), (), None, "", "", node.title)

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.knowledge import Metadata
-from ragflow_lg.services.workers import worker_task
 
 FILTER_OPERATORS = (
     "=",

@@ -12,9 +12,9 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.models.engine_prompts import fill_prompt
 from ragflow_lg.models.prompt_texts import PROMPTS
-from ragflow_lg.services.workers import worker_task
 
 _DEFAULT = PROMPTS["structured_output"].text
 _CORRECTION = PROMPTS["structured_output_correction"].text

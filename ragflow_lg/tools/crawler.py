@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_markdown import convert_page
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-from ragflow_lg.services.workers import worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
+from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.drawing import sketch_source
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.settings import McpSection, Settings
-from ragflow_lg.services.workers import WorkerTask, worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.services.workers import Workers

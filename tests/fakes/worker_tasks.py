@@ -8,7 +8,7 @@ import sys
 import time
 
 from ragflow_lg.base.errors import AnswerError, ComponentError
-from ragflow_lg.services.workers import worker_task
+from ragflow_lg.base.worker_tasks import worker_task
 
 
 @worker_task("Repeating")

@@ -8,7 +8,8 @@ from pathlib import PurePath
 
 from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.workers import Workers, worker_task
+from ragflow_lg.base.worker_tasks import worker_task
+from ragflow_lg.services.workers import Workers
 
 IMAGES = {
     ".png": "image/png",

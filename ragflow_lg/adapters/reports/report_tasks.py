@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.reports import Layout, ReportRequest
-from ragflow_lg.services.workers import worker_task
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.reports.images import Picture

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ragflow_lg.adapters.sql.lexemes import Lexeme, read_lexemes
 from ragflow_lg.adapters.sql.read_only import refusal_of
 from ragflow_lg.base.values import to_text
-from ragflow_lg.services.workers import worker_task
+from ragflow_lg.base.worker_tasks import worker_task
 
 MAX_STATEMENTS = 100
 MAX_SQL_CHARS = 200_000

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.adapters.workers.worker_process import WorkerProcess
-from ragflow_lg.services.workers import Workers, WorkerTask
+from ragflow_lg.base.worker_tasks import WorkerTask
+from ragflow_lg.services.workers import Workers
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ import orjson
 from ragflow_lg.adapters.workers.worker_main import LENGTH_BYTES
 from ragflow_lg.base import errors
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, WorkLimitError
-from ragflow_lg.services.workers import WorkerTask
+from ragflow_lg.base.worker_tasks import WorkerTask
 
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """Maximum size of a response, so that a worker cannot fill the memory of its parent."""

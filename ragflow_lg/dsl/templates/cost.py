@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from jinja2 import TemplateError, nodes
 
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.worker_tasks import SMALL_SIZE, measure
 from ragflow_lg.dsl.templates.sandbox import parse
-from ragflow_lg.services.workers import SMALL_SIZE, measure
 
 MAX_STEPS = 20_000
 """Maximum number of syntax nodes that are evaluated, loops included, which takes about ten milliseconds."""

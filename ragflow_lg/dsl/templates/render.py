@@ -18,8 +18,9 @@ from collections.abc import Mapping
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.dsl.variable_references import Reference, Template
-from ragflow_lg.services.workers import Workers, worker_task
+from ragflow_lg.services.workers import Workers
 
 MAX_SOURCE_CHARS = 100_000
 MAX_CHEAP_CHARS = 2048

@@ -12,13 +12,14 @@ import orjson
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.body_limits import limit_body
 from ragflow_lg.server.http.shared.body_reading import parse_form, scan_slices
 from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
-from ragflow_lg.services.workers import Workers, measure
+from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -8,7 +8,7 @@ from ragflow_lg.components.excel_processor import MEDIA_TYPES, Params, excel_pro
 from ragflow_lg.services.code import Artifact, StoredArtifact
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import fake_services
-from tests.ragflow_lg.spreadsheets.books import book, cells
+from tests.ragflow_lg.base.spreadsheets.books import book, cells
 
 BOOK = base64.b64encode(book({"A": [["n"], [1]], "B": [["n"], [2]]})).decode()
 BOOK_URI = f"data:{MEDIA_TYPES['xlsx']};base64,{BOOK}"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.ragflow_lg.spreadsheets.books import book, cells
+from tests.ragflow_lg.base.spreadsheets.books import book, cells
 from tests.server.http.app_server import AppServer, canvas, start_app
 
 READS = canvas(

@@ -9,7 +9,7 @@ import pytest
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import ComponentError, ServiceError, WorkLimitError
-from ragflow_lg.services.workers import WorkerTask
+from ragflow_lg.base.worker_tasks import WorkerTask
 from tests.fakes import worker_tasks as tasks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no rlimits")

@@ -13,8 +13,8 @@ from typing import Any
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import install_command
-from ragflow_lg.spreadsheets.reading import MAX_ROWS, cell_name
-from ragflow_lg.spreadsheets.tables import MAX_COLUMNS, Cell, CellCount, Table, plain_cell
+from ragflow_lg.base.spreadsheets.reading import MAX_ROWS, cell_name
+from ragflow_lg.base.spreadsheets.tables import MAX_COLUMNS, Cell, CellCount, Table, plain_cell
 
 MAX_CELL_CHARS = 32_767
 """Excel's maximum length of a text."""

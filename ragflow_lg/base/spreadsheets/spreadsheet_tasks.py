@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.spreadsheets.merging import concatenate, join
+from ragflow_lg.base.spreadsheets.reading import SourceFile, open_tables
+from ragflow_lg.base.spreadsheets.tables import MAX_ENTRIES, CellCount, Table, markdown_of, row_maps, table_of
+from ragflow_lg.base.spreadsheets.writing import write_book, write_text
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.services.workers import worker_task
-from ragflow_lg.spreadsheets.merging import concatenate, join
-from ragflow_lg.spreadsheets.reading import SourceFile, open_tables
-from ragflow_lg.spreadsheets.tables import MAX_ENTRIES, CellCount, Table, markdown_of, row_maps, table_of
-from ragflow_lg.spreadsheets.writing import write_book, write_text
+from ragflow_lg.base.worker_tasks import worker_task
 
 OutputFormat: TypeAlias = Literal["xlsx", "csv"]
 

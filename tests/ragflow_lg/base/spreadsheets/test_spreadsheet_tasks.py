@@ -10,8 +10,8 @@ import pytest
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base import zip_size
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.spreadsheets import tables, writing
-from ragflow_lg.spreadsheets.spreadsheet_tasks import (
+from ragflow_lg.base.spreadsheets import tables, writing
+from ragflow_lg.base.spreadsheets.spreadsheet_tasks import (
     Merging,
     Reading,
     convert_spreadsheets,
@@ -19,7 +19,7 @@ from ragflow_lg.spreadsheets.spreadsheet_tasks import (
     read_spreadsheets,
     write_spreadsheet,
 )
-from tests.ragflow_lg.spreadsheets.books import book, cells, joined
+from tests.ragflow_lg.base.spreadsheets.books import book, cells, joined
 
 PEOPLE = book({"People": [["id", "name"], [1, "Ann"], [None, None], [2, None]], "Cities": [["city"], ["Rome"]]})
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import cast
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.spreadsheets.tables import Cell, CellCount, Row, Table, plain_cell
+from ragflow_lg.base.spreadsheets.tables import Cell, CellCount, Row, Table, plain_cell
 
 MERGED = "merged"
 

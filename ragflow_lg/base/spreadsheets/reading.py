@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import install_command
+from ragflow_lg.base.spreadsheets.tables import MAX_COLUMNS, Cell, CellCount, Row, Table, unique_columns
 from ragflow_lg.base.zip_size import check_unpacked_size
-from ragflow_lg.spreadsheets.tables import MAX_COLUMNS, Cell, CellCount, Row, Table, unique_columns
 
 MAX_SHEETS = 200
 MAX_ROWS = 1_048_576
