@@ -11,12 +11,12 @@ import pytest
 from pydantic import SecretStr
 
 from ragflow_lg.base.errors import CompileError, RunAbandonedError, StreamError
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs import ticket_player
 from ragflow_lg.server.runs.ticket_player import TicketPlayer
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, encode_order
-from ragflow_lg.wire.wire_events import Envelope
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.stores import fresh_prefix
 

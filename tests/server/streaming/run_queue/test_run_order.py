@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, decode_order, encode_order
-from ragflow_lg.wire.wire_events import Envelope
 
 FIRST_FORMAT: dict[str, Any] = {
     "envelope": {"message_id": "r", "created_at": 1763700000, "task_id": "s", "session_id": "s"},
