@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
 from ragflow_lg.services.sessions import Durability
 
 if TYPE_CHECKING:
+    from ragflow_lg.services.encryption import EncryptionKey
     from ragflow_lg.services.services import Clock
 
 TTL_S = 30 * 24 * 3600
@@ -24,33 +25,50 @@ TTL_S = 30 * 24 * 3600
 
 @asynccontextmanager
 async def open_store(
-    url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S, durability: Durability = "steps"
+    url: str,
+    clock: Clock,
+    *,
+    prefix: str = "",
+    ttl_s: int = TTL_S,
+    durability: Durability = "steps",
+    keys: Sequence[EncryptionKey] = (),
 ) -> AsyncGenerator[Store]:
     """Open the store at a URL and close it on exit.
 
     A ``memory://`` store ends with the process. ``sqlite:///PATH`` is a file that only its owner can read.
     ``redis://``, ``rediss://``, ``redis+sentinel://`` and ``redis+cluster://`` are servers with the JSON and search
-    modules. ``prefix`` separates deployments that share a server. Stored data is never deserialized into objects.
+    modules. ``prefix`` separates deployments that share a server. Stored data is never deserialized into objects. With
+    ``keys``, it is encrypted with the first one; the others only decrypt.
 
     Raises:
         CheckpointError: if the scheme is unknown or the store cannot be opened.
     """
+    async with _open_plain_store(url, clock, prefix, ttl_s) as store:
+        if keys:
+            from ragflow_lg.checkpoints.encryption.store_encryption import encrypted_store
+
+            store = encrypted_store(store, keys)
+        yield replace(store, durability=durability)
+
+
+@asynccontextmanager
+async def _open_plain_store(url: str, clock: Clock, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
     kind = store_kind(url)
     if kind == "memory":
         from ragflow_lg.checkpoints.memory.memory_store import memory_store
 
-        yield replace(memory_store(), durability=durability)
+        yield memory_store()
     elif kind == "sqlite":
         from ragflow_lg.checkpoints.sqlite.sqlite_store import open_sqlite_store
 
         async with open_sqlite_store(sqlite_path(url), clock) as store:
-            yield replace(store, durability=durability)
+            yield store
     else:
         require("redis", "A session store in Redis", CheckpointError)
         from ragflow_lg.checkpoints.redis.redis_store import open_redis_store
 
         async with open_redis_store(url, prefix, ttl_s) as store:
-            yield replace(store, durability=durability)
+            yield store
 
 
 async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:

@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from ragflow_lg.base.errors import NewerSessionError
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS
 from ragflow_lg.checkpoints.codec import blob_digest
+from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.pruning import thread_of
 from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
@@ -24,7 +25,7 @@ FORMAT = 1
 Whatever an older version would misread raises it. ``tests/fixtures/sessions`` has sessions of each format, and of the
 versions before it was stored (0)."""
 _FORMAT = "format"
-_MORE = "more"
+MORE = "more"
 """The key of the text with all other metadata."""
 _CHECKSUM = "__checksum"
 
@@ -55,7 +56,7 @@ def pack_checkpoint(
     plain = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
     more = {key: value for key, value in metadata.items() if key not in PLAIN_METADATA}
     more[_CHECKSUM] = _checksum(checkpoint, plain)
-    packed = {**plain, _FORMAT: FORMAT, _MORE: values.encode("", more, thread, blobs)}
+    packed = {**plain, _FORMAT: FORMAT, MORE: values.encode("", more, thread, blobs)}
     return {**checkpoint, "channel_values": texts}, packed
 
 
@@ -74,7 +75,7 @@ async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentE
     _check_format(packed)
     texts = check_fields(packed)
     metadata: dict[str, Any] = dict(packed.metadata or {})
-    more = await values.decode("", metadata.pop(_MORE, None), thread)
+    more = await values.decode("", metadata.pop(MORE, None), thread)
     is_sealed = _CHECKSUM in (more or {})  # checkpoints of version 0.1.0 have no checksums
     decoded = {
         channel: await values.decode(channel, text, thread, recent, is_sealed=is_sealed)
@@ -107,17 +108,29 @@ def _check_format(packed: CheckpointTuple) -> None:
         )
 
 
-def stored_texts(packed: CheckpointTuple) -> list[str]:
+def texts_of(packed: CheckpointTuple) -> list[str]:
     """Return everything that the inner saver stores as text."""
     metadata: Mapping[str, Any] = packed.metadata or {}
-    values = [*packed.checkpoint["channel_values"].values(), metadata.get(_MORE)]
+    values = [*packed.checkpoint["channel_values"].values(), metadata.get(MORE)]
     values += [value for _, _, value in packed.pending_writes or ()]
     return [value for value in values if isinstance(value, str)]
 
 
+def stored_texts(packed: CheckpointTuple) -> list[str]:
+    """Return what `texts_of` does.
+
+    Raises:
+        SessionKeyError: if a text is encrypted. The search for parts in it would find none.
+    """
+    texts = texts_of(packed)
+    for text in texts:
+        require_plain(text)
+    return texts
+
+
 def is_known_metadata(name: str) -> bool:
     """Return whether a checkpoint's metadata can have this name in the inner saver."""
-    return name in (*PLAIN_METADATA, _FORMAT, _MORE)
+    return name in (*PLAIN_METADATA, _FORMAT, MORE)
 
 
 def has_metadata(entry: CheckpointTuple, conditions: Mapping[str, Any]) -> bool:

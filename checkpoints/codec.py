@@ -26,6 +26,7 @@ from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ComponentError, DamagedSessionError
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
+from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.known_blobs import KnownBlobs, ThreadBlobs
 from ragflow_lg.checkpoints.long_texts import LongTextError, compute
 from ragflow_lg.checkpoints.small_groups import OPTIONS, encode_groups, map_of_texts
@@ -96,6 +97,7 @@ def is_sealed(stored: bytes) -> bool:
 
 def _unseal(stored: bytes, is_sealed: bool) -> bytes:
     """Return a text without its checksum, which texts of version 0.1.0 do not have."""
+    require_plain(stored)
     text, mark, _ = stored.rpartition(_SEAL)
     if not mark and not is_sealed:
         return stored

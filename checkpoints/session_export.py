@@ -9,6 +9,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
+from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.pruning import checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.session_lines import (
@@ -54,6 +56,8 @@ async def _parts(store: Store, session: str) -> AsyncIterator[Line]:
     for start in range(0, len(names), PARTS_AT_ONCE):
         with values.errors.translate_read():
             found = await values.blobs.find(thread, names[start : start + PARTS_AT_ONCE])
+            for text in found.values():
+                require_plain(text)
             lines = [PartLine(name, text.decode()) for name, text in found.items()]
         for line in lines:
             yield line
@@ -72,6 +76,7 @@ async def _checkpoints(store: Store, session: str) -> AsyncIterator[Line]:
 
 
 def _lines_of(packed: CheckpointTuple) -> list[Line]:
+    stored_texts(packed)  # not encrypted with a key that only this store's settings have
     parent = checkpoint_key(packed.parent_config).checkpoint if packed.parent_config else ""
     namespace, metadata = checkpoint_key(packed.config).namespace, dict[str, Any](packed.metadata or {})
     lines: list[Line] = [CheckpointLine(namespace, parent, {**packed.checkpoint}, metadata)]

@@ -13,6 +13,8 @@ from ragflow_lg.services.sessions import Cancels, Durability, Gathering, Leases,
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
+    from ragflow_lg.checkpoints.key_ring import KeyRing
+
 
 class Store(Struct, frozen=True):
     """Session storage. Implements `ragflow_lg.services.sessions.SessionStore`."""
@@ -24,6 +26,8 @@ class Store(Struct, frozen=True):
     traces: Traces
     node_logs: Traces
     durability: Durability = "steps"
+    keys: KeyRing | None = None
+    """Encrypts what is stored; None if nothing is encrypted."""
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.

@@ -1,7 +1,7 @@
 """Session stores of every kind, and helpers that write to them or reach behind their interface."""
 
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from ragflow_lg.checkpoints.leases import StoredLeases
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteFileSaver
+from ragflow_lg.services.encryption import EncryptionKey
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same store again and again, as processes would."""
@@ -22,26 +23,26 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 METADATA: CheckpointMetadata = {"source": "loop", "step": 1}
 
 
-def store_opener(url: str, prefix: str = "") -> OpenStore:
+def store_opener(url: str, prefix: str = "", keys: Sequence[EncryptionKey] = ()) -> OpenStore:
     """Return a function that opens the store at a URL. A store in memory stays open until the process ends."""
     if url.startswith("memory"):
-        return _memory_opener()
+        return _memory_opener(keys)
 
     @asynccontextmanager
     async def open_again() -> AsyncGenerator[Store]:
-        async with open_store(url, SystemClock(), prefix=prefix) as store:
+        async with open_store(url, SystemClock(), prefix=prefix, keys=keys) as store:
             yield store
 
     return open_again
 
 
-def _memory_opener() -> OpenStore:
+def _memory_opener(keys: Sequence[EncryptionKey]) -> OpenStore:
     stores: list[Store] = []
 
     @asynccontextmanager
     async def open_again() -> AsyncGenerator[Store]:
         if not stores:
-            async with open_store("memory://", SystemClock()) as store:
+            async with open_store("memory://", SystemClock(), keys=keys) as store:
                 stores.append(store)
         yield stores[0]
 

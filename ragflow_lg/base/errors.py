@@ -365,6 +365,12 @@ class NewerSessionError(DamagedSessionError):
     code = "session-newer"
 
 
+class SessionKeyError(DamagedSessionError):
+    """Stored data is encrypted with a key that is not in the settings, or has another value there."""
+
+    code = "session-key"
+
+
 class SessionFileError(CheckpointError):
     """A line of a file with exported sessions cannot be imported."""
 

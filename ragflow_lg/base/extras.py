@@ -29,6 +29,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "eject": ("ruff",),
     "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),
     "email": ("aiosmtplib",),
+    "encryption": ("cryptography",),
     "google": ("langchain", "langchain_google_genai"),
     "html": ("lxml",),
     "knowledge": ("numpy",),

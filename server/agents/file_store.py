@@ -11,11 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import orjson
 from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.attachments import file_text, is_audio
 from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_bytes, inline_content
-from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.base.errors import RequestError, ServiceError, SessionKeyError
+from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
@@ -24,6 +26,7 @@ from ragflow_lg.services.speech import NoSpeech, Speech
 from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.key_ring import KeyRing
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
 
@@ -41,6 +44,8 @@ _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/
 
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}", re.ASCII)
 _UNKNOWN_TYPE = "application/octet-stream"
+_ENCRYPTED = b"ragflow-lg\0encrypted\0"
+"""What is before the content of an encrypted file."""
 
 
 class FileStore(Struct, frozen=True):
@@ -54,6 +59,8 @@ class FileStore(Struct, frozen=True):
     max_page_files: int = 0
     """Maximum number of files of one key of embedded pages, and their maximum total size; 0 for no limit."""
     max_page_bytes: int = 0
+    keys: KeyRing | None = None
+    """Encrypts the contents."""
 
     async def save(
         self,
@@ -85,7 +92,7 @@ class FileStore(Struct, frozen=True):
         )
         path = self._path(file_id)
         try:
-            await asyncio.to_thread(_write, path, content)
+            await asyncio.to_thread(lambda: _write(path, self._encrypt(file_id, content)))
         except OSError as error:
             raise ServiceError(f"The file {row.name!r} cannot be stored: {error.strerror}.") from error
         try:
@@ -114,7 +121,9 @@ class FileStore(Struct, frozen=True):
             ServiceError: If they cannot be read.
         """
         try:
-            return await asyncio.to_thread(self._path(file.id).read_bytes)
+            return await asyncio.to_thread(lambda: self._decrypt(file.id, self._path(file.id).read_bytes()))
+        except SessionKeyError as error:
+            raise ServiceError(f"The file {file.name!r} cannot be read. {error}") from error
         except FileNotFoundError:
             raise RequestError("document not found", status=404) from None
         except OSError as error:
@@ -133,6 +142,47 @@ class FileStore(Struct, frozen=True):
         """Delete all of an agent's files."""
         for file_id in await self._files.delete_of_agent(agent_id):
             await asyncio.to_thread(_remove, self._path(file_id))
+
+    async def reencrypt(self, file_id: str) -> bool:
+        """Encrypt a file with the current key. Return whether it was not.
+
+        Raises:
+            ServiceError: If it cannot be written.
+            SessionKeyError: If it cannot be decrypted.
+        """
+        try:
+            return await asyncio.to_thread(self._reencrypt, file_id)
+        except OSError as error:
+            raise ServiceError(f"The file {file_id!r} cannot be encrypted: {error.strerror}.") from error
+
+    def _reencrypt(self, file_id: str) -> bool:
+        path = self._path(file_id)
+        if self.keys is None or not path.exists():
+            return False
+        stored = path.read_bytes()
+        if stored.startswith(_ENCRYPTED) and self.keys.is_current(stored.removeprefix(_ENCRYPTED)):
+            return False
+        new = path.with_name(f".{path.name}.new")
+        _remove(new)
+        _write(new, self._encrypt(file_id, self._decrypt(file_id, stored)))
+        new.replace(path)
+        return True
+
+    def _encrypt(self, file_id: str, content: bytes) -> bytes:
+        return content if self.keys is None else _ENCRYPTED + self.keys.encrypt(self._domain, [file_id], content)
+
+    def _decrypt(self, file_id: str, stored: bytes) -> bytes:
+        if not stored.startswith(_ENCRYPTED):
+            return stored
+        data = stored.removeprefix(_ENCRYPTED)
+        if self.keys is None:
+            require_plain(data)
+            return stored  # the content itself begins so
+        return self.keys.decrypt(self._domain, [file_id], data)
+
+    @property
+    def _domain(self) -> str:
+        return orjson.dumps(["files", self.tenant]).decode()
 
     @property
     def _files(self) -> FileRepository:
@@ -199,6 +249,7 @@ def file_store(app_state: AppState, tenant: str) -> FileStore:
         limits.file_bytes,
         pages.files,
         pages.file_bytes,
+        app_state.store.keys,
     )
 
 

@@ -13,6 +13,8 @@ from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.encryption.key_probe import reporting_missing_keys
+from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store_url import store_kind
 from ragflow_lg.server.assembly.library import open_services
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
@@ -96,8 +98,9 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
     url = settings.server.database.get_secret_value()
     clock = SystemClock()
     async with (
-        open_database(url) as database,
+        open_database(url, make_key_ring(settings.store_options["keys"])) as database,
         open_store(settings.checkpoints, clock, **settings.store_options) as store,
+        reporting_missing_keys(store),
         open_run_manager(settings, store) as run_manager,
         open_run_queue(settings, run_manager) as queue,
         open_callbacks(settings) as callbacks,
@@ -132,7 +135,9 @@ async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[R
     prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
     if has_queue:
         silence_s = settings.queue.silence_s  # so that a run is continued as soon as its ticket is claimed
-    async with open_journal(url, prefix=prefix, retention_s=section.events_kept_s, alive_s=silence_s) as journal:
+    async with open_journal(
+        url, prefix=prefix, retention_s=section.events_kept_s, alive_s=silence_s, keys=store.keys
+    ) as journal:
         arrival_s = QUEUE_ARRIVAL_S if has_queue else ARRIVAL_S
         run_manager = RunManager(
             journal, store.cancels, arrival_s=arrival_s, heartbeat_s=silence_s / BEATS, has_queue=has_queue

@@ -162,6 +162,19 @@ def probe_fonts(settings: Settings) -> list[CheckResult]:
     return [CheckResult(True, f"PDF files show boxes instead of {names}", advice)]
 
 
+async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:
+    """Check the keys of the sessions in a store that works."""
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.checkpoints import open_store
+    from ragflow_lg.checkpoints.encryption.key_probe import probe_keys
+    from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+
+    if store_kind(url) == "sqlite" and not sqlite_path(url).exists():
+        return []
+    async with open_store(url, SystemClock(), **settings.store_options) as store:
+        return await probe_keys(store)
+
+
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """Check the store, models, MCP servers and what is installed.
 
@@ -193,7 +206,10 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
             *probe_browser(config),
             *probe_fonts(config),
         ]
-        return [*await probe_store(url, ttl_s=config.checkpoint_ttl_s), *tools]
+        found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)
+        if all(result.is_well for result in found):
+            found += await _probe_keys(url, config)
+        return [*found, *tools]
 
     findings = asyncio.run(examine())
     for finding in findings:

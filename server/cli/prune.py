@@ -62,7 +62,7 @@ def prune(
 
 
 async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run: bool) -> None:
-    from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError
+    from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError, SessionKeyError
     from ragflow_lg.checkpoints.session_pruning import prune_session
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import has_session
@@ -75,12 +75,16 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
     if names:
         return
     damaged: list[str] = []
+    locked: SessionKeyError | None = None
     for record in [record async for record in store.runs.sessions()]:
         name = record.name or record.session
         try:
             pruned = await prune_session(store, record.session, limits, is_dry_run=is_dry_run)
         except SessionBusyError as error:
             print_line(f"{name} was not changed: it is running in {error.holder}")
+        except SessionKeyError as error:
+            locked = error
+            print_line(f"{name} was not changed: {error}")
         except DamagedSessionError as error:
             damaged.append(name)
             print_line(f"{name} was not changed: {error}")
@@ -92,6 +96,8 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
             f"{count_of(len(damaged), 'session')} could not be pruned. Restore the store from a backup, or delete what "
             f"is damaged: ragflow-lg sessions {options}"
         )
+    if locked is not None:
+        raise locked
 
 
 def _describe(name: str, pruned: Pruned, is_dry_run: bool) -> str:

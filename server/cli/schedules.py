@@ -137,6 +137,7 @@ async def _delete(settings: Settings, tenant: str, schedule_id: str) -> None:
 async def _open(settings: Settings) -> AsyncGenerator[Database]:
     """Open the server's database, and the audit log."""
     from ragflow_lg.base.errors import RequestError
+    from ragflow_lg.checkpoints.key_ring import make_key_ring
     from ragflow_lg.server.database.database import database_file, open_database
     from ragflow_lg.server.observability.audit import open_audit
 
@@ -144,7 +145,7 @@ async def _open(settings: Settings) -> AsyncGenerator[Database]:
     if (file := database_file(url)) is not None and not file.exists():
         raise RequestError(f"The database {file} does not exist; `ragflow-lg serve` creates it.")
     with open_audit(settings.server.audit):
-        async with open_database(url) as database:
+        async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
             yield database
 
 

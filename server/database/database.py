@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
@@ -22,6 +22,10 @@ from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.server.database.schema_version import is_newest
+from ragflow_lg.server.database.text_encryption import use_keys
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.key_ring import KeyRing
 
 _T = TypeVar("_T")
 
@@ -125,8 +129,10 @@ class Database:
     `read` and `write` are the fast path for the operations in every turn: they run Core statements without the ORM.
     """
 
-    def __init__(self, engine: AsyncEngine, threads: SqliteThreads | None = None) -> None:
+    def __init__(self, engine: AsyncEngine, threads: SqliteThreads | None = None, keys: KeyRing | None = None) -> None:
         """Wrap an engine. For an SQLite file, ``threads`` runs the work."""
+        self.keys = keys
+        """Encrypt texts in the engine; None if nothing is encrypted."""
         self._engine = engine
         self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
@@ -221,8 +227,8 @@ async def _migrate(engine: AsyncEngine) -> None:
 
 
 @asynccontextmanager
-async def open_database(url: str) -> AsyncGenerator[Database]:
-    """Open the database at a URL, migrate its tables, and close it at the end.
+async def open_database(url: str, keys: KeyRing | None = None) -> AsyncGenerator[Database]:
+    """Open the database at a URL, migrate its tables, and close it at the end. ``keys`` encrypt texts in it.
 
     A missing SQLite file is created. Only its owner can read it.
 
@@ -242,9 +248,10 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
         except (OSError, SQLAlchemyError) as error:
             reason = getattr(error, "orig", None) or error
             raise DatabaseError(f"The database {_redact(address)} cannot be used: {reason}.") from error
-        threads = _threads(address)
+        threads = _threads(address, keys)
+        use_keys(engine.sync_engine, keys)
         try:
-            yield Database(engine, threads)
+            yield Database(engine, threads, keys)
         finally:
             if threads is not None:
                 await threads.close()
@@ -266,11 +273,12 @@ def _engine(address: URL) -> AsyncEngine:
     )
 
 
-def _threads(address: URL) -> SqliteThreads | None:
+def _threads(address: URL, keys: KeyRing | None) -> SqliteThreads | None:
     if address.get_backend_name() != "sqlite":
         return None
     engine = create_engine(address.set(drivername="sqlite+pysqlite"), pool_timeout=POOL_TIMEOUT_S)
     event.listen(engine, "connect", _configure_sqlite)
+    use_keys(engine, keys)
     return SqliteThreads(engine)
 
 

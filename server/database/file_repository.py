@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -35,6 +36,20 @@ async def find_expired(database: Database, now_ms: int, limit: int) -> list[tupl
     async with database.reading() as db:
         rows = await db.execute(select(FileRow.tenant, FileRow.id).where(*has_expired).limit(limit))
         return [(tenant, id_) for tenant, id_ in rows]
+
+
+async def all_files(database: Database, page_size: int = 500) -> AsyncIterator[tuple[str, str]]:
+    """Yield the tenants and ids of the files of all tenants."""
+    last = ""
+    while True:
+        page = select(FileRow.tenant, FileRow.id).where(FileRow.id > last).order_by(FileRow.id).limit(page_size)
+        async with database.reading() as db:
+            rows = [(tenant, id_) for tenant, id_ in await db.execute(page)]
+        for row in rows:
+            yield row
+        if len(rows) < page_size:
+            return
+        last = rows[-1][1]
 
 
 class FileRepository:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
 
+from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.plain_rows import insert_rows, select_first
 from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
@@ -65,7 +66,11 @@ class SessionRepository:
         return SessionRow(**values) if values is not None else None
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
-        """Return a page of an agent's sessions and the total number across all pages."""
+        """Return a page of an agent's sessions and the total number across all pages.
+
+        Raises:
+            RequestError: If ``query`` has keywords, and messages are encrypted.
+        """
         statement = self._sessions().where(SessionRow.agent_id == agent_id)
         if query.id:
             statement = statement.where(SessionRow.id == query.id)
@@ -74,6 +79,8 @@ class SessionRepository:
         if query.exp_user_id:
             statement = statement.where(SessionRow.exp_user_id == query.exp_user_id)
         if query.keywords:
+            if self._database.keys is not None:
+                raise RequestError("Messages cannot be searched, because they are encrypted in the database.", 101)
             matching = select(MessageRow.session_id).where(
                 MessageRow.tenant == self._tenant, MessageRow.content.contains(query.keywords, autoescape=True)
             )

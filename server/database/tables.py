@@ -5,18 +5,16 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
-    Dialect,
     Float,
     Index,
     Integer,
     MetaData,
-    String,
-    Text,
-    TypeDecorator,
     UniqueConstraint,
 )
-from sqlalchemy.dialects.mysql import LONGTEXT
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from ragflow_lg.server.database.text_encryption import EncryptedText
+from ragflow_lg.server.database.text_types import LargeText, LineText
 
 ID_CHARS = 32
 TENANT_CHARS = 64
@@ -24,35 +22,6 @@ TITLE_CHARS = 255
 KEY_AGENTS_CHARS = 1024
 CRON_CHARS = 128
 TIME_ZONE_CHARS = 64
-
-
-class LargeText(TypeDecorator[str]):
-    """Text of any length and content. NUL is removed, and an unpaired surrogate becomes ``?``."""
-
-    impl = Text().with_variant(LONGTEXT(), "mysql", "mariadb")  # MySQL's own TEXT ends at 64 kB
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Return a text that every database accepts."""
-        return None if value is None else _encodable(value.replace("\x00", ""))
-
-
-class LineText(TypeDecorator[str]):
-    """Text of limited length and any content. NUL becomes U+FFFD, and an unpaired surrogate becomes ``?``.
-
-    Different texts stay different, so a lookup by such an id or name matches no other one.
-    """
-
-    impl = String
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Return a text of the same length that every database accepts."""
-        return None if value is None else _encodable(value.replace("\x00", "\ufffd"))
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 LARGE = LargeText()
@@ -133,7 +102,7 @@ class SessionRow(Row):
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     rounds: Mapped[int] = mapped_column(Integer, default=0)
     duration_s: Mapped[float] = mapped_column(Float, default=0.0)
-    errors: Mapped[str] = mapped_column(LARGE, default="")
+    errors: Mapped[str] = mapped_column(EncryptedText("sessions.errors"), default="")
     stored_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     """Bytes that its turns have written to the session store."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
@@ -148,9 +117,9 @@ class MessageRow(Row):
     session_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     role: Mapped[str] = mapped_column(LineText(16))
-    content: Mapped[str] = mapped_column(LARGE, default="")
+    content: Mapped[str] = mapped_column(EncryptedText("messages.content"), default="")
     run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
-    reference: Mapped[str] = mapped_column(LARGE, default="")
+    reference: Mapped[str] = mapped_column(EncryptedText("messages.reference"), default="")
     """The sources that an answer cites, as written by `stored_reference.write_reference`."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
 
@@ -196,8 +165,8 @@ class RunRow(Row):
     version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     session_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     status: Mapped[str] = mapped_column(LineText(16), default="running")
-    error: Mapped[str] = mapped_column(LARGE, default="")
-    asked: Mapped[str | None] = mapped_column(LARGE, default="")
+    error: Mapped[str] = mapped_column(EncryptedText("runs.error"), default="")
+    asked: Mapped[str | None] = mapped_column(EncryptedText("runs.asked"), default="")
     """The user's question as readable text, until it is added to the messages at the end of the run."""
     prompt_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -290,7 +259,7 @@ class WebhookEventRow(Row):
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     at_us: Mapped[int] = mapped_column(BigInteger)
     """Epoch microseconds, always later than the previous event's."""
-    event: Mapped[str] = mapped_column(LARGE)
+    event: Mapped[str] = mapped_column(EncryptedText("webhook_events.event"))
     """The event as JSON."""
 
 
@@ -308,13 +277,13 @@ class ScheduleRow(Row):
     """Name of the sessions that it starts."""
     version: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """As in `find_version`."""
-    request: Mapped[str] = mapped_column(LARGE)
+    request: Mapped[str] = mapped_column(EncryptedText("schedules.request"))
     due_ms: Mapped[int] = mapped_column(BigInteger, index=True)
     """The next start. While a process starts a turn: when another process may try."""
     run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """The id of the run that is being started; ``""`` otherwise. Whoever tries again starts the same run."""
     last_run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """The last run that was started."""
-    error: Mapped[str] = mapped_column(LARGE, default="")
+    error: Mapped[str] = mapped_column(EncryptedText("schedules.error"), default="")
     """Why the last start was refused, or ``""``."""
     create_ms: Mapped[int] = mapped_column(BigInteger)

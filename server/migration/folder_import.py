@@ -70,10 +70,9 @@ class FolderImport:
         from ragflow_lg.server.database.database import open_database
 
         settings = self._settings
-        prefix, ttl_s = settings.checkpoint_prefix, settings.checkpoint_ttl_s
         async with (
-            open_database(settings.server.database.get_secret_value()) as database,
-            open_store(settings.checkpoints, SystemClock(), prefix=prefix, ttl_s=ttl_s) as store,
+            open_store(settings.checkpoints, SystemClock(), **settings.store_options) as store,
+            open_database(settings.server.database.get_secret_value(), store.keys) as database,
             open_services(settings) as services,
         ):
             for number, (id_, pulled) in enumerate(self._manifest.agents.items(), 1):

@@ -75,7 +75,7 @@ class ServerQueue:
             request_hash,
             checkpoint,
         )
-        data = encode_order(order)
+        data = encode_order(order, self._app_state.store.keys)
         await self._app_state.run_manager.order(run.envelope, tenant, request_hash)
         await self._queue.line.put(
             row.id,

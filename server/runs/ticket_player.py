@@ -88,7 +88,7 @@ class TicketPlayer:
 
     async def _play_order(self, run_id: str, data: bytes) -> _Outcome:
         try:
-            order = decode_order(data)
+            order = decode_order(data, run_id, self._app_state.store.keys)
         except StreamError as error:
             return await self._leave_to_others(run_id, f"{error}. Upgrade the workers before the servers.")
         with use_notes(RequestNotes(run=run_id, session=order.envelope.session_id, tenant=order.tenant)):

@@ -21,6 +21,7 @@ from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
 from ragflow_lg.server.settings.browser_section import BrowserSection
 from ragflow_lg.server.settings.code_section import CodeSection
 from ragflow_lg.server.settings.compat_section import CompatSection
+from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
 from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.memory_section import MemorySection
@@ -44,6 +45,7 @@ from ragflow_lg.server.settings.sections import (
 from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection
 from ragflow_lg.server.settings.speech_sections import SpeechSection, TranscriptionSection
 from ragflow_lg.server.settings.tenant_section import TenantSection
+from ragflow_lg.services.encryption import EncryptionKey
 from ragflow_lg.services.sessions import Durability
 from ragflow_lg.services.tool_policies import CrawlerRules, ToolPermits, ToolSettings
 
@@ -60,6 +62,7 @@ class StoreOptions(TypedDict):
     prefix: str
     ttl_s: int
     durability: Durability
+    keys: tuple[EncryptionKey, ...]
 
 
 class Settings(BaseSettings):
@@ -82,6 +85,8 @@ class Settings(BaseSettings):
     checkpoint_durability: Durability = "steps"
     """When a run's steps are stored: ``steps`` stores each step before the next one starts, ``effects`` steps without
     effects, such as a Switch, together with the next step that has one."""
+    encryption_keys: tuple[EncryptionKeySection, ...] = ()
+    """The keys that encrypt what is stored: sessions, events, uploaded files. See ``docs/encryption.md``."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
@@ -143,6 +148,7 @@ class Settings(BaseSettings):
             "prefix": self.checkpoint_prefix,
             "ttl_s": self.checkpoint_ttl_s,
             "durability": self.checkpoint_durability,
+            "keys": to_keys(self.encryption_keys),
         }
 
     @property
@@ -183,6 +189,7 @@ class Settings(BaseSettings):
             secrets += [dataset.key_text(), dataset.password()]
         secrets += [*self.sql.secrets(), *(server.secret() for server in self.email.servers.values())]
         secrets += [user.secret() for user in self.server.users.values()]
+        secrets += [section.text() for section in self.encryption_keys]
         for server in self.mcp_settings().values():
             secrets += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
         return tuple(secret for secret in secrets if secret)

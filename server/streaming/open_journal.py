@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.base.extras import require
+from ragflow_lg.checkpoints.key_ring import KeyRing
 from ragflow_lg.checkpoints.store_url import key_prefix, store_kind
 from ragflow_lg.server.streaming.journal import RETENTION_S, Journal
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
@@ -18,7 +19,12 @@ ALIVE_S = 3.0
 
 @asynccontextmanager
 async def open_journal(
-    url: str, *, prefix: str = "", retention_s: float = RETENTION_S, alive_s: float = ALIVE_S
+    url: str,
+    *,
+    prefix: str = "",
+    retention_s: float = RETENTION_S,
+    alive_s: float = ALIVE_S,
+    keys: KeyRing | None = None,
 ) -> AsyncGenerator[Journal]:
     """Open a journal: for a Redis URL in Redis, shared by all replicas; otherwise in this process's memory.
 
@@ -27,6 +33,7 @@ async def open_journal(
         prefix: Prefix for all keys, to separate deployments on one Redis server.
         retention_s: How long a finished run's events are stored.
         alive_s: How long a replica is considered alive after its last report.
+        keys: Encrypts the events in Redis.
 
     Raises:
         CheckpointError: If the URL is not a store URL.
@@ -52,7 +59,7 @@ async def open_journal(
     client = create_client(url, Redis, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
     prefix = key_prefix(url, prefix)
     async with client:
-        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, timeout_s=TIMEOUT_S)
+        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, timeout_s=TIMEOUT_S, keys=keys)
         try:
             yield journal
         finally:

@@ -12,7 +12,9 @@ from typing import Any, cast
 import msgspec
 from redis.asyncio import Redis
 
-from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.errors import SessionKeyError, StreamError
+from ragflow_lg.checkpoints.key_mark import require_plain
+from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
 from ragflow_lg.server.streaming.journal import (
     MAX_RUN,
     PAGE,
@@ -79,6 +81,7 @@ class RedisJournal:
         ask_s: float = ASK_S,
         quiet_s: float = QUIET_S,
         timeout_s: float = 0.0,
+        keys: KeyRing | None = None,
     ) -> None:
         """Initialize the journal.
 
@@ -92,6 +95,7 @@ class RedisJournal:
             ask_s: How long other commands wait for Redis.
             quiet_s: How long a reader waits before it receives an empty page.
             timeout_s: The client's timeout for a command.
+            keys: Encrypts the entries.
         """
         self._client = cast("Any", client)
         self._prefix = prefix
@@ -108,7 +112,8 @@ class RedisJournal:
         self._players: dict[str, str] = {}
         """The run managers executing our own runs, by run."""
         self._commands = RedisCommands(timeout_s=timeout_s)
-        self._tail = RedisTail(client, self._stream_key)
+        self._keys = keys
+        self._tail = RedisTail(client, self._stream_key, self._parse)
 
     @property
     def retention_s(self) -> float:
@@ -168,8 +173,23 @@ class RedisJournal:
         """Add entries. Return False if another run manager has claimed the run."""
         keys = (self._stream_key(run_id), self._head_key(run_id))
         begin = entries[0].id if entries else 0
-        data = [entry.data for entry in entries]
+        data = [self._encrypt(run_id, entry) for entry in entries]
         return bool(await self._client.eval(_SEND, 2, *keys, self._players[run_id], self._ttl_ms, first, begin, *data))
+
+    def _encrypt(self, run_id: str, entry: Entry) -> bytes:
+        if self._keys is None:
+            return entry.data
+        return self._keys.encrypt(run_domain(run_id), ["event", str(entry.id)], entry.data)
+
+    def _parse(self, run_id: str, reply: Any) -> Entry:
+        entry = parse_entry(reply)
+        try:
+            if self._keys is None:
+                require_plain(entry.data)
+                return entry
+            return Entry(entry.id, self._keys.decrypt(run_domain(run_id), ["event", str(entry.id)], entry.data))
+        except SessionKeyError as error:
+            raise StreamError(f"The events of run {run_id} cannot be read. {error}") from error
 
     async def head(self, run_id: str) -> RunHead | None:
         """Return a run's head."""
@@ -184,7 +204,7 @@ class RedisJournal:
     async def tail(self, run_id: str) -> Entry | None:
         """Return the newest entry."""
         entries = await self._ask(lambda: self._client.xrevrange(self._stream_key(run_id), count=1))
-        return parse_entry(entries[0]) if entries else None
+        return self._parse(run_id, entries[0]) if entries else None
 
     async def read(self, run_id: str, after: int) -> AsyncGenerator[Sequence[Entry]]:
         """Yield the entries and wait for more."""
@@ -234,7 +254,7 @@ class RedisJournal:
         replies = await self._ask(
             lambda: self._client.xrange(self._stream_key(run_id), min=f"{after + 1}-0", count=PAGE.entries)
         )
-        entries = [parse_entry(each) for each in replies]
+        entries = [self._parse(run_id, each) for each in replies]
         if entries and entries[0].id != after + 1:
             raise gap_error(run_id, after, entries[0].id)
         return first_page(entries)

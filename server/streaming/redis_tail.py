@@ -24,9 +24,11 @@ PAUSE_S = 0.1
 class RedisTail:
     """Copies new entries of streams into their feeds."""
 
-    def __init__(self, client: Redis, key_of: Callable[[str], str]) -> None:
+    def __init__(self, client: Redis, key_of: Callable[[str], str], parse: Callable[[str, Any], Entry]) -> None:
+        """``parse`` converts an entry of a run as Redis returns it."""
         self._client = cast("Any", client)
         self._key_of = key_of
+        self._parse = parse
         self._feeds: dict[str, Feed] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -55,12 +57,12 @@ class RedisTail:
                 await asyncio.sleep(PAUSE_S)
 
     async def _read(self) -> None:
-        feeds = {self._key_of(run_id).encode(): feed for run_id, feed in self._feeds.items()}
-        places = {key: f"{feed.window.last}-0" for key, feed in feeds.items()}
+        feeds = {self._key_of(run_id).encode(): (run_id, feed) for run_id, feed in self._feeds.items()}
+        places = {key: f"{feed.window.last}-0" for key, (_, feed) in feeds.items()}
         answer: Any = await self._client.xread(places, count=PAGE.entries, block=BLOCK_MS)
         for key, replies in _pairs(answer):
-            feed = feeds[key]
-            feed.window.add(parse_entry(each) for each in replies)
+            run_id, feed = feeds[key]
+            feed.window.add([self._parse(run_id, each) for each in replies])
             feed.ring()
 
 

@@ -102,9 +102,7 @@ async def open_sessions() -> AsyncGenerator[Any]:
     from ragflow_lg.checkpoints import open_store
 
     settings = _settings()
-    opened = open_store(
-        settings.checkpoints, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s
-    )
+    opened = open_store(settings.checkpoints, SystemClock(), **settings.store_options)
     async with opened as store:
         yield store.saver
 

@@ -7,7 +7,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from ragflow_lg.base.errors import RequestError, StreamError
+from ragflow_lg.base.errors import RequestError, SessionKeyError, StreamError
+from ragflow_lg.checkpoints.key_mark import require_plain
+from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
 from ragflow_lg.runs.wire.wire_events import Envelope
 
 
@@ -32,28 +34,33 @@ class RunOrder(Struct, frozen=True, omit_defaults=True):
     it plays the run from its beginning."""
 
 
+_PLACE = ["order"]
 _DECODER = msgspec.json.Decoder(RunOrder)
 
 
-def encode_order(order: RunOrder) -> bytes:
-    """Return an order as JSON.
+def encode_order(order: RunOrder, keys: KeyRing | None = None) -> bytes:
+    """Return an order as JSON, encrypted if there are keys.
 
     Raises:
         RequestError: If the request contains a value that JSON cannot express.
     """
     try:
-        return msgspec.json.encode(order)
+        data = msgspec.json.encode(order)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RequestError(f"The request cannot be queued: {error}", 101) from error
+    return data if keys is None else keys.encrypt(run_domain(order.envelope.message_id), _PLACE, data)
 
 
-def decode_order(data: bytes) -> RunOrder:
-    """Return a stored order.
+def decode_order(data: bytes, run_id: str = "", keys: KeyRing | None = None) -> RunOrder:
+    """Return the stored order of a run.
 
     Raises:
         StreamError: If it cannot be read, for example because a newer version has written it.
     """
     try:
+        if keys is not None:
+            data = keys.decrypt(run_domain(run_id), _PLACE, data)
+        require_plain(data)
         return _DECODER.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, SessionKeyError) as error:
         raise StreamError(f"An order in the queue cannot be read: {error}") from error

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.server.agents.file_store import (
     MAX_READ_BYTES,
     FileStore,
@@ -12,6 +13,7 @@ from ragflow_lg.server.agents.file_store import (
     safe_file_name,
 )
 from ragflow_lg.server.database.database import Database, open_database
+from ragflow_lg.services.encryption import EncryptionKey
 from ragflow_lg.services.workers import NoWorkers
 
 FILE, OTHER = "a" * 32, "b" * 32
@@ -113,3 +115,33 @@ async def test_a_file_too_large_for_a_run_is_refused(tmp_path: Path, database_ur
         await ours.save(FILE, "big.txt", "text/plain", b"x" * (MAX_READ_BYTES + 1), 1, "a1")
         with pytest.raises(ServiceError, match="10 MiB"):
             await TenantFiles(ours, NoWorkers()).read([{"id": FILE}], "")
+
+
+async def test_contents_are_encrypted_and_encrypted_again(tmp_path: Path, database_url: str) -> None:
+    old, new = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
+    async with open_database(database_url) as database:
+
+        def files(*keys: EncryptionKey, tenant: str = "us") -> FileStore:
+            return FileStore(tmp_path / "files", database, tenant, 9, 999, keys=make_key_ring(keys))
+
+        plain = await files().save(FILE, "a.txt", "", b"plain secret", 1, "a1")
+        row = await files(old).save(OTHER, "b.txt", "", b"secret", 1, "a1")
+        assert row.size_bytes == 6
+        path = next(path for path in (tmp_path / "files").rglob(OTHER))
+        assert b"secret" not in path.read_bytes()
+        assert await files(new, old).content(row) == b"secret"
+        assert await files(old).content(plain) == b"plain secret"
+        for wrong in (files(), files(new)):
+            with pytest.raises(ServiceError, match=r"'b.txt' cannot be read\. .*'old'"):
+                await wrong.content(row)
+        assert [await files(new, old).reencrypt(id_) for id_ in (FILE, OTHER, FILE, "c" * 32)] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+        assert [await files(new).content(each) for each in (plain, row)] == [b"plain secret", b"secret"]
+        assert [p.name for p in path.parent.iterdir()] == [OTHER]
+        (next(path for path in (tmp_path / "files").rglob(FILE))).write_bytes(path.read_bytes())
+        with pytest.raises(ServiceError, match="the data has been changed"):
+            await files(new).content(plain)

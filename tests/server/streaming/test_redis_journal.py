@@ -9,8 +9,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError
+from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.server.streaming.journal import Bounds
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
+from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.cut_proxy import cut_proxy
 from tests.server.streaming.journals import OpenJournal, connect, head, read, redis_journal
 from tests.stores import fresh_prefix
@@ -155,3 +157,29 @@ async def test_a_silent_redis_delays_no_caller_however_many_there_are() -> None:
         assert {str(failure) for failure in failures} == {"The event journal failed: it did not answer in time."}
         assert time.monotonic() - start_s < 2
     silent.close()
+
+
+async def test_entries_are_encrypted_in_redis(redis_url: str) -> None:
+    prefix, keys = fresh_prefix(), make_key_ring([EncryptionKey("k", b"k" * 32)])
+    async with redis_journal(redis_url, prefix, keys=keys) as journal:
+        await journal.begin(head("r"))
+        await journal.append("r", [b"secret one", b"secret two"])
+        async with redis_journal(redis_url, prefix, keys=keys) as other:  # another process reads them from Redis
+            assert await read(other, "r", 0, 2) == [(1, b"secret one"), (2, b"secret two")]
+            await journal.append("r", [b"secret three"], is_last=True)
+            assert await read(other, "r", 2, 1) == [(3, b"secret three")]
+            last = await other.tail("r")
+            assert last is not None
+            assert last.data == b"secret three"
+        async with connect(redis_url) as client:
+            stored = await client.xrange(f"{prefix}agent:events:r")
+            assert b"secret" not in b"".join(fields[b"e"] for _, fields in stored)
+            moved = stored[0][1][b"e"]
+            await client.xadd(f"{prefix}agent:events:r", {"e": moved}, id="4-0")
+        for wrong in (None, make_key_ring([EncryptionKey("k", b"?" * 32)])):
+            async with redis_journal(redis_url, prefix, keys=wrong) as other:
+                with pytest.raises(StreamError, match="key 'k'"):
+                    await read(other, "r", 0, 2)
+        async with redis_journal(redis_url, prefix, keys=keys) as other:
+            with pytest.raises(StreamError, match="the data has been changed"):
+                await other.tail("r")

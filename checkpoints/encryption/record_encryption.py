@@ -1,0 +1,130 @@
+"""Run records and traces, encrypted in the store.
+
+Of a record only the reason of a failure is encrypted, which can quote what a user or a model has written. Sessions are
+found and listed by all other fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ragflow_lg.base.errors import SessionKeyError
+from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
+from ragflow_lg.checkpoints.run_records import hex_session, parse_trace, write_trace
+from ragflow_lg.services.sessions import RunRecord, Runs, Trace, Traces
+
+_ENCRYPTED = "encrypted"
+
+
+class EncryptedRuns:
+    """The run records of a backend, with encrypted reasons."""
+
+    def __init__(self, inner: Runs, keys: KeyRing) -> None:
+        self.inner = inner
+        self._keys = keys
+
+    async def put(self, record: RunRecord) -> None:
+        """Store a record."""
+        if record.reason:
+            reason = record.reason.encode("utf-8", "replace").decode()
+            reason = self._keys.encrypt_text(run_domain(record.run_id), ["reason", hex_session(record.session)], reason)
+            record = replace(record, reason=reason)
+        await self.inner.put(record)
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Return a record."""
+        record = await self.inner.get(run_id)
+        return record and self._decrypt(record)
+
+    async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Yield a session's records, newest first."""
+        async for record in self.inner.of_session(session):
+            yield self._decrypt(record)
+
+    async def sessions(self) -> AsyncIterator[RunRecord]:
+        """Yield the newest record of every session, newest first."""
+        async for record in self.inner.sessions():
+            yield self._decrypt(record)
+
+    async def delete(self, session: str, run_ids: Sequence[str]) -> None:
+        """Delete some of a session's records, with their traces."""
+        await self.inner.delete(session, run_ids)
+
+    async def delete_session(self, session: str) -> None:
+        """Delete all of a session's records."""
+        await self.inner.delete_session(session)
+
+    async def reencrypt(self, run_id: str) -> bool:
+        """Encrypt a record with the current key. Return whether it was not.
+
+        Raises:
+            SessionKeyError: if it cannot be decrypted.
+        """
+        record = await self.inner.get(run_id)
+        if record is None or not record.reason or self._keys.is_current(record.reason):
+            return False
+        await self.put(replace(record, reason=self._reason(record)))
+        return True
+
+    def _decrypt(self, record: RunRecord) -> RunRecord:
+        """Return a record with its reason, or with the reason why that cannot be read: listings must go on."""
+        if record.reason[:1] != "!":
+            return record
+        try:
+            return replace(record, reason=self._reason(record))
+        except SessionKeyError as error:
+            return replace(record, reason=f"({error})")
+
+    def _reason(self, record: RunRecord) -> str:
+        return self._keys.decrypt_text(run_domain(record.run_id), ["reason", record.session], record.reason)
+
+
+class EncryptedTraces:
+    """The traces of a backend, encrypted. To RAGFlow, which reads them in Redis, they are empty."""
+
+    def __init__(self, inner: Traces, keys: KeyRing, kind: str) -> None:
+        """``kind`` distinguishes several traces of one run."""
+        self.inner = inner
+        self._keys = keys
+        self._place = [kind]
+
+    async def put(self, record: RunRecord, trace: Trace) -> None:
+        """Store a run's trace."""
+        text = self._keys.encrypt_text(run_domain(record.run_id), self._place, write_trace(trace))
+        await self.inner.put(record, [{"component_id": "", "trace": [], _ENCRYPTED: text}])
+
+    async def get(self, run_id: str) -> Trace | None:
+        """Return a run's trace.
+
+        Raises:
+            SessionKeyError: if it cannot be decrypted.
+        """
+        trace = await self.inner.get(run_id)
+        text = _encrypted_text(trace)
+        return trace if not text else parse_trace(self._keys.decrypt_text(run_domain(run_id), self._place, text))
+
+    async def reencrypt(self, record: RunRecord) -> bool:
+        """Encrypt a run's trace with the current key. Return whether it was not.
+
+        Raises:
+            SessionKeyError: if it cannot be decrypted.
+        """
+        stored = await self.inner.get(record.run_id)
+        trace = await self.get(record.run_id)
+        if trace is None or self._keys.is_current(_encrypted_text(stored)):
+            return False
+        await self.put(record, trace)
+        return True
+
+    async def delete_session(self, session: str) -> None:
+        """Delete a session's traces."""
+        await self.inner.delete_session(session)
+
+
+def _encrypted_text(trace: Trace | None) -> str:
+    """Return the encrypted text of a stored trace, or ``""`` if it is not encrypted."""
+    text: Any = trace[0].get(_ENCRYPTED) if trace and len(trace) == 1 else None
+    return text if isinstance(text, str) else ""

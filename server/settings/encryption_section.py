@@ -1,0 +1,78 @@
+"""The keys with which the server encrypts what it stores."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.settings.sections import Section
+from ragflow_lg.services.encryption import KEY_BYTES, EncryptionKey
+
+_ADVICE = "Create one with: openssl rand -base64 32"
+
+
+class EncryptionKeySection(Section):
+    """``[[encryption_keys]]``: the first key encrypts, the others decrypt what is still encrypted with them."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,32}$")]
+    """Its name, which stored data contains. A new key needs a new name."""
+    key: SecretStr = SecretStr("")
+    """32 random bytes, in Base64."""
+    key_env: str = ""
+    """Environment variable that holds the key, instead of ``key``."""
+    key_file: Path | None = None
+    """File that holds the key, instead of ``key``."""
+
+    def text(self) -> str:
+        """Return the key in Base64, or ``""`` if the variable is not set or the file cannot be read."""
+        if self.key.get_secret_value() or self.key_env:
+            return (self.key.get_secret_value() or os.environ.get(self.key_env, "")).strip()
+        if self.key_file is None:
+            return ""
+        with suppress(OSError):
+            return self.key_file.expanduser().read_text("ascii", "replace").strip()
+        return ""
+
+    def _problem(self) -> str:
+        if self.key_env:
+            return f"the environment variable {self.key_env} is not set"
+        if self.key_file is not None:
+            return f"the file {str(self.key_file)!r} cannot be read, or is empty"
+        return "set `key_env` or `key_file`"
+
+    def to_key(self) -> EncryptionKey:
+        """Return the key.
+
+        Raises:
+            SettingsError: if it is missing, or is not 32 bytes in Base64.
+        """
+        text = self.text()
+        if not text:
+            raise SettingsError(f"The encryption key {self.id!r} is missing: {self._problem()}. {_ADVICE}")
+        try:
+            secret = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            secret = b""
+        if len(secret) != KEY_BYTES:
+            raise SettingsError(f"The encryption key {self.id!r} is not {KEY_BYTES} bytes in Base64. {_ADVICE}")
+        return EncryptionKey(self.id, secret)
+
+
+def to_keys(sections: tuple[EncryptionKeySection, ...]) -> tuple[EncryptionKey, ...]:
+    """Return the keys, of which the first one encrypts.
+
+    Raises:
+        SettingsError: if one is missing or wrong, or two have the same name.
+    """
+    keys = tuple(section.to_key() for section in sections)
+    ids = [key.id for key in keys]
+    if repeated := next((id_ for id_ in ids if ids.count(id_) > 1), ""):
+        raise SettingsError(f"Two encryption keys have the name {repeated!r}. Give each its own.")
+    return keys

@@ -1,0 +1,69 @@
+"""A new user encrypts a store, changes the key, and loses one."""
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.canvas import canvas
+from tests.fakes.regions import out
+from tests.server.cli.command import call
+
+KEYS = {name: base64.b64encode(name.encode() * 8).decode() for name in ("year", "next")}
+
+
+def write_settings(folder: Path, *names: str) -> None:
+    sections = [f'[[encryption_keys]]\nid = "{name}"\nkey_env = "KEY_{name.upper()}"\n' for name in names]
+    (folder / "s.toml").write_text("".join(sections))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a canvas and a plain session."""
+    monkeypatch.chdir(tmp_path)
+    for name, key in KEYS.items():
+        monkeypatch.setenv(f"KEY_{name.upper()}", key)
+    monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(tmp_path / "s.toml"))
+    (tmp_path / "c.json").write_text(json.dumps(canvas(out("{sys.query}"))))
+    write_settings(tmp_path)
+    assert call("run", "c.json", "horse " + "x" * 3000, "--session", "anna").returncode == 0
+    return tmp_path
+
+
+def test_keys_are_changed_step_by_step(folder: Path) -> None:
+    assert "have no `encryption_keys`" in call("sessions", "reencrypt").stderr
+    before = sorted(call("sessions", "export").stdout.splitlines())
+    write_settings(folder, "year")
+    done = call("sessions", "reencrypt")
+    assert done.returncode == 0
+    assert re.fullmatch(r"encrypted anna: \d+ checkpoints, \d+ parts and 0 records\n", done.stdout)
+    assert done.stderr == "Everything is encrypted with the key 'year'.\n"
+    assert b"horse" not in b"".join(path.read_bytes() for path in folder.glob("ragflow-lg.db*"))
+    assert sorted(call("sessions", "export").stdout.splitlines()) == before
+    write_settings(folder, "next", "year")
+    assert call("run", "c.json", "hello", "--session", "ben").returncode == 0
+    assert call("sessions", "reencrypt").stdout.count("encrypted ") == 1
+    assert call("sessions", "reencrypt").stdout == ""
+    write_settings(folder, "next")
+    assert sorted(call("sessions", "export", "anna").stdout.splitlines()) == before
+    assert "ok    sessions are encrypted with the key 'next'" in call("doctor").stdout
+
+
+def test_a_lost_key_is_reported_and_other_sessions_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_settings(folder, "year")
+    assert call("sessions", "reencrypt").returncode == 0
+    write_settings(folder, "next")
+    missing = "encrypted with the key 'year', which is not among the `encryption_keys`"
+    failed = call("run", "c.json", "hello", "--session", "anna")
+    assert failed.returncode != 0
+    assert missing in failed.stderr
+    assert missing in call("sessions", "prune", "--keep-turns", "1").stderr
+    assert missing in call("sessions", "reencrypt").stdout
+    health = call("doctor").stdout
+    assert "1 of the newest 1 sessions cannot be decrypted" in health
+    assert call("run", "c.json", "hello", "--session", "ben").returncode == 0
+    assert "deleted anna" in call("sessions", "--delete", "anna").stdout
+    monkeypatch.delenv("KEY_NEXT")
+    assert "the environment variable KEY_NEXT is not set" in call("sessions").stderr

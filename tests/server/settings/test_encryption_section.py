@@ -1,0 +1,49 @@
+"""Keys come from variables or files, and are never shown."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
+
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+def test_keys_are_read_from_variables_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    monkeypatch.setenv("NEW_KEY", base64.b64encode(b"n" * 32).decode())
+    sections = (
+        EncryptionKeySection(id="new", key_env="NEW_KEY"),
+        EncryptionKeySection(id="old", key_file=tmp_path / "key"),
+    )
+    settings = Settings(encryption_keys=sections)
+    keys = settings.store_options["keys"]
+    assert [(key.id, key.secret) for key in keys] == [("new", b"n" * 32), ("old", b"k" * 32)]
+    assert KEY in settings.secrets
+    for shown in (repr(keys), repr(settings), settings.model_dump_json()):
+        assert KEY not in shown
+        assert "kkkk" not in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"key_env": "NO_SUCH"}, "'k' is missing: the environment variable NO_SUCH is not set. Create one with"),
+        ({"key_file": "/no/such"}, "'k' is missing: the file '/no/such' cannot be read, or is empty"),
+        ({}, "'k' is missing: set `key_env` or `key_file`"),
+        ({"key": "c2hvcnQ="}, "'k' is not 32 bytes in Base64"),
+        ({"key": "not base64 §"}, "'k' is not 32 bytes in Base64"),
+    ],
+)
+def test_a_missing_or_wrong_key_is_reported_without_its_value(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
+        to_keys((EncryptionKeySection.model_validate({"id": "k", **fields}),))
+    assert fields.get("key", "§§") not in str(caught.value)
+
+
+def test_two_keys_need_two_names() -> None:
+    with pytest.raises(SettingsError, match="Two encryption keys have the name 'k'"):
+        to_keys((EncryptionKeySection.model_validate({"id": "k", "key": KEY}),) * 2)
