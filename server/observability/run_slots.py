@@ -7,6 +7,8 @@ other. A run holds its input several times: in its state, its events and its ans
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 
@@ -15,6 +17,8 @@ from msgspec import Struct
 from ragflow_lg.base.errors import BusyError, QuotaError
 
 MAX_INPUT_CHARS = 32_000_000
+SORT_S = 0.5
+"""How old the positions of the waiting runs may be."""
 
 
 class Places(Struct, frozen=True):
@@ -27,6 +31,8 @@ class Places(Struct, frozen=True):
     page_slots: int = 0
     input_chars: int = 0
     """Length of the run's input."""
+    run_id: str = ""
+    """By which `RunSlots.position` finds the run while it waits."""
 
     def counters(self) -> tuple[tuple[str, int], ...]:
         """Return the names under which the run is counted, each with its limit."""
@@ -96,6 +102,9 @@ class RunSlots:
         self._waiting: deque[_Waiting] = deque()
         self._turns: dict[str, int] = {}
         """When each tenant last got a slot after waiting, as a number that grows; empty if nothing waits."""
+        self._positions: dict[str, int] = {}
+        self._sorted_s = -math.inf
+        """When the positions were determined."""
         self._inputs, self._waiting_inputs = _InputLengths(max_input_chars), _InputLengths(max_input_chars)
 
     @property
@@ -111,6 +120,33 @@ class RunSlots:
     def queue_length(self) -> int:
         """Number of runs waiting for a slot."""
         return len(self._waiting)
+
+    def has_room(self, places: Places) -> bool:
+        """Return whether a run would get a slot at once."""
+        return self._is_free(places)
+
+    def position(self, run_id: str) -> int:
+        """Return how many runs, with this one, will probably get a slot before or with it; 0 if it does not wait.
+
+        Those of other tenants that come later may be earlier: the tenants take turns. The line is sorted at most once
+        in `SORT_S`, because every client that waits asks.
+        """
+        now = time.monotonic()
+        if now - self._sorted_s >= SORT_S:
+            self._sorted_s = now
+            self._positions = {name: number for number, name in enumerate(self._in_order(), 1) if name}
+        return self._positions.get(run_id, 0)
+
+    def _in_order(self) -> list[str]:
+        """Return the ids of the runs that wait, in the order in which they will probably get their slots."""
+        ahead: Counter[str] = Counter()
+        places: list[tuple[int, int, int, str]] = []
+        for number, waiting in enumerate(self._waiting):
+            tenant = waiting.places.tenant
+            in_use, served = self._precedence(waiting)
+            places.append((in_use + ahead[tenant], served, number, waiting.places.run_id))
+            ahead[tenant] += 1
+        return [place[-1] for place in sorted(places)]
 
     async def acquire(self, run: Places | str) -> Callable[[], None]:
         """Acquire a slot as soon as one is free. Return a function that releases it and can be called repeatedly.

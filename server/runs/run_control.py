@@ -129,6 +129,14 @@ class RunControl:
             return await self.state(fresh)  # it has ended in the meantime
         return "interrupted"
 
+    async def queue_position(self, run: RunRow) -> int:
+        """Return the place of a run among those that wait for a worker, from 1; 0 if it does not wait.
+
+        Raises:
+            StreamError: If the queue fails.
+        """
+        return await self._turns.queue_position(run.id)
+
     async def start(self, session: SessionRow, request: TurnRequest, new: NewSession | None = None) -> Turn:
         """Begin a new turn. ``new`` is given if the session comes from `Turns.new_session`.
 

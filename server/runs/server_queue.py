@@ -106,6 +106,14 @@ class ServerQueue:
         """
         return await self._queue.line.has(run_id)
 
+    async def position(self, run_id: str) -> int:
+        """Return the place of a run in the line, from 1, or 0 if it does not wait.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        return await self._queue.line.position(run_id)
+
     async def wait_for_player(self, run_id: str) -> bool:
         """Wait until another worker plays an interrupted run. Return False if none will, or the server stops.
 

@@ -73,15 +73,15 @@ class Turn:
             return self._run.status, self._run.error or ""
         return await self._turns.result(self._tenant, self.envelope.message_id)
 
-    def events(self) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Yield the events, each with its number. After the last one, the turn is stored in the database.
+    def events(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
+        """Yield the events after number ``after``, each with its number. After the last one, the turn is stored.
 
         Use `contextlib.aclosing`, so that a follower that leaves is unregistered immediately.
 
         Raises:
             RagflowLgError: If the run was refused or the engine failed.
         """
-        return self._turns.wire_events(self.envelope.message_id, order=self._order)
+        return self._turns.wire_events(self.envelope.message_id, after, order=self._order)
 
 
 class Turns:
@@ -232,10 +232,10 @@ class Turns:
             BusyError: If no slot becomes free, or a quota is used up.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        release = await self._find_place(agent.tenant, page_key, len(question or ""))
-        app_state, notes = self._app_state, current_notes()
-        run_id, start_ms = run.envelope.message_id, app_state.now_ms()
+        app_state, notes, run_id = self._app_state, current_notes(), run.envelope.message_id
         notes.run, notes.session = run_id, session.id
+        release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
+        start_ms = app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
         row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
         request_hash = hash_request(request) if request is not None else ""
@@ -264,14 +264,16 @@ class Turns:
             raise
         return Turn(run.envelope, self, agent.tenant, run)
 
-    async def _find_place(self, tenant: str, page_key: str, input_chars: int) -> Callable[[], None]:
+    async def _find_place(self, tenant: str, page_key: str, input_chars: int, run_id: str) -> Callable[[], None]:
         """Acquire a slot in this process, or check that the queue has room. Return what gives the slot back."""
         if self._orders is None:
-            return await self.acquire_slot(tenant, page_key, input_chars)
+            return await self.acquire_slot(tenant, page_key, input_chars, run_id)
         await self._orders.require_room(tenant, page_key)
         return do_not_release
 
-    async def acquire_slot(self, tenant: str, page_key: str = "", input_chars: int = 0) -> Callable[[], None]:
+    async def acquire_slot(
+        self, tenant: str, page_key: str = "", input_chars: int = 0, run_id: str = ""
+    ) -> Callable[[], None]:
         """Acquire a slot for a run of a tenant, or of an embedded page; see `RunSlots.acquire`.
 
         ``input_chars`` is the length of its input.
@@ -281,7 +283,22 @@ class Turns:
         """
         settings = self._app_state.settings
         slots, page_slots = find_limits(settings, tenant).runs, settings.quotas.pages.runs
-        return await self._slots.acquire(Places(tenant, slots, page_key, page_slots, input_chars))
+        return await self._slots.acquire(Places(tenant, slots, page_key, page_slots, input_chars, run_id))
+
+    def may_wait(self, tenant: str) -> bool:
+        """Return whether a run of a tenant that begins now could have to wait for its place."""
+        slots = find_limits(self._app_state.settings, tenant).runs
+        return self._orders is not None or not self._slots.has_room(Places(tenant, slots))
+
+    async def queue_position(self, run_id: str) -> int:
+        """Return the place of a run among those that wait for a slot of this process or for a worker; 0 if it does not.
+
+        Raises:
+            StreamError: If the queue fails.
+        """
+        if not run_id or self._orders is None:
+            return self._slots.position(run_id) if run_id else 0
+        return await self._orders.position(run_id)
 
     def count_runs(self, tenant: str) -> int:
         """Return the number of a tenant's runs in this process."""

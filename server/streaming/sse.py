@@ -61,6 +61,15 @@ def native_frame(payload: Mapping[str, Any], event: str, event_id: str | int | N
     return b"%bevent: %b\ndata: %b\n\n" % (head, event.encode(), to_json_bytes(payload))
 
 
+def queue_comment(run_id: str, session_id: str, position: int) -> bytes:
+    r"""Encode a run's position in the queue as a comment, which event parsers ignore.
+
+    >>> queue_comment("5f0c", "0c7f", 3)
+    b': queued 3\n\n'
+    """
+    return b": queued %d\n\n" % position
+
+
 def retry_frame(pause_s: float) -> bytes:
     r"""Encode how long a client should wait before reconnecting.
 

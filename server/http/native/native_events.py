@@ -45,11 +45,11 @@ def build_event_schema(data: dict[str, Any], *, end: str = "") -> dict[str, Any]
 _REFS = "#/components/schemas"
 _EVENT: dict[str, Any] = {
     "type": "object",
-    "description": "An event of the run.",
+    "description": "An event of the run, or `queued`, without an id: its `position` among the runs that wait, from 1.",
     "properties": {
         "run_id": {"type": "string"},
         "session_id": {"type": "string"},
-        "event": {"type": "string", "description": "RAGFlow's name of the event, or `agent_record`."},
+        "event": {"type": "string", "description": "RAGFlow's name of the event, `agent_record` or `queued`."},
         "data": {"type": "object"},
     },
     "required": ["run_id", "session_id", "event", "data"],
@@ -121,6 +121,17 @@ async def write_event_frames(
     except RagflowLgError as failure:
         run, error = None, error or to_problem(failure).model_dump()
     yield native_frame({"run": run, "error": error}, "end")
+
+
+def queue_frame(run_id: str, session_id: str, position: int) -> bytes:
+    """Write the place of a run that waits, from 1. It is not an event of the run, so it has no id."""
+    data = {"run_id": run_id, "session_id": session_id, "event": "queued", "data": {"position": position}}
+    return native_frame(data, "queued")
+
+
+def refuse_frames(error: RagflowLgError) -> list[bytes]:
+    """Write the end of a stream whose run was refused after it had waited."""
+    return [native_frame({"run": None, "error": to_problem(error).model_dump()}, "end")]
 
 
 def _write_frame(run_id: str, session_id: str, pair: tuple[int, StreamEvent], has_records: bool) -> bytes:

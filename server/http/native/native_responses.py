@@ -59,6 +59,9 @@ class RunAnswer(BaseModel):
     pauses: Annotated[list[PauseAnswer], Field(description="Open forms.")]
     checkpoint: Annotated[str, Field(description="Checkpoint at which it ended or waits; `fork` accepts it.")]
     usage: UsageAnswer
+    queue_position: Annotated[
+        int, Field(description="Place among the runs that wait for a worker, from 1; 0 if it does not wait.")
+    ] = 0
     start_ms: int
     end_ms: int
 
@@ -229,6 +232,7 @@ async def build_run_answer(
         pauses=[build_pause_answer(pause, expire_ms) for pause in open_pauses],
         checkpoint=record.checkpoint if record is not None else "",
         usage=UsageAnswer(prompt_tokens=run.prompt_tokens, completion_tokens=run.completion_tokens),
+        queue_position=await control.queue_position(run) if status == "running" else 0,
         start_ms=run.start_ms,
         end_ms=run.end_ms,
     )

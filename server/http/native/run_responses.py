@@ -12,14 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.agents.trial_versions import stored_trial
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.native.native_events import EVENT_STREAM, write_event_frames
+from ragflow_lg.server.http.native.native_events import EVENT_STREAM, queue_frame, refuse_frames, write_event_frames
 from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer, respond_model
 from ragflow_lg.server.http.native.native_routing import Agent
 from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
+from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming import CONTINUE, parse_policy
 
@@ -93,6 +95,9 @@ class RunResponder(Struct, frozen=True):
         if self.mode == "background" and policy is None:
             policy = CONTINUE
         control = RunControl(get_app_state(request), get_turns(request), self.agent, policy)
+        if self.mode == "stream":
+            frames = self._begin_frames(control, start(control))
+            return await begin_stream(request, self.agent.tenant, frames, refuse_frames, notice=queue_frame)
         turn = await start(control)
         run_id = turn.envelope.message_id
         if self.mode == "background":
@@ -101,10 +106,12 @@ class RunResponder(Struct, frozen=True):
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
             return respond_model(await build_run_answer(control, run), 202, headers)
-        if self.mode == "stream":
-            return await stream_run(request, control, await control.run(run_id), 0, has_records=self.has_records)
         await await_while_connected(request, _await_end(get_turns(request).follow(run_id)))
         return respond_model(await load_run_answer(control, run_id))
+
+    async def _begin_frames(self, control: RunControl, begun: Awaitable[Turn]) -> AsyncGenerator[bytes]:
+        run = await control.run((await begun).envelope.message_id)
+        return await _begin_frames(self.request, control, run, 0, has_records=self.has_records)
 
 
 def make_responder(
@@ -168,13 +175,22 @@ async def stream_run(
     Raises:
         RagflowLgError: if the events are not available, or the run was refused before its first event.
     """
+    frames = _begin_frames(request, control, run, after, has_records=has_records)
+    notes = current_notes()
+    notes.run, notes.session = run.id, run.session_id
+    return await begin_stream(request, run.tenant, frames, refuse_frames, notice=queue_frame)
+
+
+async def _begin_frames(
+    request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
+) -> AsyncGenerator[bytes]:
+    """Wait for the first event of a run after number ``after``, and return the frames from there on."""
     events = get_turns(request).follow(run.id, after)
     try:
         first: tuple[int, StreamEvent] | None = await anext(events, None)
     except BaseException:
         await events.aclose()
         raise
-    frames = write_event_frames(
+    return write_event_frames(
         run.id, run.session_id, events, lambda: load_run_answer(control, run.id), first=first, has_records=has_records
     )
-    return EventStream(frames, get_app_state(request).settings.server.heartbeat_s)

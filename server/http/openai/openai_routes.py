@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,10 +30,10 @@ from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app
 from ragflow_lg.server.http.shared.described_routes import OpenaiRoute, describe
 from ragflow_lg.server.http.shared.event_stream import (
     DISCONNECT,
-    EventStream,
     await_while_connected,
     read_disconnect_policy,
 )
+from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
     build_turn_request,
@@ -154,13 +154,26 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
     turn_request = build_turn_request(caller, session, {**body, "query": query, "question": ""})
     if new is not None and earlier:
         turn_request["earlier"] = earlier
-    turn = await get_turns(request).begin(agent, session, turn_request, policy, new)
-    builder = _ResponseBuilder(session.id, agent.id, turn.envelope.created_at, prompt_tokens)
+    begun = get_turns(request).begin(agent, session, turn_request, policy, new)
+    builder = _ResponseBuilder(session.id, agent.id, get_app_state(request).now_ms() // 1000, prompt_tokens)
+    if parse_flag(body.get("stream")):
+        return await begin_stream(request, caller.tenant, _begin_chunks(begun, builder), builder.refuse)
+    turn = await begun
+    builder.created = turn.envelope.created_at
+    return await await_while_connected(request, _collect(turn, turn.events(), builder))
+
+
+async def _begin_chunks(begun: Coroutine[Any, Any, Turn], builder: _ResponseBuilder) -> AsyncGenerator[bytes]:
+    """Wait for the first event of a turn, and return its frames.
+
+    Raises:
+        RagflowLgError: if the turn is refused.
+    """
+    turn = await begun
+    builder.created = turn.envelope.created_at
     events = turn.events()
-    if not parse_flag(body.get("stream")):
-        return await await_while_connected(request, _collect(turn, events, builder))
-    first = await anext(events, None)
-    return EventStream(_stream_chunks(first, events, turn, builder), get_app_state(request).settings.server.heartbeat_s)
+    first = await anext(events, None)  # an early refusal must not start a stream
+    return _stream_chunks(first, events, turn, builder)
 
 
 async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) -> AgentRow:
@@ -311,7 +324,7 @@ async def _stream_chunks(
     except RagflowLgError as failure:
         error = str(failure)
     if error:
-        yield builder.build_chunk({"content": f"**ERROR**: {error}", "error": error})
+        yield builder.build_error(error)
     yield builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(texts)))
     yield OPENAI_DONE
 
@@ -322,7 +335,8 @@ class _ResponseBuilder:
     def __init__(self, id_: str, model: str, created: int, prompt_tokens: int) -> None:
         self._id = id_
         self._model = model
-        self._created = created
+        self.created = created
+        """When the turn was created, in epoch seconds."""
         self._prompt_tokens = prompt_tokens
 
     def estimate_usage(self, text: str) -> dict[str, Any]:
@@ -348,7 +362,7 @@ class _ResponseBuilder:
         frame = {
             "id": self._id,
             "object": "chat.completion.chunk",
-            "created": self._created,
+            "created": self.created,
             "model": self._model,
             "system_fingerprint": "",
             "usage": usage,
@@ -356,12 +370,21 @@ class _ResponseBuilder:
         }
         return openai_frame(frame)
 
+    def build_error(self, error: str) -> bytes:
+        """Build the frame of an error."""
+        return self.build_chunk({"content": f"**ERROR**: {error}", "error": error})
+
+    def refuse(self, error: RagflowLgError) -> list[bytes]:
+        """Return the frames of a turn that is refused after it has waited."""
+        end = self.build_chunk({"content": ""}, "stop", self.estimate_usage(""))
+        return [self.build_error(str(error)), end, OPENAI_DONE]
+
     def build_completion(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
         """Build the answer to a non-streaming request."""
         return {
             "id": self._id,
             "object": "chat.completion",
-            "created": self._created,
+            "created": self.created,
             "model": self._model,
             "param": None,
             "usage": self.estimate_usage(text),

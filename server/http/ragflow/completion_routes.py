@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunInterruptedError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
@@ -36,6 +38,7 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_disconnect_policy,
     read_position,
 )
+from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
     parse_flag,
@@ -50,19 +53,21 @@ from ragflow_lg.server.http.shared.row_loading import (
     load_turn_rows,
     require_session,
 )
+from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.runs.new_session import NewSession
-    from ragflow_lg.server.runs.turns import Turn
+    from ragflow_lg.server.runs.turns import Turns
 
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"], route_class=DescribedRoute)
 
 PARAMETERS = (EVENT_IDS, DISCONNECT, *RESUME, COMPAT)
 _ACTION_CHARS = 40
+ERROR_PREFIX = "**ERROR**: "
 _OTHER_AGENT = "Session does not belong to the requested agent."
 
 
@@ -141,7 +146,7 @@ async def complete_with(
     forwarding: Forwarding
     if position.run_id:
         envelope, forwarding = await load_run(request, caller, agent, position.run_id)
-        events = turns.wire_events(position.run_id)
+        begun = follow_run(turns, envelope)
     else:
         policy = read_disconnect_policy(request)
         if session_id:
@@ -151,45 +156,81 @@ async def complete_with(
             session, new = await open_session(request, caller, agent, body, source, conversation, draft)
         forwarding = "session" if session.source == "agent" else "all"
         turn_request = build_turn_request(caller, session, body)
-        turn = await turns.begin(agent, session, turn_request, policy, new, stored=rows if session_id else None)
-        envelope, events = turn.envelope, turn.events()
+        begun = turns.begin(agent, session, turn_request, policy, new, stored=rows if session_id else None)
     if is_old_path:
         forwarding = "messages"
     has_trace = parse_flag(body.get("return_trace"))
     if not parse_flag(body.get("stream"), default=is_old_path and caller.is_old):
-        collector = AnswerCollector(envelope, forwarding, has_trace=has_trace)
-        return await await_while_connected(request, collect(events, collector, envelope, caller))
-    if position.after and not (has_trace and forwarding != "all"):  # a trace needs all events, starting with the first
-        events = turns.wire_events(position.run_id, position.after)
+        turn = await begun
+        collector = AnswerCollector(turn.envelope, forwarding, has_trace=has_trace)
+        return await await_while_connected(request, collect(turn.events(), collector, turn.envelope, caller))
+    after = 0 if has_trace and forwarding != "all" else position.after  # a trace needs all events from the first on
+    frames = begin_frames(begun, forwarding, position, after, has_trace=has_trace, end=end)
+    if is_old_path:  # the oldest clients do not know comments
+        return EventStream(await frames, 0.0)
+    refuse = partial(refuse_frames, forwarding=forwarding, position=position, end=end)
+    return await begin_stream(request, caller.tenant, frames, refuse)
+
+
+async def follow_run(turns: Turns, envelope: Envelope) -> Turn:
+    """Return a run that an earlier request has begun."""
+    return Turn(envelope, turns, "")
+
+
+async def begin_frames(
+    begun: Coroutine[Any, Any, Turn],
+    forwarding: Forwarding,
+    position: StreamPosition,
+    after: int,
+    *,
+    has_trace: bool = False,
+    error_prefix: str = ERROR_PREFIX,
+    end: bytes = RAGFLOW_DONE,
+) -> AsyncGenerator[bytes]:
+    """Wait for the first event of a turn after number ``after``, and return the frames from there on.
+
+    Raises:
+        RagflowLgError: if the turn is refused.
+    """
+    turn = await begun
+    events = turn.events(after)
     first = await anext(events, None)  # an early refusal must not start a stream
-    frames = FrameBuilder(envelope, forwarding, has_trace=has_trace)
-    heartbeat_s = 0.0 if is_old_path else get_app_state(request).settings.server.heartbeat_s
-    return EventStream(stream_frames(first, events, frames, position, end=end), heartbeat_s)
+    frames = FrameBuilder(turn.envelope, forwarding, has_trace=has_trace)
+    return stream_frames(first, events, frames, position, error_prefix=error_prefix, end=end)
+
+
+def refuse_frames(
+    error: RagflowLgError, *, forwarding: Forwarding, position: StreamPosition, end: bytes = RAGFLOW_DONE
+) -> list[bytes]:
+    """Return the frames of a turn that is refused after it has waited."""
+    if position.has_ids and isinstance(error, RunInterruptedError):
+        return []  # no end event, so that the client repeats its request
+    return [ragflow_frame(build_error_frame(describe_failure(error, forwarding))), *([end] if end else ())]
 
 
 async def respond_with_turn(
     request: Request, caller: ApiCaller, turn: Turn, body: dict[str, Any], *, is_streamed: bool
 ) -> Response:
     """Respond with the events or the complete answer of a started turn."""
-    envelope, events, position = (
-        turn.envelope,
-        turn.events(),
-        StreamPosition(read_position(request).has_ids),
-    )
+    envelope, position = turn.envelope, StreamPosition(read_position(request).has_ids)
     has_trace = parse_flag(body.get("return_trace"))
     if not is_streamed:
         collector = AnswerCollector(envelope, "all", has_trace=has_trace)
-        return await await_while_connected(request, collect(events, collector, envelope, caller))
-    first = await anext(events, None)
-    frames = FrameBuilder(envelope, "all", has_trace=has_trace)
-    return EventStream(
-        stream_frames(first, events, frames, position), get_app_state(request).settings.server.heartbeat_s
-    )
+        return await await_while_connected(request, collect(turn.events(), collector, envelope, caller))
+    frames = begin_frames(_return(turn), "all", position, 0, has_trace=has_trace)
+    refuse = partial(refuse_frames, forwarding="all", position=position)
+    return await begin_stream(request, caller.tenant, frames, refuse)
+
+
+async def _return(turn: Turn) -> Turn:
+    return turn
 
 
 async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
     """Load the envelope of a run to resume, and determine which of its events the client receives."""
     head = await get_turns(request).head(caller.tenant, run_id)
+    notes = current_notes()
+    notes.run, notes.session = run_id, head.envelope.session_id
     session = await load_session(request, agent, head.envelope.session_id)
     return head.envelope, "session" if session.source == "agent" else "all"
 
@@ -259,7 +300,7 @@ async def stream_frames(
     frames: FrameBuilder,
     position: StreamPosition,
     *,
-    error_prefix: str = "**ERROR**: ",
+    error_prefix: str = ERROR_PREFIX,
     end: bytes = RAGFLOW_DONE,
 ) -> AsyncGenerator[bytes]:
     """Yield the frames of a turn's events. The events up to the client's ``position`` are not sent again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends
@@ -14,8 +15,15 @@ from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.ragflow.completion_routes import collect, load_run, open_session, stream_frames
-from ragflow_lg.server.http.ragflow.ragflow_frames import AnswerCollector, FrameBuilder, describe_failure
+from ragflow_lg.server.http.ragflow.completion_routes import (
+    begin_frames,
+    collect,
+    follow_run,
+    load_run,
+    open_session,
+    refuse_frames,
+)
+from ragflow_lg.server.http.ragflow.ragflow_frames import AnswerCollector, describe_failure
 from ragflow_lg.server.http.ragflow.turn_schemas import RUN, EmbeddedBody, TurnAnswer
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
@@ -23,11 +31,11 @@ from ragflow_lg.server.http.shared.event_stream import (
     DISCONNECT,
     EVENT_IDS,
     RESUME,
-    EventStream,
     await_while_connected,
     read_disconnect_policy,
     read_position,
 )
+from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_turn_body
 from ragflow_lg.server.http.shared.responses import to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
@@ -88,25 +96,22 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
     position, turns, app_state = read_position(request), get_turns(request), get_app_state(request)
     if position.run_id:
         envelope, _ = await load_run(request, caller, agent, position.run_id)
-        events = turns.wire_events(position.run_id)
+        begun = follow_run(turns, envelope)
     else:
         policy = read_disconnect_policy(request)
         name = PUBLISHED if parse_flag(body.get("release")) else ""
         version = None if body.get("session_id") else await find_version(app_state.database, agent, name)
         session, new = await open_session(request, caller, agent, body, source="agent", version=version)
-        turn = await turns.begin(
+        begun = turns.begin(
             agent, session, build_turn_request(caller, session, body), policy, new, page_key=caller.owner.id
         )
-        envelope, events = turn.envelope, turn.events()
     if not parse_flag(body.get("stream"), default=True):
-        collector = AnswerCollector(envelope, "page", has_trace=False)
-        return await await_while_connected(request, collect(events, collector, envelope, caller))
-    if position.after:
-        events = turns.wire_events(position.run_id, position.after)
-    first = await anext(events, None)  # an early refusal must not start a stream
-    frames = FrameBuilder(envelope, "page", has_trace=False)
-    streamed = stream_frames(first, events, frames, position, error_prefix="Error 102: ")
-    return EventStream(streamed, app_state.settings.server.heartbeat_s)
+        turn = await begun
+        collector = AnswerCollector(turn.envelope, "page", has_trace=False)
+        return await await_while_connected(request, collect(turn.events(), collector, turn.envelope, caller))
+    frames = begin_frames(begun, "page", position, position.after, error_prefix="Error 102: ")
+    refuse = partial(refuse_frames, forwarding="page", position=position)
+    return await begin_stream(request, caller.tenant, frames, refuse)
 
 
 async def _hide_reason(result: Awaitable[_T]) -> _T:

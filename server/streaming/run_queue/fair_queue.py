@@ -208,6 +208,15 @@ class FairQueue:
         """
         return bool(await _ask(lambda: self._client.hexists(self._keys[0], run_id)))
 
+    async def position(self, run_id: str) -> int:
+        """Return the place of a run in the line, from 1, or 0 if it does not wait.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        rank = await _ask(lambda: self._client.zrank(self._keys[1], run_id))
+        return 0 if rank is None else int(rank) + 1
+
     async def state(self) -> QueueState:
         """Return how long the queue is.
 

@@ -59,6 +59,7 @@ async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(r
         while len(runs := await list_runs(server, agent)) < 2:
             await asyncio.sleep(0.05)
         assert {run["status"] for run in runs} == {"running"}
+        assert sorted(run["queue_position"] for run in runs) == [1, 2]
         refused = await server.client.post(PATH, json=body)
         assert refused.status_code == 429, refused.text
         assert int(refused.headers["Retry-After"]) >= 1

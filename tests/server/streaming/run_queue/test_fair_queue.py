@@ -32,7 +32,10 @@ async def test_tenants_take_turns(queue: FairQueue) -> None:
         await queue.put(f"a{number}", "a", b"x", number)
     await queue.put("b0", "b", b"x", 9)
     await queue.put("b1", "b", b"x", 9)
-    assert await take_all(queue) == ["a0", "b0", "a1", "b1", "a2", "a3"]
+    order = ["a0", "b0", "a1", "b1", "a2", "a3"]
+    assert [await queue.position(run) for run in order] == [1, 2, 3, 4, 5, 6]
+    assert await take_all(queue) == order
+    assert await queue.position("a0") == 0
 
 
 async def test_a_tenant_with_a_larger_share_is_played_more_often(queue: FairQueue) -> None:
