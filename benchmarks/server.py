@@ -1,4 +1,7 @@
-"""Compare the HTTP server with a minimal server for the same graph: ``python -m benchmarks.server``."""
+"""Compare the HTTP server with a minimal server for the same graph: ``python -m benchmarks.server [PART…]``.
+
+The parts are ``turn``, ``first`` (how soon the first event comes) and ``memory`` (of open streams); by default, all.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,8 @@ OPEN = 100
 STARTS = 60
 STARTS_PER_S = 10.0
 BURST = 100
+WARM_STREAMS, OPEN_STREAMS = 50, 400
+SETTLE_S = 2.0
 COMPLETIONS = "/api/v1/agents/chat/completions"
 _LEAVING = {"X-RAGFlow-On-Disconnect": "cancel"}
 """Ends the run when its client disconnects, so that the number of open runs stays constant."""
@@ -158,10 +163,29 @@ def _print_times(name: str, times: Sequence[float]) -> None:
     print(f"first event, {name}: median {statistics.median(ordered):.0f} ms, P99 {p99:.0f} ms")
 
 
-async def _main() -> None:
-    await _compare()
-    await _first_events()
+async def _memory() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        async with start_server("idle", Path(name)) as server:
+            body = {"agent_id": await server.agent(canvases.streaming(), "Idle"), "query": "q", "stream": True}
+            streams: list[Any] = []
+            for _ in range(WARM_STREAMS):
+                await first_event(server, body, streams)
+            await asyncio.sleep(SETTLE_S)
+            before_mb = server.rss_mb()
+            for _ in range(OPEN_STREAMS):
+                await first_event(server, body, streams)
+            await asyncio.sleep(SETTLE_S)
+            used_kb = (server.rss_mb() - before_mb) * 1000 / OPEN_STREAMS
+            print(f"memory of an open stream: {used_kb:.0f} kB, measured on {OPEN_STREAMS} quiet ones")
+            for task in streams:
+                task.cancel()
+
+
+async def _main(parts: Sequence[str]) -> None:
+    for name, measure in (("turn", _compare), ("first", _first_events), ("memory", _memory)):
+        if not parts or name in parts:
+            await measure()
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    asyncio.run(_main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""A server to measure: ``python -m benchmarks.server_apps ours|theirs FOLDER`` prints its URL and an API key."""
+"""A server to measure: ``python -m benchmarks.server_apps ours|idle|theirs FOLDER`` prints its URL and an API key."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from ragflow_lg.services.chat import ChatDelta, ChatRequest
 NODES = 3
 PIECES = 1200
 PIECE_S = 0.1
+IDLE_S = 600.0
+"""So that open streams are quiet while their memory is measured."""
 
 
 class SlowModel:
@@ -44,15 +46,18 @@ class SlowModel:
     has_tools = False
     has_schemas = False
 
+    def __init__(self, piece_s: float = PIECE_S) -> None:
+        self._piece_s = piece_s
+
     async def complete(self, request: ChatRequest) -> str:
         """Return an empty answer."""
         return ""
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
-        """Yield a piece every `PIECE_S` seconds."""
+        """Yield a piece at regular intervals."""
         for number in range(PIECES):
             yield ChatDelta(f"word{number} ")
-            await asyncio.sleep(PIECE_S)
+            await asyncio.sleep(self._piece_s)
 
 
 def canvas() -> dict[str, Any]:
@@ -130,7 +135,7 @@ async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
 
 
 async def _serve(which: str, folder: Path) -> None:
-    opened = ours(folder) if which == "ours" else theirs(folder)
+    opened = theirs(folder) if which == "theirs" else ours(folder, SlowModel(IDLE_S) if which == "idle" else None)
     async with opened as (app, drain, key), start_server(app, open_socket("127.0.0.1", 0), drain, 1) as url:
         freeze_objects()
         sys.stdout.write(f"{url} {key}\n")
