@@ -38,6 +38,13 @@ async def find_expired(database: Database, now_ms: int, limit: int) -> list[tupl
         return [(tenant, id_) for tenant, id_ in rows]
 
 
+async def find_older_files(database: Database, before_ms: int, limit: int) -> list[tuple[str, str]]:
+    """Return the tenants and ids of files of all tenants that were stored before a time."""
+    async with database.reading() as db:
+        rows = await db.execute(select(FileRow.tenant, FileRow.id).where(FileRow.create_ms < before_ms).limit(limit))
+        return [(tenant, id_) for tenant, id_ in rows]
+
+
 async def all_files(database: Database, page_size: int = 500) -> AsyncIterator[tuple[str, str]]:
     """Yield the tenants and ids of the files of all tenants."""
     last = ""

@@ -23,6 +23,8 @@ _Convert: TypeAlias = "Callable[[Any], Any] | None"
 class _Compiled(Struct, frozen=True):
     """A statement in SQLite's language."""
 
+    dialect: Dialect
+    """That of one engine, whose keys encrypt values."""
     sql: str
     defaults: dict[str, Any]
     """The values that need not be given."""
@@ -73,7 +75,7 @@ class PreparedStatement:
 
     def _run(self, dialect: Dialect, driver: sqlite3.Connection, values: Values) -> sqlite3.Cursor:
         compiled = self._compiled
-        if compiled is None:
+        if compiled is None or compiled.dialect is not dialect:
             compiled = self._compiled = _compile(self._statement, dialect, self._columns)
         complete = {**compiled.defaults, **values}
         given = [
@@ -118,7 +120,7 @@ def _compile(
     places = tuple((name, _bind_converter(binds[name].type, dialect)) for name in names)
     selected = statement.selected_columns if isinstance(statement, Select) else ()
     read = tuple((column.key or "", _result_converter(column.type, dialect)) for column in selected)
-    return _Compiled(str(compiled), defaults, places, read)
+    return _Compiled(dialect, str(compiled), defaults, places, read)
 
 
 def _bind_converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:

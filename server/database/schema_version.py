@@ -9,7 +9,7 @@ from sqlalchemy import inspect, text
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-NEWEST = "0010_pause_timeouts"
+NEWEST = "0011_names_of_sessions"
 """The last of ``migrations/versions``."""
 
 _TABLE = "alembic_version"

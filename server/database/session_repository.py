@@ -47,6 +47,21 @@ class SessionQuery(Struct, frozen=True):
     is_descending: bool = True
 
 
+async def find_older_sessions(database: Database, before_ms: int, after: str, limit: int) -> list[tuple[str, str, str]]:
+    """Return the tenants, agents and ids of sessions of all tenants without a turn since a time, in order of the ids.
+
+    ``after`` is the id after which they begin.
+    """
+    statement = (
+        select(SessionRow.tenant, SessionRow.agent_id, SessionRow.id)
+        .where(SessionRow.update_ms < before_ms, SessionRow.id > after)
+        .order_by(SessionRow.id)
+        .limit(limit)
+    )
+    async with database.reading() as db:
+        return [(tenant, agent_id, id_) for tenant, agent_id, id_ in await db.execute(statement)]
+
+
 class SessionRepository:
     """One tenant's sessions. Those of other tenants are invisible."""
 

@@ -93,7 +93,7 @@ class SessionRow(Row):
     version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     user_id: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     exp_user_id: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
-    name: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
+    name: Mapped[str] = mapped_column(EncryptedText("sessions.name"), default="")
     source: Mapped[str] = mapped_column(LineText(16), default="agent")
     """``agent`` if created by a client, ``workflow`` by a completion without a session, ``webhook`` by a webhook call,
     ``schedule`` by a schedule."""
