@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.attachments import file_text
-from ragflow_lg.base.errors import RagflowLgError, RequestError, ServiceError
+from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, FileStore, file_store
 from ragflow_lg.server.database.file_repository import find_expired
 from ragflow_lg.services.code import Artifact, StoredArtifact
@@ -22,16 +18,11 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.services.workers import Workers
 
-logger = logging.getLogger(__name__)
-
 ARTIFACT_PATH = "/api/v1/documents/artifact/"
 """RAGFlow's path of artifacts. Its front end recognises them by it."""
 
 MAX_TEXT_CHARS = 100_000
 """How much of an artifact's text becomes part of the node's output."""
-
-SWEEP_S = 600.0
-"""How often expired files are deleted."""
 
 _SWEPT_AT_ONCE = 200
 _FILE_ADDRESS = re.compile(
@@ -106,24 +97,3 @@ async def delete_expired_files(app_state: AppState) -> int:
                 await store.delete(row)
                 count += 1
     return count
-
-
-@asynccontextmanager
-async def deleting_expired_files(app_state: AppState) -> AsyncGenerator[None]:
-    """Delete expired files inside the context, at once and then every ten minutes."""
-    task = asyncio.create_task(_sweep(app_state), name="delete expired files")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _sweep(app_state: AppState) -> None:
-    while True:
-        try:
-            if count := await delete_expired_files(app_state):
-                logger.info("%s expired files deleted", count)
-        except RagflowLgError as error:
-            logger.warning("Expired files cannot be deleted: %s", error)
-        await asyncio.sleep(SWEEP_S)

@@ -76,8 +76,8 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, opens: bool) -> None:
-    from ragflow_lg.server.agents.artifact_files import deleting_expired_files
     from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
+    from ragflow_lg.server.agents.retention import deleting_old_data
     from ragflow_lg.server.assembly.app_state import open_app_state
     from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
     from ragflow_lg.server.assembly.warm_up import loading_turn_code
@@ -125,7 +125,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 operations.loop_watch.watching(),
                 measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
                 returning_memory(),
-                deleting_expired_files(app_state),
+                deleting_old_data(app_state),
                 looking_for_due_rows(ScheduleRuns(app_state, app.state.turns)),
                 looking_for_due_rows(PauseTimeouts(app_state, app.state.turns)),
                 following_canvas_files(files),

@@ -31,6 +31,7 @@ from ragflow_lg.server.settings.provider_variables import find_address, find_key
 from ragflow_lg.server.settings.queue_section import QueueSection
 from ragflow_lg.server.settings.quotas_section import QuotasSection
 from ragflow_lg.server.settings.reports_section import ReportsSection
+from ragflow_lg.server.settings.retention_section import RetentionSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     CrawlerSection,
@@ -118,6 +119,7 @@ class Settings(BaseSettings):
     queue: QueueSection = QueueSection()
     pauses: PausesSection = PausesSection()
     quotas: QuotasSection = QuotasSection()
+    retention: RetentionSection = RetentionSection()
     tenants: dict[str, TenantSection] = Field(default_factory=dict[str, TenantSection])
     """What each tenant may use; ``*`` is for tenants without a section. The tenant ``default`` may use everything
     unless it has a section."""

@@ -75,6 +75,7 @@ async def start_app(
     memories: Any = None,
     sections: Mapping[str, Any] = {},
     shares_nothing: bool = False,
+    checkpoints: str = "memory://",
     **section: Any,
 ) -> AsyncGenerator[AppServer]:
     """Start a server. ``section`` is its own section of the settings, ``sections`` are the others.
@@ -86,7 +87,7 @@ async def start_app(
     section.setdefault("files", folder / "files")
     section.setdefault("busy_s", 0.1)
     settings = Settings(
-        checkpoints="memory://", server=ServerSection(**section), http=http or HttpSection(), **sections
+        checkpoints=checkpoints, server=ServerSection(**section), http=http or HttpSection(), **sections
     )
     url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))
@@ -99,8 +100,8 @@ async def start_app(
         memories=memories or NoMemories(),
     )
     async with (
-        open_database(url) as database,
-        open_store("memory://", SystemClock()) as store,
+        open_store(checkpoints, SystemClock(), **settings.store_options) as store,
+        open_database(url, store.keys) as database,
         open_run_manager(settings, store) as run_manager,
     ):
         resources = TenantResources(settings, services) if shares_nothing else None

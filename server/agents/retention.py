@@ -1,0 +1,86 @@
+"""Deletes what is older than the settings allow: sessions with everything that belongs to them, and files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import ConflictError, RagflowLgError
+from ragflow_lg.server.agents.artifact_files import delete_expired_files
+from ragflow_lg.server.agents.file_store import file_store
+from ragflow_lg.server.database.file_repository import find_older_files
+from ragflow_lg.server.database.session_repository import SessionRepository, find_older_sessions
+from ragflow_lg.server.observability.audit import audit
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import AppState
+
+SWEEP_S = 600.0
+"""How often old data is deleted."""
+PAGE = 200
+_DAY_MS = 86_400_000
+
+logger = logging.getLogger(__name__)
+
+
+async def delete_old_sessions(app_state: AppState) -> int:
+    """Delete the sessions of all tenants without a turn for `session_days`. Return their number.
+
+    A session that is running is left for the next time. The runs of a session, its messages, checkpoints, traces and
+    events are deleted with it.
+    """
+    days = app_state.settings.retention.session_days
+    if not days:
+        return 0
+    before_ms, count, last = app_state.now_ms() - int(days * _DAY_MS), 0, ""
+    while page := await find_older_sessions(app_state.database, before_ms, last, PAGE):
+        for tenant, agent_id, session_id in page:
+            try:
+                await app_state.store.delete_session(session_id)
+            except ConflictError:
+                continue
+            count += await SessionRepository(app_state.database, tenant).delete(agent_id, session_id)
+            audit("session.deleted", tenant=tenant, agent=agent_id, session=session_id, reason="retention")
+        last = page[-1][2]
+    return count
+
+
+async def delete_old_files(app_state: AppState) -> int:
+    """Delete the files of all tenants that were stored more than `file_days` ago. Return their number."""
+    days = app_state.settings.retention.file_days
+    if not days:
+        return 0
+    before_ms, count = app_state.now_ms() - int(days * _DAY_MS), 0
+    while page := await find_older_files(app_state.database, before_ms, PAGE):
+        for tenant, file_id in page:
+            store = file_store(app_state, tenant)
+            if (row := await store.find(file_id)) is not None:
+                await store.delete(row)
+                count += 1
+    return count
+
+
+@asynccontextmanager
+async def deleting_old_data(app_state: AppState) -> AsyncGenerator[None]:
+    """Delete expired files and old data inside the context, at once and then every ten minutes."""
+    task = asyncio.create_task(_sweep(app_state), name="delete old data")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _sweep(app_state: AppState) -> None:
+    works = {"expired files": delete_expired_files, "old files": delete_old_files, "old sessions": delete_old_sessions}
+    while True:
+        for what, work in works.items():
+            try:
+                if count := await work(app_state):
+                    logger.info("%s %s deleted", count, what)
+            except RagflowLgError as error:
+                logger.warning("%s cannot be deleted: %s", what.capitalize(), error)
+        await asyncio.sleep(SWEEP_S)
