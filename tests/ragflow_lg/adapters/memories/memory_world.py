@@ -1,0 +1,78 @@
+"""Memories with a scripted model, over stores of every kind."""
+
+import dataclasses
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.knowledge.endpoint_embedder import HashingEmbedder
+from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
+from ragflow_lg.adapters.memories.memory_layout import FIELD
+from ragflow_lg.adapters.memories.memory_settings import MemorySettings
+from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
+from ragflow_lg.adapters.memories.stored_memories import StoredMemories
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.checkpoints import open_items
+from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.services.memories import Exchange, MemorySearch, Remembered
+from tests.fakes.services import MovingClock, OneModel, Reply, ScriptedModel
+from tests.stores import fresh_prefix
+
+FACTS = json.dumps(
+    {
+        "semantic": [{"content": "The user's name is Anna.", "valid_at": "2026-01-01"}],
+        "episodic": [{"content": "The user flew to Oslo.", "valid_at": "2025-12-24T10:00:00", "invalid_at": "no date"}],
+        "unknown": [{"content": "left out"}],
+    }
+)
+
+
+class World:
+    """Memories with a scripted model, over a store that survives `reopened`."""
+
+    def __init__(self, url: str, replies: Sequence[Reply] = (), **settings: Any) -> None:
+        self.url = url
+        self.prefix = fresh_prefix()
+        self.model = ScriptedModel(list(replies))
+        self.clock = MovingClock()
+        self.settings = MemorySettings("m1", **settings)
+        self.embed_error = ""
+        self.vector_model = "hashing"
+        self.tasks = BackgroundTasks()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[StoredMemories]:
+        async def embed(texts: list[str]) -> Sequence[Sequence[float]]:
+            if self.embed_error:
+                raise ServiceError(self.embed_error)
+            return await HashingEmbedder().embed_chunks(texts)
+
+        async with open_items(self.url, self.clock, prefix=self.prefix) as items:
+            self.tasks = BackgroundTasks()
+            store = items.indexed(embed, [FIELD], self.vector_model)
+            shelves = {
+                id_: MemoryShelf(replace(self.settings, id=id_), store, store, compares_words=True)
+                for id_ in ("m1", "m2")
+            }
+            prompt = PROMPTS["memory_extraction"].text
+            yield StoredMemories(shelves, self.tasks, OneModel(self.model), self.clock, prompt)
+            await self.tasks.aclose()
+
+
+def exchange(key: str = "k1", user: str = "anna", question: str = "I am Anna.", answer: str = "Hello!") -> Exchange:
+    return Exchange(key, user, question, answer)
+
+
+async def find(memories: StoredMemories, question: str, user: str = "anna", **more: Any) -> list[Remembered]:
+    return [*(await memories.search(MemorySearch(question, more.pop("ids", ("m1",)), user, **more))).entries]
+
+
+def contents(found: Sequence[Remembered]) -> set[str]:
+    return {entry.content for entry in found}
+
+
+def replace_reply(reply: Reply) -> Reply:
+    return dataclasses.replace(reply, repeat=True)

@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.adapters.memories import stored_memories
+from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES
+from ragflow_lg.adapters.memories.memory_shelf import put_value
+from ragflow_lg.adapters.memories.stored_memories import SWEEP_S
+from ragflow_lg.services.workers import NoWorkers
+from tests.fakes.services import OneModel
+from tests.ragflow_lg.adapters.memories.memory_world import World, exchange, find
+
+
+async def test_the_oldest_entries_are_forgotten_when_there_are_too_many(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/items.db", types=("raw",), max_entries=3)
+    async with world.opened() as memories:
+        for number in range(6):
+            world.clock.move(1)
+            await memories.remember(["m1"], exchange(f"k{number}"))
+            await world.tasks.settle()
+    async with world.opened() as memories:
+        await find(memories, "Anna")
+        await world.tasks.settle()
+        assert {entry.key for entry in await find(memories, "Anna")} == {"k3", "k4", "k5"}
+
+
+async def test_old_entries_are_not_found_and_are_forgotten(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/items.db", types=("raw",), max_age_days=2)
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange("old"))
+        await world.tasks.settle()
+        world.clock.move(86_400)
+        await memories.remember(["m1"], exchange("new"))
+        await world.tasks.settle()
+        assert len(await find(memories, "Anna")) == 2
+        world.clock.move(86_401)
+        assert [entry.key for entry in await find(memories, "Anna")] == ["new"]
+    async with world.opened() as memories:
+        await find(memories, "Anna")
+        await world.tasks.settle()
+        shelf = memories.shelves["m1"]
+        assert [entry.key for entry in await shelf.entries(shelf.namespace("default", "anna"))] == ["new"]
+
+
+async def test_what_is_too_old_is_forgotten_of_users_who_do_not_return(url: str) -> None:
+    world = World(url, types=("raw",), max_age_days=2)
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange(user="anna"))
+        await world.tasks.settle()
+        world.clock.move(3 * 86_400)
+        await memories.remember(["m1"], exchange(user="ben"))
+        await world.tasks.settle()
+        assert await memories.shelves["m1"].users("default") == ["ben"]
+
+
+async def test_all_users_together_have_a_limit(url: str) -> None:
+    world = World(url, types=("raw",), max_total_entries=3)
+    async with world.opened() as memories:
+        others = memories.restrict("other", ["m1"], OneModel(world.model), NoWorkers())
+        await others.remember(["m1"], exchange())
+        for number in range(6):
+            world.clock.move(SWEEP_S)
+            await memories.remember(["m1"], exchange(user=f"user {number}"))
+            await world.tasks.settle()
+        assert len(await memories.shelves["m1"].users("default")) <= 4
+        assert await memories.shelves["m1"].users("other") == ["anna"]
+
+
+async def test_users_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_memories, "MAX_COUNTED", 10)
+    world = World("memory://", types=("raw",))
+    async with world.opened() as memories:
+        for number in range(50):
+            await find(memories, "tea", f"user {number}")
+            await world.tasks.settle()
+        assert len(memories._uses) <= 10  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_an_export_and_a_deletion_leave_nothing_out(url: str) -> None:
+    world = World(url, types=("raw",))
+    async with world.opened() as memories:
+        shelf = memories.shelves["m1"]
+        place = shelf.namespace("default", "anna")
+        value = {"type": "semantic", "content": "a fact", "user": "anna"}
+        puts = [put_value(place, str(number), value, is_indexed=False) for number in range(MAX_ENTRIES + 100)]
+        await shelf.store.abatch(puts)
+        assert len(await shelf.entries(place)) == MAX_ENTRIES + 100
+        assert await shelf.delete_user(place) == MAX_ENTRIES + 100
+        assert await shelf.entries(place) == []
