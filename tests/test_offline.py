@@ -14,7 +14,8 @@ from typing import Any, cast
 import pytest
 
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.assembly.library import load_canvas, open_services
+from ragflow_lg.server.assembly.library import load_canvas
+from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.settings import Settings
 from tests.fakes.mcp_servers import TINY
 from tests.harness.loaded_python import python_command

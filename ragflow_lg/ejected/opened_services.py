@@ -28,11 +28,11 @@ async def open_services(
         SettingsError: if the settings cannot be read.
         CassetteError: if the recording cannot be read.
     """
-    from ragflow_lg.server.assembly import library
+    from ragflow_lg.server.assembly.open_services import open_services as open_all
     from ragflow_lg.server.assembly.recordings import open_recording
     from ragflow_lg.server.settings import load_settings
 
     chosen = settings or load_settings(None)
     with open_recording(replay=recording or "") as tape:
-        async with library.open_services(chosen, model=model, recording=tape) as services:
+        async with open_all(chosen, model=model, recording=tape) as services:
             yield services

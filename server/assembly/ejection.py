@@ -19,7 +19,8 @@ from ragflow_lg import __version__
 from ragflow_lg.base.errors import CompileError, RunError, SettingsError
 from ragflow_lg.base.values import to_json
 from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_plan
-from ragflow_lg.server.assembly.library import check_file, open_services
+from ragflow_lg.server.assembly.library import check_file
+from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.recordings import open_recording
 
 if TYPE_CHECKING:

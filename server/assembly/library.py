@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from msgspec.structs import replace
-
 from ragflow_lg.base.errors import CompileError, SettingsError
-from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.catalog import load_catalog, spec_of_any_tool
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
 from ragflow_lg.dsl_compiler import (
@@ -27,16 +24,13 @@ from ragflow_lg.dsl_compiler import (
 )
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.canvas_needs import Need, check_needs, list_needs
+from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.prompt_sizes import check_prompt_sizes
-from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.store.base import BaseStore
 
-    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-    from ragflow_lg.adapters.recording.player import Player
-    from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.base.diagnostics import Diagnostic, Severity
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.registry import Registry
@@ -45,9 +39,8 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.services.services import Clock, Services
+    from ragflow_lg.services.services import Services
 
-GUARD_GROUP = "ragflow_lg.tool_guards"
 Compat: TypeAlias = Literal["ragflow"] | Mapping[str, bool]
 """RAGFlow's behaviours: all of them, or a choice by name as in `ragflow_lg.dsl.compatibility`."""
 
@@ -283,129 +276,6 @@ def _default_settings() -> Settings:
     from ragflow_lg.server.settings import load_settings
 
     return load_settings(None)
-
-
-def tool_policies(settings: Settings, clock: Clock) -> ToolPolicies:
-    """Create the tool policies that the settings describe.
-
-    Raises:
-        SettingsError: If a guard is not installed or is invalid. Nothing runs without a guard that was requested.
-    """
-    agents = settings.agents
-    cache = None
-    if agents.cache_tools:
-        from ragflow_lg.adapters.system_services import MemoryResultCache
-
-        cache = MemoryResultCache(agents.cache_tools, clock, max_bytes=agents.cache_max_bytes)
-    return ToolPolicies(settings.permits, tuple(_guard(name) for name in agents.guards), cache)
-
-
-def _guard(name: str) -> ToolGuard:
-    from importlib.metadata import entry_points
-
-    matches = [entry_point for entry_point in entry_points(group=GUARD_GROUP) if entry_point.name == name]
-    if len(matches) != 1:
-        problem = "no installed package provides it" if not matches else "several installed packages provide it"
-        raise SettingsError(f"The guard {name!r} in agents.guards cannot be used: {problem}.")
-    guard: Any = load_entry_point(matches[0], "guard")
-    if isinstance(guard, type):
-        try:
-            guard = guard()
-        except Exception as error:  # third-party code may raise anything
-            raise SettingsError(f"The guard {name!r} cannot be created: {type(error).__name__}: {error}.") from error
-    if not callable(getattr(guard, "before", None)) or not callable(getattr(guard, "after", None)):
-        raise SettingsError(f"The guard {name!r} ({matches[0].value}) lacks the methods before and after.")
-    return guard
-
-
-def open_mcp_client(settings: Settings) -> GuardedHttpClient:
-    """Return the HTTP client for the MCP servers in the settings.
-
-    It can reach them in the private network, where canvases cannot call them in any other way.
-    """
-    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-    from ragflow_lg.adapters.mcp.mcp_settings import list_hosts
-
-    http = settings.http_settings
-    return GuardedHttpClient(replace(http, allow=(*http.allow, *list_hosts(settings.mcp_settings()))))
-
-
-@asynccontextmanager
-async def open_services(
-    settings: Settings, *, model: str = "", recording: Recorder | Player | None = None
-) -> AsyncGenerator[Services]:
-    """Open the services that the settings describe. ``model`` replaces every other model.
-
-    A recording records the services or replaces them.
-    """
-    from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
-    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-    from ragflow_lg.adapters.local_files import LocalFiles
-    from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-    from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.adapters.workers.worker_pool import WorkerPool
-    from ragflow_lg.server.assembly.accounts import open_accounts
-    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.server.assembly.file_services import file_services
-    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
-    from ragflow_lg.server.assembly.memories import open_memories
-    from ragflow_lg.services.services import Services
-
-    clock, stack = SystemClock(), AsyncExitStack()
-    policies = tool_policies(settings, clock)
-    if recording is not None:
-        from ragflow_lg.adapters.recording.player import Player  # its models of records are slow to build
-
-        if isinstance(recording, Player):
-            async with _open_player(recording, settings, policies) as services:
-                yield services
-            return
-    models = ConfiguredModels(settings.chat_settings(override_model=model))
-    http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
-    servers = McpServers(settings.mcp_settings(), server_http)
-    knowledge = SettingsKnowledge(settings)
-    workers = WorkerPool(settings.limits.workers, settings.limits.worker_memory_bytes, settings.limits.worker_queue)
-    try:
-        accounts = await stack.enter_async_context(open_accounts(settings, workers))
-        services = Services(
-            models,
-            http,
-            LocalFiles(workers, accounts["speech"]),
-            clock,
-            RandomIds(),
-            settings.tool_settings,
-            policies,
-            servers=servers,
-            knowledge=knowledge,
-            prompts=settings.prompts,
-            workers=workers,
-            memories=await stack.enter_async_context(open_memories(settings, knowledge, models, clock, workers)),
-            code=await stack.enter_async_context(open_sandbox(settings)),
-            state_limits=settings.limits.state,
-            secrets=settings.secrets,
-            **file_services(settings, workers),
-            **accounts,
-        )
-        yield recording.wrap(services) if recording is not None else services
-    finally:
-        await stack.aclose()
-        for service in (workers, knowledge, servers, models, server_http, http):
-            await service.aclose()
-
-
-@asynccontextmanager
-async def _open_player(player: Player, settings: Settings, policies: ToolPolicies) -> AsyncGenerator[Services]:
-    """Open the services of a replay. Programs and documents are not recorded, but made again."""
-    from ragflow_lg.adapters.local_files import LocalFiles
-    from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.server.assembly.file_services import file_services
-    from ragflow_lg.services.workers import NoWorkers
-
-    workers = NoWorkers()
-    async with open_sandbox(settings) as code:
-        others = {"code": code, **file_services(settings, workers)}
-        yield player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)
 
 
 @asynccontextmanager

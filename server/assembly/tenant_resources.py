@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
-from ragflow_lg.server.assembly.library import open_mcp_client, tool_policies
+from ragflow_lg.server.assembly.open_services import open_mcp_client, tool_policies
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_section, restrict_settings
 

@@ -63,7 +63,8 @@ async def _converse(
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
     from ragflow_lg.runs.runner import Runner
-    from ragflow_lg.server.assembly.library import load_canvas, open_services
+    from ragflow_lg.server.assembly.library import load_canvas
+    from ragflow_lg.server.assembly.open_services import open_services
     from ragflow_lg.server.assembly.run_callbacks import open_callbacks
     from ragflow_lg.server.cli.dialogue import Dialogue
     from ragflow_lg.server.cli.run_downloads import keep_files

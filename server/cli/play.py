@@ -20,7 +20,8 @@ from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointEr
 from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.component.node_names import with_node_id
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
+from ragflow_lg.server.assembly.library import load_canvas, read_canvas
+from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.cli.console import show, show_forms

@@ -66,7 +66,7 @@ class FolderImport:
         """
         from ragflow_lg.adapters.system_services import SystemClock
         from ragflow_lg.checkpoints import open_store
-        from ragflow_lg.server.assembly.library import open_services
+        from ragflow_lg.server.assembly.open_services import open_services
         from ragflow_lg.server.database.database import open_database
 
         settings = self._settings

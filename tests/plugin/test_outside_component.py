@@ -14,7 +14,7 @@ import pytest
 
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.server.assembly import library
-from ragflow_lg.server.assembly.library import tool_policies
+from ragflow_lg.server.assembly.open_services import tool_policies
 from ragflow_lg.server.settings import AgentsSection, Settings
 from tests.architecture.sources import ROOT
 from tests.fakes.agents import play_agent, tool_calls

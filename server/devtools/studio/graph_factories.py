@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import CompileError, InputRefusedError
-from ragflow_lg.server.assembly.library import catalog, load_canvas, open_services, sketch_file
+from ragflow_lg.server.assembly.library import catalog, load_canvas, sketch_file
+from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.shared_services import SharedServices
 
 if TYPE_CHECKING:

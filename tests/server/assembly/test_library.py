@@ -14,16 +14,14 @@ from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import read_canvas
 from ragflow_lg.server.assembly.library import (
-    GUARD_GROUP,
     Compat,
     cached_canvas,
     catalog,
     check_file,
     load_canvas,
     load_graph,
-    open_services,
-    tool_policies,
 )
+from ragflow_lg.server.assembly.open_services import GUARD_GROUP, open_services, tool_policies
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.settings import AgentsSection, CodeSection, HttpSection, Settings, ToolSection
 from tests.fakes.canvas import canvas, node

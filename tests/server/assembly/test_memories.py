@@ -11,7 +11,7 @@ from ragflow_lg.adapters.memories.memory_layout import memory_namespace
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items
-from ragflow_lg.server.assembly.library import open_services
+from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.memory_section import MemorySection

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.server.assembly.app_state import open_app_state
-from ragflow_lg.server.assembly.library import open_services
+from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
