@@ -12,6 +12,8 @@ from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
+    from ragflow_lg.server.migration.folder import PulledFolder
+    from ragflow_lg.server.migration.manifest import Manifest
     from ragflow_lg.server.migration.pusher import PushResult
 
 
@@ -43,23 +45,10 @@ def push(
     ragflow-lg push moved --publish "Answers in French too"
     """
     from ragflow_lg.server.assembly.library import catalog
-    from ragflow_lg.server.migration.connection import (
-        find_source,
-        load_folder_settings,
-        read_key,
-        remember_source,
-        with_api,
-    )
-    from ragflow_lg.server.migration.folder import PulledFolder
+    from ragflow_lg.server.migration.connection import with_pulled_folder
     from ragflow_lg.server.migration.pusher import Pusher, choose_agents
 
-    pulled = PulledFolder(folder.resolve())
-    manifest = pulled.require_manifest()
-    source = find_source(pulled.path, manifest, from_, key_env, is_private=allow_private)
-    config = load_folder_settings(pulled.path, settings)
-    key = read_key(source)
-
-    async def work(api: RagflowApi) -> bool:
+    async def work(pulled: PulledFolder, manifest: Manifest, api: RagflowApi) -> bool:
         pusher = Pusher(api, pulled, manifest, catalog(), is_forced=force)
         is_done, problems = True, list[str]()
         for agent in choose_agents(pulled, agents or [], problems):
@@ -70,8 +59,7 @@ def push(
             print_note(f"- {problem}")
         return is_done and not problems
 
-    is_done = with_api(config, source, key, work)
-    remember_source(pulled.path, source)
+    is_done = with_pulled_folder(folder, settings, from_, key_env, work, is_private=allow_private)
     raise typer.Exit(0 if is_done else 1)
 
 

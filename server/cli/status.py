@@ -14,6 +14,8 @@ from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
     from ragflow_lg.component.registry import Registry
+    from ragflow_lg.server.migration.folder import PulledFolder
+    from ragflow_lg.server.migration.manifest import Manifest
     from ragflow_lg.server.migration.pusher import AgentStatus
 
 
@@ -34,23 +36,10 @@ def status(
     Example: ragflow-lg status moved
     """
     from ragflow_lg.server.assembly.library import catalog
-    from ragflow_lg.server.migration.connection import (
-        find_source,
-        load_folder_settings,
-        read_key,
-        remember_source,
-        with_api,
-    )
-    from ragflow_lg.server.migration.folder import PulledFolder
+    from ragflow_lg.server.migration.connection import with_pulled_folder
     from ragflow_lg.server.migration.pusher import read_status
 
-    pulled = PulledFolder(folder.resolve())
-    manifest = pulled.require_manifest()
-    source = find_source(pulled.path, manifest, from_, key_env, is_private=allow_private)
-    config = load_folder_settings(pulled.path, settings)
-    key = read_key(source)
-
-    async def work(api: RagflowApi) -> int:
+    async def work(pulled: PulledFolder, manifest: Manifest, api: RagflowApi) -> int:
         problems, count = list[str](), 0
         async for each in read_status(api, pulled, manifest, problems):
             count += each.state != "same" or bool(each.new_sessions)
@@ -59,8 +48,7 @@ def status(
             print_note(f"- {problem}")
         return count + len(problems)
 
-    count = with_api(config, source, key, work)
-    remember_source(pulled.path, source)
+    count = with_pulled_folder(folder, settings, from_, key_env, work, is_private=allow_private)
     if not count:
         print_line("No difference.")
     raise typer.Exit(1 if count else 0)
