@@ -22,37 +22,20 @@ from typing import Any
 
 import httpx
 
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.models.prompt_texts import PROMPTS
-from ragflow_lg.server.devtools.mock_llm.mock_llm_app import mock_app, start_mock_server
 from ragflow_lg.server.devtools.mock_llm.rules import Rules
-from ragflow_lg.server.http.edge.listening_socket import open_socket
 from tests.fakes.agents import page
 from tests.fakes.canvas import canvas
 from tests.fakes.http_server import HttpServer, Route
-from tests.harness.database_servers import NotInstalledError
-from tests.harness.database_servers import server as database_server
+from tests.harness.shared_services import start_shared_services
 from tests.harness.takeover_canvases import CANVASES, UNORDERED, VARIABLES, replies_of
 from tests.server.replicas import Replica, running_replicas, start_replica
-from tests.stores import fresh_prefix
 
 PATH = "/agents/chat/completions"
 PIECE_S = 0.05
 CALL_MS = 100
 LIMIT_S = 90.0
 SIGNALS = (signal.SIGTERM, signal.SIGKILL)
-SETTINGS = """
-checkpoints = "{redis_url}"
-checkpoint_prefix = "{prefix}"
-[providers.Mock]
-base_url = "{model_url}"
-[http]
-allow = ["127.0.0.1"]
-[tools.wikipedia]
-endpoint = "{tool_url}"
-[server]
-database = "{database_url}"
-"""
 
 
 @dataclass
@@ -175,24 +158,8 @@ async def _start_services(stack: AsyncExitStack, folder: Path) -> tuple[Path, st
     tools = HttpServer([Route("/x", body="y", delay_ms=CALL_MS), Route("/", body=wiki, delay_ms=CALL_MS)])
     await stack.enter_async_context(tools.running())
     tool_url = f"http://127.0.0.1:{tools.port}"
-    model_url = await stack.enter_async_context(
-        start_mock_server(mock_app(_rules(), lambda exchange: None), open_socket("127.0.0.1", 0))
-    )
-    try:
-        database_url = stack.enter_context(database_server("postgresql"))
-    except NotInstalledError:
-        database_url = f"sqlite:///{folder}/server.db"
-    redis_url = stack.enter_context(redis_server())
-    settings = folder / "settings.toml"
-    settings.write_text(
-        SETTINGS.format(
-            redis_url=redis_url,
-            prefix=fresh_prefix(),
-            model_url=model_url,
-            tool_url=tool_url,
-            database_url=database_url,
-        )
-    )
+    more = f'[tools.wikipedia]\nendpoint = "{tool_url}"\n'
+    settings, _, _ = await start_shared_services(stack, folder, _rules(), more_settings=more)
     return settings, tool_url
 
 

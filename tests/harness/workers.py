@@ -23,36 +23,24 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 from redis.asyncio import Redis
 
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
-from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app, start_mock_server
+from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange
 from ragflow_lg.server.devtools.mock_llm.rules import Rules
-from ragflow_lg.server.http.edge.listening_socket import open_socket
 from tests.fakes.http_server import HttpServer, Received, Route
-from tests.harness.database_servers import NotInstalledError
-from tests.harness.database_servers import server as database_server
+from tests.harness.shared_services import start_shared_services
 from tests.server.http.app_server import canvas
 from tests.server.queue_processes import start_worker
 from tests.server.replicas import Replica, running_replicas, start_replica
-from tests.stores import fresh_prefix
 
 PATH = "/agents/chat/completions"
 LIMIT_S = 60.0
 AT_ONCE = 12
 WORKERS, SERVERS = 3, 2
 PIECES = [f"w{number} " for number in range(8)]
-SETTINGS = """
-checkpoints = "{redis_url}"
-checkpoint_prefix = "{prefix}"
-[providers.Mock]
-base_url = "{model_url}"
-[http]
-allow = ["127.0.0.1"]
+MORE_SETTINGS = """
 [queue]
 url = "{redis_url}"
 [limits]
 takeovers = 10
-[server]
-database = "{database_url}"
 """
 
 
@@ -213,15 +201,7 @@ async def _open_stage(stack: AsyncExitStack, folder: Path, seed: int, count: int
     await stack.enter_async_context(effects.running())
     replies = [{"text": PIECES, "piece_delay_s": 0.03}]
     rules = Rules.model_validate({"rules": [{"replies": replies}]})
-    mock = start_mock_server(mock_app(rules, effects.record_model), open_socket("127.0.0.1", 0))
-    model_url = await stack.enter_async_context(mock)
-    try:
-        database_url = stack.enter_context(database_server("postgresql"))
-    except NotInstalledError:
-        database_url = f"sqlite:///{folder}/server.db"
-    redis_url, prefix, settings = stack.enter_context(redis_server()), fresh_prefix(), folder / "settings.toml"
-    places = {"redis_url": redis_url, "prefix": prefix, "model_url": model_url, "database_url": database_url}
-    settings.write_text(SETTINGS.format(**places))
+    settings, redis_url, prefix = await start_shared_services(stack, folder, rules, effects.record_model, MORE_SETTINGS)
     servers = await stack.enter_async_context(running_replicas(settings, SERVERS))
     workers: list[asyncio.subprocess.Process] = []
 
