@@ -81,11 +81,6 @@ def find_slot_master(places: Sequence[Place], name: str, **options: Any) -> Any:
     raise _not_found(name, problem)
 
 
-def hash_tag(name: str) -> str:
-    """Return the part of keys that decides in which slot they lie."""
-    return f"{{{name}}}"
-
-
 def _master_of(slots: Sequence[Any], name: str, asked_host: str) -> Place | None:
     """Return the master of a name's slot from the answer to ``CLUSTER SLOTS``."""
     slot = key_slot(name.encode())

@@ -41,20 +41,6 @@ def input_form(plan: Plan, node_id: str) -> dict[str, JsonValue]:
     return {reference.text: _field(plan, reference) for reference in _find_references(node).values()}
 
 
-async def visit_alone(
-    plan: Plan, node_id: str, values: Mapping[str, JsonValue], services: Services
-) -> dict[str, JsonValue]:
-    """Run one component with inputs named as in `input_form`; return all its outputs.
-
-    Other inputs have the values that they have in a new session. If the component fails, ``_ERROR`` contains the
-    reason.
-
-    Raises:
-        RequestError: if the component does not exist or cannot run alone, or a value does not belong to any input.
-    """
-    return (await visit_observed(plan, node_id, values, services)).outputs
-
-
 class ObservedVisit(Struct, frozen=True):
     """The execution of one component alone."""
 
@@ -77,9 +63,11 @@ async def visit_observed(
     stored: Mapping[str, Any] | None = None,
     calls: list[ModelCalled] | None = None,
 ) -> ObservedVisit:
-    """Run one component as `visit_alone` does, with the state that a turn has ``stored`` instead of a new session's.
+    """Run one component with inputs named as in `input_form`.
 
-    ``calls`` receives the model calls, also if the component is cancelled.
+    Other inputs have the values that they have in a new session, or in the state that a turn has ``stored``. If the
+    component fails, the output ``_ERROR`` contains the reason. ``calls`` receives the model calls, also if it is
+    cancelled.
 
     Raises:
         RequestError: if the component does not exist or cannot run alone, or a value does not belong to any input.

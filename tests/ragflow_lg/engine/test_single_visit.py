@@ -6,7 +6,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.engine.single_visit import input_form, visit_alone
+from ragflow_lg.engine.single_visit import input_form, visit_observed
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 CANVAS: dict[str, Any] = {
@@ -68,18 +68,18 @@ def test_the_form_has_the_fields_of_begin_or_the_references_of_a_component(plan:
 async def test_a_component_runs_with_the_submitted_inputs(plan: Plan) -> None:
     model = ScriptedModel([Reply("Hello")])
     services = fake_services(models=OneModel(model))
-    outputs = await visit_alone(plan, "LLM:A", {"sys.query": "Hi", "begin@size": 3}, services)
+    outputs = (await visit_observed(plan, "LLM:A", {"sys.query": "Hi", "begin@size": 3}, services)).outputs
     ((_, request),) = model.requests
     assert (request.system, request.messages[-1]["content"]) == ("Be kind.", "Hi 3")
     assert (outputs["content"], outputs["_elapsed_time"]) == ("Hello", 0.0)
-    message = await visit_alone(plan, "Message:M", {"LLM:A@content": "b", "LLM:A@structured.x": "a"}, services)
-    assert message["content"] == "a b"
-    assert (await visit_alone(plan, "begin", {"size": 4}, services))["size"] == 4
+    inputs: dict[str, Any] = {"LLM:A@content": "b", "LLM:A@structured.x": "a"}
+    assert (await visit_observed(plan, "Message:M", inputs, services)).outputs["content"] == "a b"
+    assert (await visit_observed(plan, "begin", {"size": 4}, services)).outputs["size"] == 4
 
 
 async def test_a_failure_is_an_output(plan: Plan) -> None:
     services = fake_services(models=OneModel(ScriptedModel([Reply(error="no model")])))
-    outputs = await visit_alone(plan, "writer", {"sys.query": "Hi"}, services)
+    outputs = (await visit_observed(plan, "writer", {"sys.query": "Hi"}, services)).outputs
     assert "no model" in str(outputs["_ERROR"])
 
 
@@ -97,4 +97,4 @@ async def test_a_failure_is_an_output(plan: Plan) -> None:
 )
 async def test_other_inputs_are_rejected(plan: Plan, node: str, inputs: dict[str, Any], reason: str) -> None:
     with pytest.raises(RequestError, match=reason.replace("{", "\\{")):
-        await visit_alone(plan, node, inputs, fake_services())
+        await visit_observed(plan, node, inputs, fake_services())
