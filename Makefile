@@ -133,6 +133,7 @@ lint-code: $(VENV)/.ok
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.harness.rooms
 	$(BIN)/codespell
 
 # The types and rules of the page's modules. The libraries get the types of their packages.

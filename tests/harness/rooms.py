@@ -1,0 +1,68 @@
+"""Count the rooms of the packages: ``python -m tests.harness.rooms [PACKAGE]``; with a package, show each of its rooms.
+
+A room is a module or package directly in a package; an arrow leads from a room to one that it imports, also if it does
+so only for types. The floor of a room is the longest way of arrows down from it. Exit code 1: there is more of
+something than `LIMITS` permits.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import grimp
+
+OUTSIDE = ("server", "checkpoints", "dsl_compiler")
+"""Packages that are linked into `ragflow_lg` and counted on their own."""
+
+
+class Plan(NamedTuple):
+    """How many rooms, floors and arrows a package has."""
+
+    rooms: int
+    floors: int
+    arrows: int
+
+
+LIMITS = {"ragflow_lg": Plan(15, 8, 60), "ragflow_lg.server": Plan(13, 8, 40)}
+PACKAGES = ("ragflow_lg", *(f"ragflow_lg.{name}" for name in OUTSIDE))
+
+
+def read_rooms(graph: grimp.ImportGraph, package: str) -> dict[str, set[str]]:
+    """Return the rooms of a package, each with the rooms that it imports."""
+    outside = {f"ragflow_lg.{name}" for name in OUTSIDE} if package == "ragflow_lg" else set[str]()
+    rooms: dict[str, set[str]] = {room: set() for room in graph.find_children(package) - outside}
+    depth = package.count(".") + 2
+    for module in graph.modules:
+        room = ".".join(module.split(".")[:depth])
+        if room in rooms:
+            imported = graph.find_modules_directly_imported_by(module)
+            rooms[room] |= {".".join(name.split(".")[:depth]) for name in imported}
+    return {room: (targets & rooms.keys()) - {room} for room, targets in rooms.items()}
+
+
+def floor_of(rooms: Mapping[str, set[str]], room: str) -> int:
+    """Return the floor of a room, from 1. There must be no circle; an import contract refuses them."""
+    return 1 + max((floor_of(rooms, target) for target in rooms[room]), default=0)
+
+
+def main() -> int:
+    """Print a line for each package, or for each room of one; return 1 if there is too much of something."""
+    graph = grimp.build_graph("ragflow_lg", exclude_type_checking_imports=False, cache_dir=".cache/grimp")
+    exit_code = 0
+    for package in PACKAGES:
+        rooms = read_rooms(graph, package)
+        floors = {room: floor_of(rooms, room) for room in rooms}
+        plan = Plan(len(rooms), max(floors.values()), sum(map(len, rooms.values())))
+        is_too_much = package in LIMITS and any(a > b for a, b in zip(plan, LIMITS[package], strict=True))
+        note = f"; more than {LIMITS[package]}" if is_too_much else ""
+        sys.stdout.write(f"{package}: {plan.rooms} rooms, {plan.floors} floors, {plan.arrows} arrows{note}\n")
+        exit_code = exit_code or int(is_too_much)
+        if package in sys.argv[1:]:
+            for room in sorted(rooms, key=lambda room: (-floors[room], room)):
+                targets = ", ".join(sorted(target.rpartition(".")[2] for target in rooms[room]))
+                sys.stdout.write(f"{floors[room]:>4}  {room.rpartition('.')[2]}: {targets or 'nothing'}\n")
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
