@@ -7,12 +7,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.database.pause_repository import claim_expired, find_expired
+from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs.pause_timeouts import CANCELLED, PauseTimeouts
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.settings.pauses_section import PausesSection
@@ -141,6 +144,21 @@ async def test_answers_of_clients_count(tmp_path: Path) -> None:
         await end_pauses(server, time)
         assert len(await runs_of(client)) == 3
         assert await find_expired(server.app_state.database, time.ms + 10**9, 9) == []
+
+
+async def test_an_answer_that_waits_in_the_queue_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with waiting(tmp_path) as (server, client, run, time):
+        time.ms = expire_ms(run)
+        queued = RunRow(id="f" * 32, agent_id=run["agent_id"], version_id="v", session_id=run["session_id"])
+        queued.start_ms = time.ms
+        await RunRepository(server.app_state.database, "tenant").add(queued)
+        monkeypatch.setattr(server.turns, "is_played", AsyncMock(return_value=True))
+        await end_pauses(server, time)
+        assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "waiting"
+        monkeypatch.undo()  # it has been withdrawn
+        time.ms += CLAIMED_MS
+        await end_pauses(server, time)
+        assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "answered"
 
 
 async def test_one_of_two_answers_at_the_same_moment_counts(tmp_path: Path) -> None:
