@@ -23,7 +23,7 @@ endif
 endif
 
 .PHONY: run serve test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
-.PHONY: hashes pin-images audit sbom crash eject failover noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
+.PHONY: hashes pin-images audit sbom crash eject failover workers upgrade noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -209,6 +209,15 @@ ROUNDS ?= 20
 failover: databases
 	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	@$(BIN)/python -m tests.harness.failover $(ROUNDS) $(SEED)
+
+workers: databases
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.workers $(or $(TURNS),300) $(SEED)
+
+COMMIT ?= HEAD
+upgrade: $(VENV)/.ok
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.upgrade $(COMMIT)
 
 ATTACK_S ?= 30
 REPLICAS ?= 1

@@ -1,8 +1,8 @@
 """Kill workers and servers under open streams: ``python -m tests.harness.workers [TURNS] [SEED] [EVERY_S]``.
 
 Two servers and three workers share PostgreSQL and Redis. While clients take TURNS turns, a worker or a server is killed
-every EVERY_S seconds and replaced. Every stream must end with its right answer exactly once, and no effect (a call of a
-service or a model) may be repeated once the next one has begun.
+EVERY_S seconds after the one before has been replaced. Every stream must end with its right answer exactly once, and no
+effect (a call of a service or a model) may be repeated once the next one has begun.
 """
 
 import asyncio
@@ -28,13 +28,16 @@ from ragflow_lg.server.devtools.mock_llm.rules import Rules
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.harness.shared_services import start_shared_services
 from tests.server.http.app_server import canvas
-from tests.server.queue_processes import start_worker
+from tests.server.queue_processes import end, start_worker
 from tests.server.replicas import Replica, running_replicas, start_replica
 
 PATH = "/agents/chat/completions"
 LIMIT_S = 60.0
 AT_ONCE = 12
 WORKERS, SERVERS = 3, 2
+CONCURRENCY = 4
+"""So that every worker plays runs: together they can play as many as are taken at once."""
+PIECE_S = 0.1
 PIECES = [f"w{number} " for number in range(8)]
 MORE_SETTINGS = """
 [queue]
@@ -174,7 +177,7 @@ class Stage:
     chance: random.Random
 
     async def kill_one(self, number: int) -> None:
-        """Kill a worker, stop a worker in order or kill a server, in turn, and start another one."""
+        """Kill a worker, kill a server or stop a worker in order, in turn, and start another one."""
         if number % 3 == 2:
             victim = self.servers.pop(self.chance.randrange(len(self.servers)))
             victim.process.kill()
@@ -183,11 +186,11 @@ class Stage:
             self.servers.append(await start_replica(self.settings, victim.key))
             return
         worker = self.workers.pop(self.chance.randrange(len(self.workers)))
-        worker.send_signal(signal.SIGTERM if number % 3 == 1 else signal.SIGKILL)
+        worker.send_signal(signal.SIGKILL if number % 3 == 1 else signal.SIGTERM)
         code = await worker.wait()
-        if number % 3 == 1 and code:
+        if number % 3 == 0 and code:
             raise AssertionError(f"a worker that was stopped in order ended with the code {code}")
-        self.workers.append(await start_worker(self.settings))
+        self.workers.append(await start_worker(self.settings, CONCURRENCY))
 
     async def was_taken_over(self, run: str) -> bool:
         """Return whether a run has changed its worker."""
@@ -199,7 +202,7 @@ class Stage:
 async def _open_stage(stack: AsyncExitStack, folder: Path, seed: int, count: int) -> Stage:
     effects = Effects()
     await stack.enter_async_context(effects.running())
-    replies = [{"text": PIECES, "piece_delay_s": 0.03}]
+    replies = [{"text": PIECES, "piece_delay_s": PIECE_S}]
     rules = Rules.model_validate({"rules": [{"replies": replies}]})
     settings, redis_url, prefix = await start_shared_services(stack, folder, rules, effects.record_model, MORE_SETTINGS)
     servers = await stack.enter_async_context(running_replicas(settings, SERVERS))
@@ -207,12 +210,10 @@ async def _open_stage(stack: AsyncExitStack, folder: Path, seed: int, count: int
 
     async def stop_workers() -> None:
         for process in workers:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await end(process)
 
     stack.push_async_callback(stop_workers)
-    workers += await asyncio.gather(*(start_worker(settings) for _ in range(count)))
+    workers += await asyncio.gather(*(start_worker(settings, CONCURRENCY) for _ in range(count)))
     return Stage(settings, servers, workers, effects, redis_url, prefix, random.Random(seed))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,5 +18,16 @@ async def start_worker(settings: Path, concurrency: int = 8) -> Process:
     command = python_command("-m", "ragflow_lg", *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=settings.parent, env=environment)
     assert process.stdout is not None
-    assert (await process.stdout.readline()).startswith(b"Worker ready"), "the worker did not start"
+    try:
+        assert (await process.stdout.readline()).startswith(b"Worker ready"), "the worker did not start"
+    except BaseException:  # nobody else knows the process
+        await end(process)
+        raise
     return process
+
+
+async def end(process: Process) -> None:
+    """Kill a process, unless it has ended."""
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()

@@ -4,7 +4,7 @@ import asyncio
 import os
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +96,17 @@ async def start_replica(settings: Path, key: str, port: int = 0) -> Replica:
     command = python_command("-m", "ragflow_lg", *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=settings.parent, env=environment)
     assert process.stdout is not None
-    url = (await process.stdout.readline()).decode().strip()
-    if not key:
-        key = read_first_key(await process.stdout.readline())
-    headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=url, timeout=60) as probe:
-        while (await probe.get("/ready")).status_code != 200:
-            await asyncio.sleep(0.02)
+    try:
+        url = (await process.stdout.readline()).decode().strip()
+        if not key:
+            key = read_first_key(await process.stdout.readline())
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=url, timeout=60) as probe:
+            while (await probe.get("/ready")).status_code != 200:
+                await asyncio.sleep(0.02)
+    except BaseException:  # nobody else knows the process
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
     return Replica(process, httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60), key)

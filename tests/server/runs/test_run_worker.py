@@ -1,6 +1,7 @@
 """Servers and workers as processes, on a real Redis."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.workers import disturb
-from tests.server.http.app_server import frames
-from tests.server.queue_processes import start_worker
+from tests.server.http.app_server import MODEL, canvas, frames
+from tests.server.queue_processes import end, start_worker
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
 
 pytestmark = pytest.mark.slow
@@ -27,14 +30,12 @@ silence_s = 0.5
 
 
 @asynccontextmanager
-async def worker(folder: Path) -> AsyncGenerator[asyncio.subprocess.Process]:
-    process = await start_worker(folder / "settings.toml")
+async def worker(folder: Path, concurrency: int = 8) -> AsyncGenerator[asyncio.subprocess.Process]:
+    process = await start_worker(folder / "settings.toml", concurrency)
     try:
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        await end(process)
 
 
 async def create_agent(server: Replica) -> str:
@@ -99,6 +100,85 @@ async def test_a_run_that_kills_its_workers_has_failed(redis_url: str, tmp_path:
             answer = await playing
         assert "servers died while they executed it" in answer.text
         assert [run["status"] for run in await list_runs(server, agent)] == ["failed"]
+
+
+SHARED = """
+[queue]
+url = "{redis_url}"
+shares = {{ other = 4 }}
+[quotas.tenants.default]
+runs = 4
+[tenants."*"]
+providers = ["*"]
+[pauses]
+timeout_s = 1
+"""
+DEFAULTED = {"size": {"name": "Size", "type": "integer", "value": 42}}
+ASKING = canvas(
+    ("begin", "Begin", {}, ["UserFillUp:0"]),
+    ("UserFillUp:0", "UserFillUp", {"inputs": DEFAULTED}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size}"]}, []),
+)
+
+
+async def test_shares_quotas_the_background_and_time_limits_of_forms_hold_for_all_processes(
+    redis_url: str, tmp_path: Path
+) -> None:
+    more = SHARED.format(redis_url=redis_url)
+    async with MockLLM([reply("ok")]) as model, replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers:
+        agents = [(servers[0].client.headers["Authorization"], MODEL), (await create_key(tmp_path, "other"), MODEL)]
+        one, other = [await native_agent(servers[0], *each) for each in agents]
+        answers = [await order(one, query) for query in ("a1", "a2")]
+        made = await one.post("/schedules", json={"cron": "0 0 1 1 *", "query": "background"})
+        assert made.status_code == 201, made.text
+        make_schedules_due(tmp_path)
+        while (await one.get("/runs")).json()["total"] < 3:
+            await asyncio.sleep(0.05)
+        answers += [await order(one, "a3"), await order(one, "a4"), await order(other, "b1"), await order(other, "b2")]
+        assert [answer.status_code for answer in answers] == [202, 202, 202, 429, 202, 202]
+        assert answers[3].json()["error"]["details"]["quota"] == "runs"
+        async with worker(tmp_path, concurrency=1):
+            await ended(one, 4)
+            asked = [str(one.body["messages"][-1]["content"]) for one in model.requests if one.end and one.body]
+            assert asked == ["b1", "b2", "a1", "a2", "a3", "background"]
+            asking = await native_agent(servers[0], agents[0][0], ASKING)
+            await order(asking, "hi")
+            answered, waiting = await ended(asking, 2)
+            assert (answered["status"], waiting["status"]) == ("succeeded", "answered")
+            assert answered["parent_run_id"] == waiting["id"]
+        for client in (one, other, asking):
+            await client.aclose()
+
+
+async def order(agent: httpx.AsyncClient, query: str) -> httpx.Response:
+    return await agent.post("/runs?mode=background", json={"query": query})
+
+
+async def ended(agent: httpx.AsyncClient, count: int) -> list[dict[str, Any]]:
+    """Wait until an agent has a number of runs and none is running or waiting; return them, newest first."""
+    async with asyncio.timeout(60):
+        while True:
+            runs = (await agent.get("/runs")).json()["runs"]
+            if len(runs) == count and not any(run["status"] in ("running", "waiting") for run in runs):
+                return runs
+            await asyncio.sleep(0.05)
+
+
+async def create_key(folder: Path, tenant: str) -> str:
+    async with open_database(f"sqlite:///{folder}/server.db") as database:
+        return f"Bearer {await KeyRepository(database).create(tenant, 1)}"
+
+
+async def native_agent(server: Replica, authorization: str, dsl: dict[str, Any]) -> httpx.AsyncClient:
+    """Create an agent; return a client of it."""
+    headers = {"Authorization": authorization}
+    made = await server.client.post("/agents", json={"title": str(len(str(dsl))), "dsl": dsl}, headers=headers)
+    return httpx.AsyncClient(base_url=f"{_native(server)}/agents/{made.json()['data']['id']}", headers=headers)
+
+
+def make_schedules_due(folder: Path) -> None:
+    with sqlite3.connect(folder / "server.db") as raw:
+        raw.execute("UPDATE schedules SET due_ms = 0")
 
 
 @pytest.mark.usefixtures("redis_url")
