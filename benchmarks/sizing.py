@@ -1,4 +1,6 @@
-"""How far a deployment goes: ``python -m benchmarks.sizing FILE``, with a FILE of ``python -m benchmarks.turn_costs``.
+"""How far a deployment goes: ``python -m benchmarks.sizing [FILE]``, with costs of ``python -m benchmarks.turn_costs``.
+
+Without FILE, it takes the costs in ``benchmarks/turn_costs.json``, with which docs/operations.md was written.
 
 Prints how well the simulation meets what was measured with one and two workers, what a turn costs each part and how
 much it can take, a table of deployments for up to 10,000 open streams, which part is full first, and a simulation of
@@ -27,9 +29,10 @@ from benchmarks.capacity import (
     use,
 )
 
+MEASURED = Path(__file__).with_name("turn_costs.json")
 PACE = 200.0
 """Pieces a second of the model in the measurement."""
-MACHINE_S = 60.0
+MACHINE_S = 300.0
 STREAMS = (100, 300, 1000, 3000, 10_000)
 MAX_WORKERS = 100
 SIMULATED_S = 20.0
@@ -45,7 +48,7 @@ def simulate_point(costs: Costs, point: Point) -> tuple[float, float]:
 
 
 def _validate(costs: Costs) -> None:
-    print("measured and simulated on one machine, with the costs of one worker")
+    print("measured and simulated on one machine, with the costs of two workers")
     for point in costs.points:
         turns, first_s = simulate_point(costs, point)
         print(
@@ -116,7 +119,8 @@ def _simulate_largest(costs: Costs) -> None:
 
 def main() -> None:
     """Print everything."""
-    costs = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Costs)
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else MEASURED
+    costs = msgspec.json.decode(file.read_bytes(), type=Costs)
     print(f"costs measured at a load average of {costs.load:.1f}")
     _validate(costs)
     _limits(costs, Traffic(1))

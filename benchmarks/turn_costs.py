@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -40,7 +41,7 @@ PATH = "/agents/chat/completions"
 WARM_UP = 24
 IDLE_S = 10.0
 TURNS = Work(pieces=20, turns=120, at_once=12)
-STREAMS = Work(pieces=200, turns=24, at_once=12)
+STREAMS = Work(pieces=400, turns=24, at_once=12)
 PIECE_S = 0.005
 SETTINGS = """
 checkpoints = "{sessions}"
@@ -263,7 +264,11 @@ def _print(costs: Costs, points: Sequence[Point]) -> None:
 
 
 def main() -> None:
-    """Measure with one and with two workers, print the figures, and store those of one worker."""
+    """Measure with one and with two workers, print the figures, and store them.
+
+    The costs are those of two workers: one worker gets more pieces at once, and handles them together for less.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the processes end with this one
     results = [asyncio.run(measure(count)) for count in (1, 2)]
     for costs, points in results:
         _print(costs, points)
@@ -271,7 +276,7 @@ def main() -> None:
         (one, _), (two, _) = results
         more = {name: max(0.0, two.idle[name] - rest) for name, rest in one.idle.items()}
         points = [point for _, points in results for point in points]
-        costs = msgspec.structs.replace(one, idle_more=more, points=points)
+        costs = msgspec.structs.replace(two, idle=one.idle, idle_more=more, points=points)
         Path(sys.argv[1]).write_bytes(msgspec.json.format(msgspec.json.encode(costs), indent=1) + b"\n")
 
 
