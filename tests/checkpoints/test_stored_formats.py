@@ -16,7 +16,9 @@ from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.checkpoint_texts import FORMAT
 from ragflow_lg.checkpoints.pruning import checkpoint_key
 from tests.harness.session_fixtures import (
+    ENCRYPTED,
     FIXTURES,
+    KEY,
     LONG,
     LONG_TURNS,
     STEP,
@@ -72,6 +74,22 @@ async def test_sessions_of_every_format_are_read_and_go_on(stored: tuple[str, Pa
         assert await play(runner.start(LONG, {"query": "one more"})) == "one more"
         questions = [text for role, text in (await runner.state(LONG))["history"] if role == "user"]
         assert questions == [*(f"question {number}" for number in range(LONG_TURNS)), "one more"]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in ENCRYPTED.iterdir()))
+async def test_encrypted_sessions_of_every_format_are_read_and_go_on(tmp_path: Path, name: str) -> None:
+    shutil.copy(ENCRYPTED / name / "sessions.db", tmp_path)
+    expected: dict[str, Any] = json.loads((ENCRYPTED / name / "states.json").read_text("utf-8"))
+    async with store_opener(f"sqlite:///{tmp_path}/sessions.db", keys=[KEY])() as store:
+        for session in (WAITING, LONG):
+            assert await read_states(store, FIXTURES / name, session) == expected[session]
+        assert await store.saver.steps(step_config()).find(STEP) == (True, {"done": "x" * 1100})
+        newest = await anext(aiter(store.runs.of_session(WAITING)))
+        assert await store.traces.get(newest.run_id) == [{"component_id": "a", "trace": [{"tool_name": "ü"}]}]
+        runner = runner_on(store, FIXTURES / name, WAITING)
+        assert (await play(runner.resume(WAITING, {"size": "7"}))).endswith("Size 7")
+        runner = runner_on(store, FIXTURES / name, LONG)
+        assert await play(runner.start(LONG, {"query": "one more"})) == "one more"
 
 
 async def test_a_newer_format_is_an_error_of_its_session_alone(tmp_path: Path) -> None:

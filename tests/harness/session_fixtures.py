@@ -22,12 +22,15 @@ from ragflow_lg.checkpoints.checkpoint_texts import FORMAT
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.regions import form, loop, out
 from tests.fakes.services import fake_services
 from tests.stores import redis_client, redis_keys
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
+ENCRYPTED = FIXTURES.with_name("encrypted_sessions")
+KEY = EncryptionKey("fixture", b"f" * 32)
 PREFIX = "fixture:"
 WAITING, LONG = "fixture-waiting", "fixture-long"
 LONG_TURNS = 10
@@ -131,6 +134,16 @@ def _texts(value: Any) -> Any:
     return [_texts(part) for part in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
 
 
+async def _write_encrypted(folder: Path, plain: Path, work: Path) -> None:
+    """Write a store whose sessions are encrypted with the key of the fixtures."""
+    async with open_store(f"sqlite:///{work}/encrypted.db", SystemClock(), keys=[KEY]) as store:
+        await fill(store, plain)
+        expected = {session: await read_states(store, plain, session) for session in (WAITING, LONG)}
+    (folder / "states.json").write_text(json.dumps(expected, indent=1) + "\n", "utf-8")
+    with sqlite3.connect(work / "encrypted.db") as connection:
+        connection.execute("VACUUM INTO ?", (str(folder / "sessions.db"),))
+
+
 async def _write(folder: Path, url: str, work: Path) -> None:
     documents = {WAITING: canvas(_WAITING), LONG: canvas(out("{sys.query}"))}
     for session, document in documents.items():
@@ -148,10 +161,13 @@ async def _write(folder: Path, url: str, work: Path) -> None:
 
 def main() -> None:
     """Write the folder of today's format."""
-    folder = FIXTURES / str(FORMAT)
-    folder.mkdir(parents=True)  # an older one must not change
+    folder, encrypted = FIXTURES / str(FORMAT), ENCRYPTED / str(FORMAT)
     with redis_server() as url, tempfile.TemporaryDirectory() as work:
-        asyncio.run(_write(folder, url, Path(work)))
+        if not folder.exists():  # an older one must not change
+            folder.mkdir(parents=True)
+            asyncio.run(_write(folder, url, Path(work)))
+        encrypted.mkdir(parents=True)
+        asyncio.run(_write_encrypted(encrypted, folder, Path(work)))
 
 
 if __name__ == "__main__":
