@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.extras import require
-from ragflow_lg.checkpoints.items import WHOLE, Embed, ItemStore
+from ragflow_lg.checkpoints.items.item_store import WHOLE, Embed, ItemStore
 from ragflow_lg.checkpoints.store_url import key_prefix, sqlite_path, store_kind
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ragflow_lg.checkpoints.key_mark import split_mark
 from ragflow_lg.checkpoints.key_ring import KeyRing
 from ragflow_lg.checkpoints.long_texts import compute
 from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
-from ragflow_lg.checkpoints.session_pruning import is_part
+from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 
 MAX_OLDER = 65_536
 """For how many blobs is remembered that they are stored under an older name."""

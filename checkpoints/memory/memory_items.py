@@ -8,12 +8,12 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from ragflow_lg.checkpoints.item_vectors import join_vectors
-from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, RequiredItem, StoredItem
+from ragflow_lg.checkpoints.items.item_store import FoundItem, Namespace, Place, RequiredItem, StoredItem
+from ragflow_lg.checkpoints.items.item_vectors import join_vectors
 
 
 class MemoryItems:
-    """A `ragflow_lg.checkpoints.items.ItemTable` in a map."""
+    """A `ragflow_lg.checkpoints.items.item_store.ItemTable` in a map."""
 
     def __init__(self) -> None:
         self._items: dict[Place, StoredItem] = {}

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.item_vectors import NUMBER_BYTES
-from ragflow_lg.checkpoints.items import SAME_TIME_S, FoundItem, Namespace, Place, RequiredItem, StoredItem
+from ragflow_lg.checkpoints.items.item_store import SAME_TIME_S, FoundItem, Namespace, Place, RequiredItem, StoredItem
+from ragflow_lg.checkpoints.items.item_vectors import NUMBER_BYTES
 
 _FIELDS = ("namespace", "key", "value", "created_at", "updated_at")
 _EXACT = "written_at"
@@ -52,7 +52,7 @@ return 1
 
 
 class RedisItems:
-    """A `ragflow_lg.checkpoints.items.ItemTable` in hashes with a common index."""
+    """A `ragflow_lg.checkpoints.items.item_store.ItemTable` in hashes with a common index."""
 
     def __init__(self, client: Redis, prefix: str) -> None:
         self._client = cast("Any", client)

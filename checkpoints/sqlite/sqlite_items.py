@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.item_vectors import VectorCache, VectorTable, join_vectors
-from ragflow_lg.checkpoints.items import FoundItem, Namespace, Place, RequiredItem, StoredItem
+from ragflow_lg.checkpoints.items.item_store import FoundItem, Namespace, Place, RequiredItem, StoredItem
+from ragflow_lg.checkpoints.items.item_vectors import VectorCache, VectorTable, join_vectors
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
 TABLE = """
@@ -44,7 +44,7 @@ _AFTER_ALL = "\U0010ffff"
 
 
 class SqliteItems:
-    """A `ragflow_lg.checkpoints.items.ItemTable` in the table ``items``."""
+    """A `ragflow_lg.checkpoints.items.item_store.ItemTable` in the table ``items``."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file

@@ -13,7 +13,7 @@ from ragflow_lg.server.cli.terminal import count_of, print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
-    from ragflow_lg.checkpoints.session_pruning import Pruned, PruneLimits
+    from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits
 
 _DAY_MS = 24 * 3600 * 1000
 
@@ -48,7 +48,7 @@ def prune(
     ragflow-lg sessions prune --older-than 30 --dry-run
     """
     from ragflow_lg.adapters.system_services import SystemClock
-    from ragflow_lg.checkpoints.session_pruning import PruneLimits
+    from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
@@ -63,7 +63,7 @@ def prune(
 
 async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run: bool) -> None:
     from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError, SessionKeyError
-    from ragflow_lg.checkpoints.session_pruning import prune_session
+    from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import has_session
 

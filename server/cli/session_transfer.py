@@ -121,8 +121,8 @@ def _open_output(output: Path | None) -> Generator[BinaryIO]:
 
 
 async def _export(store: Store, names: list[str], user: str, file: BinaryIO) -> None:
-    from ragflow_lg.checkpoints.session_export import export_session
-    from ragflow_lg.checkpoints.session_lines import FORMAT, HeaderLine, encode_line
+    from ragflow_lg.checkpoints.sessions.session_export import export_session
+    from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.session_selection import select_sessions
 
@@ -137,7 +137,7 @@ async def _export(store: Store, names: list[str], user: str, file: BinaryIO) -> 
 
 
 async def _import(store: Store, file: BinaryIO, replaces: bool) -> None:
-    from ragflow_lg.checkpoints.session_import import import_sessions
+    from ragflow_lg.checkpoints.sessions.session_import import import_sessions
 
     count = 0
     async for imported in import_sessions(store, file, replaces=replaces):
@@ -149,7 +149,7 @@ async def _import(store: Store, file: BinaryIO, replaces: bool) -> None:
 
 
 async def _delete(store: Store, names: list[str], user: str) -> None:
-    from ragflow_lg.checkpoints.session_removal import remove_session
+    from ragflow_lg.checkpoints.sessions.session_removal import remove_session
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.session_selection import select_sessions
 

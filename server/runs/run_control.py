@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, QuotaError, RequestError
 from ragflow_lg.base.values import to_text
-from ragflow_lg.checkpoints.session_pruning import prune_session
+from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
 from ragflow_lg.runs.pauses import match_answers
 from ragflow_lg.runs.run_session import BUSY_POLL_S
 from ragflow_lg.server.database.pause_repository import find_expiry
@@ -28,7 +28,7 @@ from ragflow_lg.server.runs.turn_requests import question_text
 from ragflow_lg.server.runs.turns import NAME_CHARS
 
 if TYPE_CHECKING:
-    from ragflow_lg.checkpoints.session_pruning import Pruned, PruneLimits
+    from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner

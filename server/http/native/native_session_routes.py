@@ -8,7 +8,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.checkpoints.session_pruning import PruneLimits
+from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
 from ragflow_lg.runs.stored_steps import page_checkpoints
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository

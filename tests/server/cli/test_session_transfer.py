@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.checkpoints.session_export import export_session
-from ragflow_lg.checkpoints.session_lines import PartLine
+from ragflow_lg.checkpoints.sessions.session_export import export_session
+from ragflow_lg.checkpoints.sessions.session_lines import PartLine
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import form, out
 from tests.server.cli.command import call

@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.session_pruning import PruneLimits
+from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
 from ragflow_lg.server.cli.prune import _prune  # pyright: ignore[reportPrivateUsage] - the command without its loop
 from ragflow_lg.server.cli.sessions import (
     _cancel,  # pyright: ignore[reportPrivateUsage] - the command without its event loop

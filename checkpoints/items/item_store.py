@@ -29,8 +29,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.item_operations import is_match, select_namespaces
-from ragflow_lg.checkpoints.item_vectors import pack_vector
+from ragflow_lg.checkpoints.items.item_operations import is_match, select_namespaces
+from ragflow_lg.checkpoints.items.item_vectors import pack_vector
 from ragflow_lg.checkpoints.plain_serializer import check_plain
 from ragflow_lg.services.services import Clock
 
@@ -63,7 +63,7 @@ class StoredItem(Struct, frozen=True):
     created_at: float
     updated_at: float
     vector: bytes = b""
-    """The vector of the indexed fields, as `ragflow_lg.checkpoints.item_vectors` packs it; empty without one."""
+    """The vector of the indexed fields, as `ragflow_lg.checkpoints.items.item_vectors` packs it; empty without one."""
     model: str = ""
     """The name of the model that made the vector."""
 

@@ -13,7 +13,7 @@ from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
 from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.pruning import checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.checkpoints.run_records import hex_session
-from ragflow_lg.checkpoints.session_lines import (
+from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,
     Line,
@@ -23,7 +23,7 @@ from ragflow_lg.checkpoints.session_lines import (
     TraceLine,
     WritesLine,
 )
-from ragflow_lg.checkpoints.session_pruning import is_part
+from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:

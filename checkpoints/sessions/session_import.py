@@ -18,7 +18,7 @@ from ragflow_lg.checkpoints.codec import blob_digest, find_digests, is_sealed
 from ragflow_lg.checkpoints.preconditions import Precondition
 from ragflow_lg.checkpoints.pruning import CheckpointKey, key_config
 from ragflow_lg.checkpoints.run_records import hex_session, read_record
-from ragflow_lg.checkpoints.session_lines import (
+from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,
     Line,
@@ -31,7 +31,7 @@ from ragflow_lg.checkpoints.session_lines import (
     line_error,
     read_lines,
 )
-from ragflow_lg.checkpoints.session_pruning import is_part
+from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, hold_lease, with_lease_token, with_recent_entries
 

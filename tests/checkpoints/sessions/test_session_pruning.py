@@ -8,7 +8,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.session_pruning import Pruned, PruneLimits, prune_session
+from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits, prune_session
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import hold_lease
@@ -149,7 +149,7 @@ async def test_a_lost_lease_stops_the_deletion(reopen_shared: OpenStore) -> None
 async def test_an_interrupted_pruning_leaves_a_usable_session(
     reopen: OpenStore, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    monkeypatch.setattr("ragflow_lg.checkpoints.session_pruning.BATCH", 10)
+    monkeypatch.setattr("ragflow_lg.checkpoints.sessions.session_pruning.BATCH", 10)
     async with reopen() as store:
         runner = runner_on(store, ECHO)
         await play(runner, *(question(number) for number in range(4)))

@@ -13,10 +13,10 @@ from redis.asyncio import Redis
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints import items
 from ragflow_lg.checkpoints.item_backends import open_items
-from ragflow_lg.checkpoints.item_vectors import pack_vector
-from ragflow_lg.checkpoints.items import ItemStore
+from ragflow_lg.checkpoints.items import item_store
+from ragflow_lg.checkpoints.items.item_store import ItemStore
+from ragflow_lg.checkpoints.items.item_vectors import pack_vector
 from tests.fakes.services import MovingClock
 from tests.stores import fresh_prefix
 
@@ -435,7 +435,7 @@ async def test_old_items_and_too_many_are_deleted(url: str) -> None:
 
 
 async def test_more_items_are_deleted_than_fit_into_one_write(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "MAX_OUTDATED", 3)
+    monkeypatch.setattr(item_store, "MAX_OUTDATED", 3)
     clock = MovingClock()
     async with open_items(url, clock, embed, prefix=fresh_prefix()) as store:
         for number in range(10):

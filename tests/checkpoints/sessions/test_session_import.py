@@ -12,9 +12,9 @@ from ragflow_lg.base.errors import ConflictError, SessionBusyError, SessionFileE
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.pruning import key_config
-from ragflow_lg.checkpoints.session_export import export_session
-from ragflow_lg.checkpoints.session_import import Imported, import_sessions
-from ragflow_lg.checkpoints.session_lines import FORMAT, HeaderLine, encode_line
+from ragflow_lg.checkpoints.sessions.session_export import export_session
+from ragflow_lg.checkpoints.sessions.session_import import Imported, import_sessions
+from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import hold_lease

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.session_pruning import is_part
+from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.store import Store

@@ -1,0 +1,4 @@
+"""Whole sessions: exported, imported, pruned and deleted.
+
+May import: the modules directly in `checkpoints`, `services`, `base`.
+"""
