@@ -29,7 +29,7 @@ from ragflow_lg.base.values import to_json
 from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.known_blobs import KnownBlobs, ThreadBlobs
 from ragflow_lg.checkpoints.long_texts import LongTextError, compute
-from ragflow_lg.checkpoints.small_groups import OPTIONS, encode_groups, map_of_texts
+from ragflow_lg.checkpoints.small_groups import OPTIONS, encode_groups, encode_small, map_of_texts
 from ragflow_lg.checkpoints.stored_lists import (
     LIST_MARK,
     FindBlobs,
@@ -137,10 +137,12 @@ class Codec:
             UnreadBlockError: if it contains a list whose blocks must be read first.
             LongTextError: if more than ``max_bytes`` of it have not been stored yet.
         """
-        encoder = _Encoding(self, thread, blobs, max_bytes)
-        text = encoder.long_text(value, long)
-        if encoder.size(text) > MAX_EXPANDED_BYTES:
-            raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
+        text = encode_small(value, BLOB_BYTES)
+        if not text:
+            encoder = _Encoding(self, thread, blobs, max_bytes)
+            text = encoder.long_text(value, long)
+            if encoder.size(text) > MAX_EXPANDED_BYTES:
+                raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
         return _seal(text.replace(_NULL, _NULL_MARK)).decode()
 
     def remember_blobs(self, thread: str, blobs: Mapping[str, bytes]) -> None:

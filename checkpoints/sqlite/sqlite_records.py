@@ -98,6 +98,7 @@ class SqliteTraces:
     """Agent traces in the ``traces`` table, or logs of nodes in ``node_logs``."""
 
     def __init__(self, file: SqliteFile, table: Literal["traces", "node_logs"] = "traces") -> None:
+        self._file = file
         self._rows = file.rows
         self._table = table
 
@@ -105,15 +106,16 @@ class SqliteTraces:
         """Store a run's trace and delete the traces of the session's oldest runs."""
         session = hex_session(record.session)
         newest = f"SELECT run_id FROM {self._table} WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
+        row = (record.run_id, session, record.started_ms, write_trace(trace))
+
+        def put() -> None:
+            execute = self._file.connection.execute
+            execute(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, ?)", row)
+            older = f"DELETE FROM {self._table} WHERE session = ? AND run_id NOT IN ({newest})"
+            execute(older, (session, session, MAX_TRACES))
+
         with translate_errors(sqlite3.Error):
-            await self._rows(
-                f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, ?)",
-                (record.run_id, session, record.started_ms, write_trace(trace)),
-            )
-            await self._rows(
-                f"DELETE FROM {self._table} WHERE session = ? AND run_id NOT IN ({newest})",
-                (session, session, MAX_TRACES),
-            )
+            await self._file.do(put)
 
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""

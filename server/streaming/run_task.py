@@ -315,7 +315,7 @@ class RunTask:
         publish = self._wait_until_written if self._journal.is_shared else None
         events = cast("AsyncGenerator[StreamEvent]", self.run.with_records(publish))
         replay = self._spec.replay
-        voice = self._spec.open_voice(self._publish_one)
+        voice = self._spec.open_voice(self._publish)
         try:
             async with aclosing(events):
                 async for event in events:
@@ -323,7 +323,8 @@ class RunTask:
         except ConflictError as error:
             if replay is None:
                 raise
-            await self._publish(replay.complete(error))
+            for event in replay.complete(error):
+                await self._publish(event)
         finally:
             if voice is not None:
                 await voice.aclose()
@@ -333,26 +334,22 @@ class RunTask:
         for event in events:
             if voice is not None and isinstance(event, WorkflowFinished | UserInputs):
                 await voice.finish(event)
-            await self._publish_one(event)
+            await self._publish(event)
             if voice is not None:
                 voice.hear(event)
 
-    async def _publish_one(self, event: StreamEvent) -> None:
-        await self._publish((event,))
-
-    async def _publish(self, events: Sequence[StreamEvent]) -> None:
-        for event in events:
-            while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
-                self._has_room.clear()
-                await self._has_room.wait()
-            if not self.has_begun:
-                self.has_begun = True
-                self._spec.on_begun()
-            data = encode_entry(event)
-            self._backlog.append(data)
-            self._read_events += 1
-            self._backlog_bytes += len(data)
-            self._has_news.set()
+    async def _publish(self, event: StreamEvent) -> None:
+        while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
+            self._has_room.clear()
+            await self._has_room.wait()
+        if not self.has_begun:
+            self.has_begun = True
+            self._spec.on_begun()
+        data = encode_entry(event)
+        self._backlog.append(data)
+        self._read_events += 1
+        self._backlog_bytes += len(data)
+        self._has_news.set()
 
     async def _write(self, reading: asyncio.Task[None]) -> None:
         """Write until everything has been read. Events that arrive during one write are sent with the next."""

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.base.long_list import BLOCK
 from ragflow_lg.checkpoints import codec as codec_module
 from ragflow_lg.checkpoints import small_groups
-from ragflow_lg.checkpoints.codec import GROUP, Codec, blob_digest
+from ragflow_lg.checkpoints.codec import BLOB_BYTES, GROUP, Codec, blob_digest
 from ragflow_lg.checkpoints.long_texts import LONG_BYTES, LongTextError
 from tests.fakes.python_process import python_process
 
@@ -286,3 +287,30 @@ def test_encoding_stops_when_it_would_take_long() -> None:
     codec = Codec()
     value = {"a": "x" * 2000}
     assert encode(codec, value)[0] == codec.encode(value, "t", {}, max_bytes=1500)  # it is stored already
+
+
+@given(st.recursive(_SCALAR, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(max_size=9), inner)))
+def test_small_values_have_the_same_text_as_when_they_are_encoded_part_by_part(value: Any) -> None:
+    names = ("", "rows")
+    at_once = Codec().encode(value, "t", quick := {}, names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec_module, "encode_small", _never)
+        by_parts = Codec().encode(value, "t", blobs := {}, names)
+    assert (at_once, quick) == (by_parts, blobs)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * BLOB_BYTES,
+        "ü" * (BLOB_BYTES - 9),
+        {"a": FrozenList([1])},
+        {1: 2},
+        [[[[[[[1]]]]]]],
+        {"rows": list(range(BLOCK))},
+        {f"{number}": 1 for number in range(16)},
+        1 << 70,
+    ],
+)
+def test_large_and_special_values_are_encoded_part_by_part(value: Any) -> None:
+    assert small_groups.encode_small(value, BLOB_BYTES) == b""
