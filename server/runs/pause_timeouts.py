@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.errors import AnswerError, RagflowLgError, RequestError, SessionBusyError
+from ragflow_lg.base.errors import AnswerError, QuotaError, RagflowLgError, RequestError, SessionBusyError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.dsl.forms import form_fields
@@ -51,7 +51,7 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
             try:
                 error = await self._end_pause(row)
             except RagflowLgError as failure:
-                if is_passing(failure) or _is_busy(failure):
+                if is_passing(failure) or _can_be_repeated(failure):
                     logger.warning("the form of run %s is answered later: %s", row.run_id, failure)
                     return
                 error = f"The form cannot get its default answer: {failure}"
@@ -111,6 +111,7 @@ def _default_answer(plan: Plan, pause: Pause) -> dict[str, Any]:
     }
 
 
-def _is_busy(error: RagflowLgError) -> bool:
-    """Return whether the session is in use."""
-    return isinstance(error, SessionBusyError) or (isinstance(error, RequestError) and error.reason == "session-busy")
+def _can_be_repeated(error: RagflowLgError) -> bool:
+    """Return whether the session is in use, or a quota is used up, which may be renewed or raised."""
+    is_busy = isinstance(error, RequestError) and error.reason == "session-busy"
+    return is_busy or isinstance(error, QuotaError | SessionBusyError)

@@ -12,7 +12,7 @@ from unittest.mock import AsyncMock
 import httpx
 import pytest
 
-from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.errors import QuotaError, StreamError
 from ragflow_lg.server.database.pause_repository import claim_expired, find_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
@@ -144,6 +144,19 @@ async def test_answers_of_clients_count(tmp_path: Path) -> None:
         await end_pauses(server, time)
         assert len(await runs_of(client)) == 3
         assert await find_expired(server.app_state.database, time.ms + 10**9, 9) == []
+
+
+async def test_a_quota_that_is_used_up_only_delays_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with waiting(tmp_path) as (server, client, run, time):
+        time.ms = expire_ms(run)
+        with monkeypatch.context() as patched:
+            refuse = AsyncMock(side_effect=QuotaError("turns_day", 1, "tenant", "Wait.", renews_s=60))
+            patched.setattr(server.turns.quotas, "begin_turn", refuse)
+            await end_pauses(server, time)
+        assert await runs_of(client) == [run]
+        time.ms += CLAIMED_MS
+        await end_pauses(server, time)
+        assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "answered"
 
 
 async def test_an_answer_that_waits_in_the_queue_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
