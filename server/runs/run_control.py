@@ -5,8 +5,6 @@ Each operation is separate: a new turn is never mistaken for an answer.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
@@ -17,15 +15,12 @@ from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, Conflict
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
 from ragflow_lg.runs.pauses import match_answers
-from ragflow_lg.runs.run_session import BUSY_POLL_S
-from ragflow_lg.server.database.pause_repository import find_expiry
-from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
+from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES
+from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
+from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run
 from ragflow_lg.server.runs.turn_requests import question_text
-from ragflow_lg.server.runs.turns import NAME_CHARS
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits
@@ -37,11 +32,10 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn, Turns
     from ragflow_lg.server.streaming import DisconnectPolicy
-    from ragflow_lg.services.sessions import RunRecord
 
 
-class RunControl:
-    """One agent's runs."""
+class RunControl(AgentRuns):
+    """Begins, answers, continues, repeats, forks and stops one agent's runs."""
 
     def __init__(
         self,
@@ -56,86 +50,9 @@ class RunControl:
 
         ``policy`` is the disconnect policy for runs started here. Nobody waits for them if ``is_background`` is set.
         """
+        super().__init__(app_state, turns, agent)
         self._is_background = is_background
-        self._app_state = app_state
-        self._turns = turns
-        self._agent = agent
         self._policy = policy
-        self._sessions = SessionRepository(app_state.database, agent.tenant)
-        self._runs = RunRepository(app_state.database, agent.tenant)
-
-    async def session(self, session_id: str) -> SessionRow:
-        """Return one of the agent's sessions.
-
-        Raises:
-            RequestError: If the agent has no such session.
-        """
-        session = await self._sessions.get(session_id)
-        if session is None or session.agent_id != self._agent.id:
-            raise RequestError("The agent has no such session.", status=404)
-        return session
-
-    async def run(self, run_id: str) -> RunRow:
-        """Return one of the agent's runs.
-
-        Raises:
-            RequestError: If the agent has no such run.
-        """
-        run = await self._runs.get(run_id)
-        if run is None or run.agent_id != self._agent.id:
-            raise RequestError("The agent has no such run.", status=404)
-        return run
-
-    async def record(self, run: RunRow) -> RunRecord | None:
-        """Return the session store's record of a run, or None if the run never began or has been deleted."""
-        return await self._app_state.store.runs.get(run.id)
-
-    async def runs(self, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
-        """Return a page of runs, newest first, and their total number, in one session or, for ``""``, in all."""
-        return await self._runs.find(self._agent.id, session_id, page, page_size)
-
-    async def outcome(self, run: RunRow) -> tuple[list[MessageRow], list[Pause]]:
-        """Return the messages in a run's session and the pauses that the session is waiting at."""
-        session = await self.session(run.session_id)
-        messages = (await self._sessions.messages([session.id]))[session.id]
-        return messages, await self.pauses(session) if run.status == "waiting" else []
-
-    async def pauses(self, session: SessionRow) -> list[Pause]:
-        """Return the pauses that a session is waiting at."""
-        return await (await self._turns.runner(self._agent, session)).pauses(session.id)
-
-    async def expiry(self, session_id: str) -> int:
-        """Return until when a session that waits does so, in epoch milliseconds; 0 for ever."""
-        return await find_expiry(self._app_state.database, self._agent.tenant, session_id)
-
-    async def is_busy(self, session_id: str) -> bool:
-        """Check whether any run in a session is in progress, here or elsewhere."""
-        return bool(await self._app_state.store.leases.holder(session_id))
-
-    async def state(self, run: RunRow) -> str:
-        """Return the state of a run; see `ragflow_lg.server.http.native.native_responses.RunState`."""
-        if run.status in ("succeeded", "failed", "cancelled", "refused"):
-            return run.status
-        newest = await newest_run(self._app_state.store, run.session_id)
-        is_last = newest is None or newest.run_id == run.id
-        if run.status == "waiting":
-            if not is_last:
-                return "answered"
-            return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
-        if await self._turns.is_played(run.id):
-            return "running"
-        fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
-        if fresh is not None and fresh.status != run.status:
-            return await self.state(fresh)  # it has ended in the meantime
-        return "interrupted"
-
-    async def queue_position(self, run: RunRow) -> int:
-        """Return the place of a run among those that wait for a worker, from 1; 0 if it does not wait.
-
-        Raises:
-            StreamError: If the queue fails.
-        """
-        return await self._turns.queue_position(run.id)
 
     async def start(self, session: SessionRow, request: TurnRequest, new: NewSession | None = None) -> Turn:
         """Begin a new turn. ``new`` is given if the session comes from `Turns.new_session`.
@@ -146,7 +63,7 @@ class RunControl:
         runner = await self._turns.runner(self._agent, session, new.version if new else None)
         if new is not None:
             return await self._play(session, runner.start(session.id, request), question_text(request), new=new)
-        await self._refuse_busy(session.id)
+        await self.require_free(session.id)
         if pauses := await runner.pauses(session.id):
             forms = " and ".join(pause.node for pause in pauses)
             raise RequestError(
@@ -249,7 +166,7 @@ class RunControl:
             CanvasChangedError: If the other version cannot continue the turn. There is no new session then.
         """
         session, app_state = await self.session(run.session_id), self._app_state
-        await self._refuse_busy(session.id)
+        await self.require_free(session.id)
         if not checkpoint:
             checkpoint = await self._end_of(run)
         version = version or await self._turns.canvases.version(self._agent, session.version_id)
@@ -298,7 +215,7 @@ class RunControl:
         Raises:
             RequestError: If the run cannot be continued.
         """
-        await self._refuse_busy(run.session_id)
+        await self.require_free(run.session_id)
         newest = await newest_run(self._app_state.store, run.session_id)
         if newest is None or newest.run_id != run.id:
             was_waiting, run = run.status == "waiting", await self.fork(run)
@@ -333,7 +250,7 @@ class RunControl:
         Raises:
             RequestError: If the session is busy.
         """
-        await self._refuse_busy(session.id)
+        await self.require_free(session.id)
         await self._sessions.pin(session.id, version_id)
         audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
 
@@ -346,7 +263,7 @@ class RunControl:
         try:
             pruned = await prune_session(self._app_state.store, session.id, limits, is_dry_run=is_dry_run)
         except ConflictError as error:
-            raise _busy(str(error)) from error
+            raise busy_error(str(error)) from error
         if not is_dry_run:
             audit("session.pruned", agent=self._agent.id, session=session.id, checkpoints=str(pruned.checkpoints))
         return pruned
@@ -360,13 +277,13 @@ class RunControl:
         try:
             await self._app_state.store.delete_session(session.id)
         except ConflictError as error:
-            raise _busy(str(error)) from error
+            raise busy_error(str(error)) from error
         await self._sessions.delete(self._agent.id, session.id)
         audit("session.deleted", agent=self._agent.id, session=session.id)
 
     async def _last(self, run: RunRow, session: SessionRow) -> Runner:
         """Return the runner for a session after checking that this is its last run."""
-        await self._refuse_busy(session.id)
+        await self.require_free(session.id)
         newest = await newest_run(self._app_state.store, session.id)
         if newest is None or newest.run_id != run.id:
             hint = f"the last one is {newest.run_id}. To continue here, fork this run." if newest else "none is stored."
@@ -384,13 +301,6 @@ class RunControl:
         except CanvasChangedError:
             await self._app_state.store.delete_session(session_id)
             raise
-
-    async def _refuse_busy(self, session_id: str) -> None:
-        until = time.monotonic() + self._app_state.settings.server.busy_s
-        while await self._app_state.store.leases.holder(session_id):
-            if time.monotonic() >= until:
-                raise _busy("The session is busy: wait until its run ends, or cancel it.")
-            await asyncio.sleep(BUSY_POLL_S)
 
     async def _play(
         self, session: SessionRow, run: Run, question: str | None, *, parent: str = "", new: NewSession | None = None
@@ -450,35 +360,12 @@ class RunControl:
         version: VersionRow | None = None,
     ) -> SessionRow:
         """Create a copy of a session, with the messages up to the given state, that may use another version."""
-        now, stored_bytes = self._app_state.now_ms(), self._app_state.store.take_written_bytes(target)
-        copy = SessionRow(
-            id=target,
-            agent_id=session.agent_id,
-            version_id=version.id if version is not None else session.version_id,
-            user_id=session.user_id,
-            exp_user_id=session.exp_user_id,
-            name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
-            source="workflow" if session.source in BACKGROUND_SOURCES else session.source,  # a copy is used by a person
-            stored_bytes=stored_bytes,
-            create_ms=now,
-            update_ms=now,
-        )
+        copy = copy_session(session, target, name, version, self._app_state.now_ms())
+        copy.stored_bytes = self._app_state.store.take_written_bytes(target)
         users = sum(role == "user" for role, _ in state.get("history") or ())
         messages = messages_before((await self._sessions.messages([session.id]))[session.id], users, is_open=is_open)
-        copies = [
-            MessageRow(
-                session_id=target,
-                number=number,
-                role=row.role,
-                content=row.content,
-                run_id=row.run_id,
-                reference=row.reference,
-                create_ms=row.create_ms,
-            )
-            for number, row in enumerate(messages)
-        ]
-        await self._sessions.add(copy, copies)
-        self._turns.quotas.add_bytes(self._agent.tenant, stored_bytes)
+        await self._sessions.add(copy, copy_messages(messages, target))
+        self._turns.quotas.add_bytes(self._agent.tenant, copy.stored_bytes)
         return copy
 
 
@@ -497,27 +384,9 @@ def _fields(answer: Any) -> Any:
     return {name: {"value": value} for name, value in cast("Mapping[str, Any]", answer).items()}
 
 
-def messages_before(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
-    """Return the messages up to the user's ``users``-th one, without the answer if that turn is still open."""
-    rows: list[MessageRow] = []
-    for row in messages:
-        if row.role == "user":
-            if not users:
-                break
-            users -= 1
-        elif is_open and not users and any(one.role == "user" for one in rows):
-            break
-        rows.append(row)
-    return rows
-
-
 def _place_error(error: CheckpointError) -> Exception:
     """Distinguish an invalid checkpoint or node specified by the client from a store failure."""
     if isinstance(error, ConflictError) or error.__cause__ is not None:
         return error
     text = str(error).partition(" List them with: ragflow-lg")[0]
     return RequestError(text, 101, status=422, reason="place-unknown")
-
-
-def _busy(text: str) -> RequestError:
-    return RequestError(text, 103, status=409, reason="session-busy")

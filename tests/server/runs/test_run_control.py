@@ -11,7 +11,8 @@ import pytest
 
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
-from ragflow_lg.server.runs.run_control import messages_before, wrap_answers
+from ragflow_lg.server.runs.run_control import wrap_answers
+from ragflow_lg.server.runs.session_copies import messages_before
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command

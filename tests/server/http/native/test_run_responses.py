@@ -59,7 +59,7 @@ async def test_a_busy_session_refuses_another_run(tmp_path: Path, mode: str, mon
                 await asyncio.sleep(0.01)
         path = f"/runs/{run['id']}/continue"
         # The check before the lease passes: the lease itself refuses.
-        monkeypatch.setattr(RunControl, "_refuse_busy", AsyncMock())
+        monkeypatch.setattr(RunControl, "require_free", AsyncMock())
         lease = await server.app_state.store.leases.acquire(run["session_id"], lambda: None)
         assert problem(await client.post(f"{path}?mode={mode}")) == (409, "session-busy")
         await lease.release()

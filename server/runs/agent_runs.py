@@ -1,0 +1,121 @@
+"""An agent's sessions and runs: which there are, and in which state they are."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.runs.run_session import BUSY_POLL_S
+from ragflow_lg.server.database.pause_repository import find_expiry
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.runs.stored_sessions import newest_run
+
+if TYPE_CHECKING:
+    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow
+    from ragflow_lg.server.runs.turns import Turns
+    from ragflow_lg.services.sessions import RunRecord
+
+
+class AgentRuns:
+    """One agent's sessions and runs."""
+
+    def __init__(self, app_state: AppState, turns: Turns, agent: AgentRow) -> None:
+        self._app_state = app_state
+        self._turns = turns
+        self._agent = agent
+        self._sessions = SessionRepository(app_state.database, agent.tenant)
+        self._runs = RunRepository(app_state.database, agent.tenant)
+
+    async def session(self, session_id: str) -> SessionRow:
+        """Return one of the agent's sessions.
+
+        Raises:
+            RequestError: If the agent has no such session.
+        """
+        session = await self._sessions.get(session_id)
+        if session is None or session.agent_id != self._agent.id:
+            raise RequestError("The agent has no such session.", status=404)
+        return session
+
+    async def run(self, run_id: str) -> RunRow:
+        """Return one of the agent's runs.
+
+        Raises:
+            RequestError: If the agent has no such run.
+        """
+        run = await self._runs.get(run_id)
+        if run is None or run.agent_id != self._agent.id:
+            raise RequestError("The agent has no such run.", status=404)
+        return run
+
+    async def record(self, run: RunRow) -> RunRecord | None:
+        """Return the session store's record of a run, or None if the run never began or has been deleted."""
+        return await self._app_state.store.runs.get(run.id)
+
+    async def runs(self, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
+        """Return a page of runs, newest first, and their total number, in one session or, for ``""``, in all."""
+        return await self._runs.find(self._agent.id, session_id, page, page_size)
+
+    async def outcome(self, run: RunRow) -> tuple[list[MessageRow], list[Pause]]:
+        """Return the messages in a run's session and the pauses that the session is waiting at."""
+        session = await self.session(run.session_id)
+        messages = (await self._sessions.messages([session.id]))[session.id]
+        return messages, await self.pauses(session) if run.status == "waiting" else []
+
+    async def pauses(self, session: SessionRow) -> list[Pause]:
+        """Return the pauses that a session is waiting at."""
+        return await (await self._turns.runner(self._agent, session)).pauses(session.id)
+
+    async def expiry(self, session_id: str) -> int:
+        """Return until when a session that waits does so, in epoch milliseconds; 0 for ever."""
+        return await find_expiry(self._app_state.database, self._agent.tenant, session_id)
+
+    async def is_busy(self, session_id: str) -> bool:
+        """Check whether any run in a session is in progress, here or elsewhere."""
+        return bool(await self._app_state.store.leases.holder(session_id))
+
+    async def state(self, run: RunRow) -> str:
+        """Return the state of a run; see `ragflow_lg.server.http.native.native_responses.RunState`."""
+        if run.status in ("succeeded", "failed", "cancelled", "refused"):
+            return run.status
+        newest = await newest_run(self._app_state.store, run.session_id)
+        is_last = newest is None or newest.run_id == run.id
+        if run.status == "waiting":
+            if not is_last:
+                return "answered"
+            return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
+        if await self._turns.is_played(run.id):
+            return "running"
+        fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
+        if fresh is not None and fresh.status != run.status:
+            return await self.state(fresh)  # it has ended in the meantime
+        return "interrupted"
+
+    async def queue_position(self, run: RunRow) -> int:
+        """Return the place of a run among those that wait for a worker, from 1; 0 if it does not wait.
+
+        Raises:
+            StreamError: If the queue fails.
+        """
+        return await self._turns.queue_position(run.id)
+
+    async def require_free(self, session_id: str) -> None:
+        """Wait a moment for a session to be free.
+
+        Raises:
+            RequestError: If it is still busy then.
+        """
+        until = time.monotonic() + self._app_state.settings.server.busy_s
+        while await self._app_state.store.leases.holder(session_id):
+            if time.monotonic() >= until:
+                raise busy_error("The session is busy: wait until its run ends, or cancel it.")
+            await asyncio.sleep(BUSY_POLL_S)
+
+
+def busy_error(text: str) -> RequestError:
+    """Return the error for a request that a run in the session refuses."""
+    return RequestError(text, 103, status=409, reason="session-busy")
