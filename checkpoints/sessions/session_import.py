@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from langgraph.checkpoint.base import CheckpointTuple
 from msgspec import Struct
@@ -21,9 +21,11 @@ from ragflow_lg.checkpoints.run_records import hex_session, read_record
 from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,
+    FileLine,
     Line,
     PartLine,
     RunLine,
+    ServerLine,
     SessionLine,
     TraceLine,
     WritesLine,
@@ -36,7 +38,7 @@ from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, hold_lease, with_lease_token, with_recent_entries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from ragflow_lg.checkpoints.store import Store
 
@@ -59,11 +61,17 @@ class Imported(Struct, frozen=True):
     runs: int
 
 
-async def import_sessions(store: Store, file: BinaryIO, *, replaces: bool = False) -> AsyncIterator[Imported]:
+PutServerLine: TypeAlias = "Callable[[ServerLine | FileLine], Awaitable[None]]"
+"""Stores what a server has of a session. Raises ValueError for wrong data."""
+
+
+async def import_sessions(
+    store: Store, file: BinaryIO, *, replaces: bool = False, put_server_line: PutServerLine | None = None
+) -> AsyncIterator[Imported]:
     """Import all sessions of a file, and yield what has been imported for each.
 
     A session with an error is not imported, those before it stay. With ``replaces``, a session with the same id is
-    deleted first.
+    deleted first. Without ``put_server_line``, what servers have of the sessions is left out.
 
     Raises:
         SessionFileError: if a line is not what `export_session` writes.
@@ -71,13 +79,22 @@ async def import_sessions(store: Store, file: BinaryIO, *, replaces: bool = Fals
         CheckpointError: if the store fails.
     """
     lines = read_lines(file)
+    last = ""
     for number, line in lines:
+        if isinstance(line, ServerLine | FileLine):
+            with at_line(number):
+                if not last or line.session != last:
+                    raise ValueError("it does not follow its session")
+                if put_server_line is not None:
+                    await put_server_line(line)
+            continue
         if not isinstance(line, SessionLine):
             raise line_error(number, "it belongs to no session")
         if not _HEX.fullmatch(line.session):
             raise line_error(number, "its session is not an id of 32 hexadecimal digits")
         await _make_room(store, line.session, replaces=replaces)
         yield await _import_session(store, line.session, number, lines)
+        last = line.session
 
 
 async def _make_room(store: Store, session: str, *, replaces: bool) -> None:

@@ -2,6 +2,7 @@
 
 The first line is the header. For each session follow its start, its parts, its checkpoints with their pending writes,
 oldest first, its traces, its runs, oldest first, and its end with the number of lines, so that a cut file is noticed.
+What a server has of the session may follow: rows of its database, and files.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import DamagedSessionError, SessionFileError
 from ragflow_lg.services.sessions import RunRecord
 
-FORMAT = 1
+FORMAT = 2
 """The format of the files that this version writes. It reads all formats up to this one."""
 
 MAX_LINE_BYTES = 600 * 1024 * 1024
@@ -84,7 +85,33 @@ class EndLine(_Line, frozen=True, tag="end"):
     """How many lines are between its start and its end."""
 
 
-Line: TypeAlias = HeaderLine | SessionLine | PartLine | CheckpointLine | WritesLine | TraceLine | RunLine | EndLine
+class ServerLine(_Line, frozen=True, tag="server"):
+    """What the database of a server has of the session before it: rows by table."""
+
+    session: str
+    rows: dict[str, list[dict[str, Any]]]
+
+
+class FileLine(_Line, frozen=True, tag="file"):
+    """A file that a session names: its row, and its content in Base64."""
+
+    session: str
+    row: dict[str, Any]
+    content: str
+
+
+Line: TypeAlias = (
+    HeaderLine
+    | SessionLine
+    | PartLine
+    | CheckpointLine
+    | WritesLine
+    | TraceLine
+    | RunLine
+    | EndLine
+    | ServerLine
+    | FileLine
+)
 
 _WRONG_DATA = (
     msgspec.MsgspecError,

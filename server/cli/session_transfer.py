@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
@@ -16,6 +16,9 @@ from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
+    from ragflow_lg.server.runs.session_rows import SessionRows
+    from ragflow_lg.server.runs.session_selection import Selected
+    from ragflow_lg.server.settings import Settings
 
 Names: TypeAlias = Annotated[list[str] | None, typer.Argument(help="Names of sessions.", metavar="SESSION")]
 User: TypeAlias = Annotated[
@@ -37,8 +40,9 @@ def export(
 ) -> None:
     """Write sessions into a file that `import` reads, into a store of any kind.
 
-    The file has everything that the store has of them, in plain text: steps, answers, open forms, results of steps
-    inside nodes, traces and runs. Only you can read it. A session that is running is refused.
+    The file has everything that is stored of them, in plain text: steps, answers, open forms, results of steps inside
+    nodes, traces and runs; for sessions of a server, also its messages and runs, the agent with the versions in use,
+    and the files that the session names. Only you can read it. A session that is running is refused.
 
     Examples:
     ragflow-lg sessions export anna -o anna.jsonl
@@ -50,7 +54,7 @@ def export(
 
     config = load_settings(settings)
     with _open_output(output) as file:
-        with_store(config, checkpoint, lambda store: _export(store, names or [], user, file))
+        with_store(config, checkpoint, lambda store: _export(store, names or [], user, file, (config, checkpoint)))
 
 
 def import_(
@@ -71,21 +75,21 @@ def import_(
 
     config = load_settings(settings)
     if str(file) == "-":
-        with_store(config, checkpoint, lambda store: _import(store, sys.stdin.buffer, replace))
+        with_store(config, checkpoint, lambda store: _import(store, sys.stdin.buffer, replace, (config, checkpoint)))
         return
     try:
         content = file.open("rb")
     except OSError as error:
         raise typer.BadParameter(f"{str(file)!r} cannot be read: {error.strerror}.") from None
     with content:
-        with_store(config, checkpoint, lambda store: _import(store, content, replace))
+        with_store(config, checkpoint, lambda store: _import(store, content, replace, (config, checkpoint)))
 
 
 def delete(names: Names = None, user: User = "", settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
-    """Delete everything that the session store has of sessions, and say what it was.
+    """Delete everything that is stored of sessions, and say what it was.
 
-    Steps, long texts, results of steps inside nodes, runs, traces, and in Redis the events of runs. Agents' sessions on
-    a server have messages as well: delete those through its API.
+    Steps, long texts, results of steps inside nodes, runs, traces, in Redis the events of runs, and for sessions of a
+    server its messages and runs. Uploaded files stay, because other sessions may have them.
 
     Example: ragflow-lg sessions delete anna ben
     """
@@ -94,7 +98,8 @@ def delete(names: Names = None, user: User = "", settings: SettingsFile = None, 
 
     if not names and not user:
         raise typer.BadParameter("Name the sessions to delete, or a user: --user ID.")
-    with_store(load_settings(settings), checkpoint, lambda store: _delete(store, names or [], user))
+    config = load_settings(settings)
+    with_store(config, checkpoint, lambda store: _delete(store, names or [], user, (config, checkpoint)))
 
 
 @contextmanager
@@ -120,46 +125,90 @@ def _open_output(output: Path | None) -> Generator[BinaryIO]:
         new.unlink(missing_ok=True)
 
 
-async def _export(store: Store, names: list[str], user: str, file: BinaryIO) -> None:
+@asynccontextmanager
+async def _server_rows(settings: Settings, checkpoint: str) -> AsyncGenerator[SessionRows | None]:
+    """Yield the rows of the server whose database the settings name, or None if there is none.
+
+    The database belongs to the session store of the settings: with ``--checkpoint``, it is left alone.
+    """
+    from importlib.util import find_spec
+
+    if checkpoint not in ("", settings.checkpoints) or find_spec("sqlalchemy") is None:
+        yield None
+        return
+    from ragflow_lg.checkpoints.key_ring import make_key_ring
+    from ragflow_lg.server.database.database import database_file, open_database
+    from ragflow_lg.server.runs.session_rows import SessionRows
+
+    url = settings.server.database.get_secret_value()
+    if (file := database_file(url)) is not None and not file.exists():
+        yield None
+        return
+    async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
+        yield SessionRows(database, settings.server.files)
+
+
+async def _export(store: Store, names: list[str], user: str, file: BinaryIO, server: tuple[Settings, str]) -> None:
+    from ragflow_lg.checkpoints.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_export import export_session
     from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
     from ragflow_lg.server.cli.play import no_session
+    from ragflow_lg.server.runs.session_rows import find_ids
     from ragflow_lg.server.runs.session_selection import select_sessions
 
     found, missing = await select_sessions(store, names, user)
     for name in missing:
         raise no_session(name)
     file.write(encode_line(HeaderLine(FORMAT)))
-    for selected in found:
-        async for line in export_session(store, selected.session):
-            file.write(encode_line(line))
+    async with _server_rows(*server) as rows:
+        for selected in found:
+            ids: set[str] = set()
+            async for line in export_session(store, selected.session):
+                encoded = encode_line(line)
+                file.write(encoded)
+                if rows is not None:
+                    find_ids(encoded, ids)
+            if rows is not None:
+                async for line in rows.export(hex_session(selected.session), ids):
+                    file.write(encode_line(line))
     print_note(f"Exported {count_of(len(found), 'session')}.")
 
 
-async def _import(store: Store, file: BinaryIO, replaces: bool) -> None:
+async def _import(store: Store, file: BinaryIO, replaces: bool, server: tuple[Settings, str]) -> None:
     from ragflow_lg.checkpoints.sessions.session_import import import_sessions
 
     count = 0
-    async for imported in import_sessions(store, file, replaces=replaces):
-        parts = f"{count_of(imported.checkpoints, 'checkpoint')}, {count_of(imported.parts, 'part')}"
-        print_line(f"imported {imported.name or imported.session}: {parts} and {count_of(imported.runs, 'run')}")
-        count += 1
+    async with _server_rows(*server) as rows:
+        put = rows.put if rows is not None else None
+        async for imported in import_sessions(store, file, replaces=replaces, put_server_line=put):
+            parts = f"{count_of(imported.checkpoints, 'checkpoint')}, {count_of(imported.parts, 'part')}"
+            print_line(f"imported {imported.name or imported.session}: {parts} and {count_of(imported.runs, 'run')}")
+            count += 1
     if not count:
         print_note("The file has no sessions.")
 
 
-async def _delete(store: Store, names: list[str], user: str) -> None:
-    from ragflow_lg.checkpoints.sessions.session_removal import remove_session
+async def _delete(store: Store, names: list[str], user: str, server: tuple[Settings, str]) -> None:
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.session_selection import select_sessions
 
     found, missing = await select_sessions(store, names, user)
-    for selected in found:
-        removed = await remove_session(store, selected.session)
-        parts = f"{count_of(removed.checkpoints, 'checkpoint')}, {count_of(removed.parts, 'part')}"
-        records = f"{count_of(removed.runs, 'run')} and {count_of(removed.traces, 'trace')}"
-        print_line(f"deleted {selected.name}: {parts}, {records}")
+    async with _server_rows(*server) as rows:
+        await _delete_found(store, found, rows)
     for name in missing:
         raise no_session(name)
     if not found:
         print_note("The user has no sessions.")
+
+
+async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRows | None) -> None:
+    from ragflow_lg.checkpoints.run_records import hex_session
+    from ragflow_lg.checkpoints.sessions.session_removal import remove_session
+
+    for selected in found:
+        removed = await remove_session(store, selected.session)
+        if rows is not None:
+            await rows.delete(hex_session(selected.session))
+        parts = f"{count_of(removed.checkpoints, 'checkpoint')}, {count_of(removed.parts, 'part')}"
+        records = f"{count_of(removed.runs, 'run')} and {count_of(removed.traces, 'trace')}"
+        print_line(f"deleted {selected.name}: {parts}, {records}")

@@ -144,7 +144,7 @@ def remove(kind: str) -> Change:
 
 
 HOSTILE: dict[str, tuple[Change, str]] = {
-    "newer format": (lambda lines: lines[0].update(format=FORMAT + 1), "Line 1 .*: its format 2 is not known here"),
+    "newer format": (lambda lines: lines[0].update(format=FORMAT + 1), "Line 1 .*: its format 3 is not known here"),
     "no header": (lambda lines: lines.pop(0), "Line 1 .*does not begin with a header"),
     "unknown line": (lambda lines: lines.insert(2, {"line": "code"}), "Line 3 .*Invalid value 'code'"),
     "unknown field": (lambda lines: lines[1].update(more=1), "Line 2 .*unknown field"),
@@ -208,3 +208,12 @@ async def test_a_run_of_another_session_is_not_replaced(tmp_path: Path) -> None:
             await imported(store, [json.dumps(line).encode() + b"\n" for line in lines], replaces=True)
         assert await store.runs.get(own.run_id) == own
         assert await anext(aiter(store.runs.of_session("ben")), None) is None
+
+
+async def test_files_of_the_first_format_are_imported(stores: list[OpenStore]) -> None:
+    async with stores[0]() as store:
+        await fill(store)
+        lines, before = await exported(store), await everything(store)
+    async with stores[2]() as store:
+        await imported(store, [encode_line(HeaderLine(1)), *lines[1:]])
+        assert await everything(store) == before

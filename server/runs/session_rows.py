@@ -1,0 +1,225 @@
+"""What a server's database has of exported sessions: messages, runs, the agent with its versions, and files.
+
+Imported rows may come from anybody: they are checked before they are stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sqlalchemy import TypeDecorator, delete, select
+
+from ragflow_lg.base.errors import ConflictError, DatabaseError, RequestError
+from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
+from ragflow_lg.server.agents.file_store import FileStore
+from ragflow_lg.server.database.tables import (
+    ID_CHARS,
+    TENANT_CHARS,
+    AgentRow,
+    FileRow,
+    MessageRow,
+    PauseTimeoutRow,
+    Row,
+    RunRow,
+    SessionRow,
+    VersionRow,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+    from sqlalchemy.types import TypeEngine
+
+    from ragflow_lg.server.database.database import Database
+
+MAX_IDS = 1_000_000
+"""How many ids of files are looked for in a session."""
+_AT_ONCE = 500
+_TABLES: dict[str, type[Row]] = {
+    row.__tablename__: row for row in (AgentRow, VersionRow, SessionRow, MessageRow, RunRow)
+}
+_FILE_ID = re.compile(rb"\b[0-9a-f]{32}\b")
+_ID = re.compile(r"[0-9a-f]{32}")
+
+Values: TypeAlias = dict[str, Any]
+
+
+def find_ids(text: bytes, ids: set[str]) -> None:
+    """Add everything in a text that may be the id of a file."""
+    if len(ids) < MAX_IDS:
+        ids.update(found.decode() for found in _FILE_ID.findall(text))
+
+
+class SessionRows:
+    """The rows of sessions in one database, and their files."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        """``folder`` contains the files."""
+        self._database = database
+        self._folder = folder
+
+    async def export(self, session_id: str, ids: Collection[str]) -> AsyncIterator[ServerLine | FileLine]:
+        """Yield the rows of a session, if the database has it, and those files of its agent whose ids it contains.
+
+        Raises:
+            DatabaseError: If the database fails.
+            ServiceError: If a file cannot be read.
+        """
+        async with self._database.reading() as db:
+            session = await db.scalar(select(SessionRow).where(SessionRow.id == session_id))
+            if session is None:
+                return
+            rows = await _rows_of(db, session)
+        yield ServerLine(session_id, {name: [_values(row) for row in of_table] for name, of_table in rows.items()})
+        mentioned = sorted(ids)
+        store = self._store(session.tenant)
+        for start in range(0, len(mentioned), _AT_ONCE):
+            of_agent = (FileRow.tenant == session.tenant, FileRow.agent_id == session.agent_id)
+            chosen = FileRow.id.in_(mentioned[start : start + _AT_ONCE])
+            async with self._database.reading() as db:
+                files = list(await db.scalars(select(FileRow).where(*of_agent, chosen)))
+            for file in files:
+                try:
+                    content = await store.content(file)
+                except RequestError:
+                    continue  # it has been deleted
+                yield FileLine(session_id, _values(file), base64.b64encode(content).decode())
+
+    async def put(self, line: ServerLine | FileLine) -> None:
+        """Store the rows of a session, or a file. What belongs to the agent is kept if it exists.
+
+        Raises:
+            ValueError: If they are not what `export` writes.
+            ConflictError: If the ids or the agent's title belong to something else.
+            DatabaseError: If the database fails.
+        """
+        if isinstance(line, FileLine):
+            await self._put_file(line)
+            return
+        rows = _check_rows(line)
+        (session,) = rows["sessions"]
+        try:
+            async with self._database.writing() as db:
+                for kind in (SessionRow, AgentRow):
+                    id_ = session.id if kind is SessionRow else session.agent_id
+                    owner = await db.scalar(select(kind.tenant).where(kind.id == id_))
+                    if owner not in (None, session.tenant):
+                        raise ConflictError("The session, or its agent, belongs to another tenant here.")
+                await _delete_session(db, session)
+                for row in (*rows["agents"], *rows["versions"]):
+                    known = await db.get(AgentRow if isinstance(row, AgentRow) else VersionRow, row.id)
+                    if known is None:
+                        db.add(row)
+                db.add_all([*rows["sessions"], *rows["messages"], *rows["runs"]])
+        except DatabaseError as error:
+            if "onstraint" in str(error) or "uplicate" in str(error):
+                title = rows["agents"][0].title if rows["agents"] else ""
+                raise ConflictError(f"Another agent has the title {title!r}, or its ids are in use: {error}") from error
+            raise
+
+    async def _put_file(self, line: FileLine) -> None:
+        row = _to_row(FileRow, line.row)
+        try:
+            content = base64.b64decode(line.content, validate=True)
+        except binascii.Error:
+            raise ValueError("its content is not Base64") from None
+        if not _ID.fullmatch(row.id) or len(content) != row.size_bytes:
+            raise ValueError("its file has another id or size")
+        async with self._database.reading() as db:
+            owner = (SessionRow.tenant == row.tenant, SessionRow.agent_id == row.agent_id)
+            if await db.scalar(select(SessionRow.id).where(SessionRow.id == line.session, *owner)) is None:
+                raise ValueError("its file belongs to another agent")
+            is_known = await db.get(FileRow, row.id) is not None
+        if not is_known:
+            await self._store(row.tenant).save(
+                row.id, row.name, row.mime_type, content, row.create_ms, row.agent_id, expire_ms=row.expire_ms
+            )
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete the rows of a session. Return whether there was one. Its files stay: other sessions may have them."""
+        async with self._database.writing() as db:
+            session = await db.scalar(select(SessionRow).where(SessionRow.id == session_id))
+            if session is not None:
+                await _delete_session(db, session)
+            return session is not None
+
+    def _store(self, tenant: str) -> FileStore:
+        return FileStore(self._folder, self._database, tenant, 0, 0, keys=self._database.keys)
+
+
+async def _rows_of(db: AsyncSession, session: SessionRow) -> dict[str, Sequence[Any]]:
+    mine = {table: table.tenant == session.tenant for table in (AgentRow, VersionRow, MessageRow, RunRow)}
+    runs = list(await db.scalars(select(RunRow).where(mine[RunRow], RunRow.session_id == session.id)))
+    messages = select(MessageRow).where(mine[MessageRow], MessageRow.session_id == session.id)
+    agents = list(await db.scalars(select(AgentRow).where(mine[AgentRow], AgentRow.id == session.agent_id)))
+    used = {session.version_id, *(run.version_id for run in runs), *(agent.version_id for agent in agents)}
+    of_agent = (mine[VersionRow], VersionRow.agent_id == session.agent_id)
+    versions = [row for row in await db.scalars(select(VersionRow).where(*of_agent)) if row.id in used]
+    found = list(await db.scalars(messages.order_by(MessageRow.number)))
+    return {"agents": agents, "versions": versions, "sessions": [session], "messages": found, "runs": runs}
+
+
+async def _delete_session(db: AsyncSession, session: SessionRow) -> None:
+    for table in (MessageRow, PauseTimeoutRow, RunRow):
+        await db.execute(delete(table).where(table.tenant == session.tenant, table.session_id == session.id))
+    await db.execute(delete(SessionRow).where(SessionRow.tenant == session.tenant, SessionRow.id == session.id))
+
+
+def _values(row: Row) -> Values:
+    return {column.key: getattr(row, column.key) for column in row.__table__.columns}
+
+
+def _check_rows(line: ServerLine) -> dict[str, list[Any]]:
+    """Return the rows of a session.
+
+    Raises:
+        ValueError: If one has a wrong field, or belongs to something else.
+    """
+    if set(line.rows) != set(_TABLES):
+        raise ValueError("its tables are unknown, or some are missing")
+    rows = {name: [_to_row(_TABLES[name], values) for values in line.rows[name]] for name in _TABLES}
+    if len(rows["sessions"]) != 1 or rows["sessions"][0].id != line.session:
+        raise ValueError("its row is of another session")
+    (session,) = rows["sessions"]
+    owners = [(row.tenant, row.session_id) for row in (*rows["messages"], *rows["runs"])]
+    if any(owner != (session.tenant, session.id) for owner in owners):
+        raise ValueError("a message or run belongs to another session")
+    agents = [(row.tenant, row.id) for row in rows["agents"]]
+    agents += [(row.tenant, row.agent_id) for row in (*rows["versions"], *rows["runs"])]
+    if any(agent != (session.tenant, session.agent_id) for agent in agents):
+        raise ValueError("a row belongs to another agent")
+    return rows
+
+
+def _plain_type(kind: TypeEngine[Any]) -> TypeEngine[Any]:
+    """Return the type of a column in the database."""
+    while isinstance(kind, TypeDecorator):
+        kind = kind.impl_instance
+    return kind
+
+
+def _to_row(table: type[Row], values: Mapping[str, Any]) -> Any:
+    """Return a row with these values, of which each must have the type and the length of its column."""
+    columns = {column.key: column for column in table.__table__.columns}
+    if unknown := set(values) - set(columns):
+        raise ValueError(f"a column is unknown: {min(unknown)}")
+    for name, column in columns.items():
+        value = values.get(name)
+        if value is None:
+            if not column.nullable and column.default is None:
+                raise ValueError(f"the column {name} is missing")
+            continue
+        plain = _plain_type(column.type)
+        kind: type[Any] = plain.python_type
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise ValueError(f"the column {name} has another type")
+        length = getattr(plain, "length", None)
+        if length and isinstance(value, str) and len(value) > length:
+            raise ValueError(f"the column {name} is too long")
+    if not 0 < len(str(values.get("tenant", ""))) <= TENANT_CHARS or len(str(values.get("id", ""))) > ID_CHARS:
+        raise ValueError("its tenant or id is wrong")
+    return table(**{name: value for name, value in values.items() if value is not None})

@@ -1,0 +1,131 @@
+"""Sessions of a server are exported with everything that its database has of them, and go on in another server."""
+
+import asyncio
+import base64
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.runs.session_rows import SessionRows
+from tests.server.cli.command import Completed, call
+from tests.server.http.app_server import FORM, start_app
+
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+def options_of(folder: Path, **sections: Any) -> dict[str, Any]:
+    """Return the options of a server whose data are in a folder."""
+    folder.mkdir(exist_ok=True)
+    database, files = folder / "server.db", folder / "files"
+    text = f"checkpoints = 'sqlite:///{folder}/sessions.db'\n[server]\ndatabase = 'sqlite:///{database}'\n"
+    text += f"files = '{files}'\n"
+    if sections:
+        text += f"[[encryption_keys]]\nid = 'k'\nkey = '{KEY}'\n"
+    (folder / "s.toml").write_text(text)
+    url = f"sqlite:///{folder}/sessions.db"
+    return {"checkpoints": url, "sections": sections, "database": SecretStr(f"sqlite:///{database}"), "files": files}
+
+
+async def command(folder: Path, *words: str | Path) -> Completed:
+    """Run the command with the settings of a server that is not running."""
+    done = await asyncio.to_thread(call, "sessions", *words, "--settings", folder / "s.toml")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+async def play(folder: Path) -> tuple[str, str, str]:
+    """Play a turn with a file that waits at its form. Return the agent, the session and the file."""
+    async with start_app(folder, **options_of(folder)) as server:
+        agent = await server.agent(FORM)
+        sent = await server.client.post(f"/agents/{agent}/upload", files={"file": ("a.txt", b"some notes")})
+        file = sent.json()["data"]
+        await server.client.post(f"/agents/{agent}/upload", files={"file": ("b.txt", b"of somebody else")})
+        asked = (await server.ask(agent, "my question", files=[file]))["data"]
+        return agent, asked["session_id"], file["id"]
+
+
+async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    options_of(here)
+    agent, session, file = await play(here)
+    await command(here, "export", "-o", tmp_path / "all.jsonl")
+    exported = (tmp_path / "all.jsonl").read_text()
+    assert base64.b64encode(b"some notes").decode() in exported
+    assert base64.b64encode(b"of somebody else").decode() not in exported
+    keys = {"encryption_keys": [{"id": "k", "key": KEY}]}
+    async with start_app(there, **options_of(there, **keys)):
+        pass  # it creates its database
+    await command(there, "import", tmp_path / "all.jsonl")
+    assert b"my question" not in (there / "server.db").read_bytes()
+    async with start_app(there, **options_of(there, **keys)) as server:
+        (shown,) = (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]
+        assert shown["id"] == session
+        assert "my question" in str(shown)
+        listed = (await server.client.get(f"{server.url}/native/v1/files")).json()["files"]
+        assert [each["id"] for each in listed] == [file]
+        content = await server.client.get(f"/agents/attachments/{file}/download")
+        assert content.content == b"some notes"
+        answered = await server.ask(agent, "", session_id=session, inputs={"size": {"value": "7"}})
+        assert "7" in answered["data"]["data"]["content"]
+    again = await command(there, "export", session)
+    kinds = [json.loads(line)["line"] for line in again.stdout.splitlines()]
+    assert kinds[-2:] == ["server", "file"]
+    await command(there, "import", tmp_path / "all.jsonl", "--replace")  # the agent, its versions and the file stay
+    await command(there, "delete", session)
+    with sqlite3.connect(there / "server.db") as database:
+        counts = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("sessions", "messages")]
+        assert counts == [0, 0]
+        assert database.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
+async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    options_of(tmp_path / "here")
+    _, session, file = await play(tmp_path / "here")
+    async with open_database(f"sqlite:///{tmp_path}/here/server.db") as database:
+        rows = SessionRows(database, tmp_path / "here" / "files")
+        lines = [line async for line in rows.export(session, {file})]
+    server, stored = lines
+    assert isinstance(server, ServerLine)
+    assert isinstance(stored, FileLine)
+
+    def changed(table: str, **values: Any) -> ServerLine:
+        first, *rest = server.rows[table]
+        return ServerLine(session, {**server.rows, table: [{**first, **values}, *rest]})
+
+    wrong: list[ServerLine | FileLine] = [
+        ServerLine("0" * 32, server.rows),
+        ServerLine(session, {**server.rows, "api_keys": []}),
+        ServerLine(session, {**server.rows, "sessions": []}),
+        changed("messages", session_id="0" * 32),
+        changed("messages", tenant="another"),
+        changed("runs", agent_id="0" * 32),
+        changed("agents", id="0" * 32),
+        changed("versions", agent_id="0" * 32),
+        changed("sessions", rounds="many"),
+        changed("sessions", user_id="x" * 300),
+        changed("sessions", is_admin=True),
+        changed("sessions", agent_id=None),
+        FileLine(session, {**stored.row, "id": "../../etc"}, stored.content),
+        FileLine(session, {**stored.row, "tenant": "another"}, stored.content),
+        FileLine(session, {**stored.row, "size_bytes": 1}, stored.content),
+        FileLine(session, stored.row, "§"),
+    ]
+    async with open_database(f"sqlite:///{tmp_path}/new.db") as database:
+        rows = SessionRows(database, tmp_path / "files")
+        for line in wrong:
+            if isinstance(line, ServerLine):
+                with pytest.raises(ValueError, match=r"."):
+                    await rows.put(line)
+        await rows.put(server)
+        for line in wrong:
+            if isinstance(line, FileLine):
+                with pytest.raises(ValueError, match=r"."):
+                    await rows.put(line)
+        await rows.put(stored)
+        assert [line async for line in rows.export(session, {file})] == lines
