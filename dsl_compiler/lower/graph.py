@@ -36,7 +36,7 @@ from ragflow_lg.dsl_compiler.lower.nodes import (
 )
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE, graph_name
 from ragflow_lg.engine.compiled_canvas import CYCLE_STEPS, CompiledCanvas
-from ragflow_lg.engine.node import NodeProgram
+from ragflow_lg.engine.node_program import NodeProgram
 from ragflow_lg.engine.scope import RegionProgram
 
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]

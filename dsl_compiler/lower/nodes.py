@@ -30,7 +30,8 @@ from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.langgraph_internals import superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
 from ragflow_lg.engine.compiled_canvas import run_to_end
-from ragflow_lg.engine.node import NodeProgram, visit
+from ragflow_lg.engine.node import visit
+from ragflow_lg.engine.node_program import NodeProgram
 from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
 

@@ -29,7 +29,9 @@ from ragflow_lg.dsl_compiler.langgraph_internals import superstep_of
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
 from ragflow_lg.dsl_compiler.passes.bind_tools import bind_tools
 from ragflow_lg.ejected.turn_state import Outputs, StateUpdate, output
-from ragflow_lg.engine.node import NodeProgram, attempt, state_update
+from ragflow_lg.engine.node_attempts import attempt
+from ragflow_lg.engine.node_program import NodeProgram
+from ragflow_lg.engine.node_result import state_update
 from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
 from ragflow_lg.services.services import Services
 

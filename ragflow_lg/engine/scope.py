@@ -23,16 +23,10 @@ from ragflow_lg.component.state import join_outputs, look_up, merge, merge_outpu
 from ragflow_lg.component.state_size import Size, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
-from ragflow_lg.engine.node import (
-    NodeProgram,
-    apply_error_policy,
-    attempt,
-    emit_finished,
-    may_start,
-    next_nodes,
-    state_update,
-    visit_item,
-)
+from ragflow_lg.engine.node import may_start, visit_item
+from ragflow_lg.engine.node_attempts import apply_error_policy, attempt
+from ragflow_lg.engine.node_program import NodeProgram
+from ragflow_lg.engine.node_result import emit_finished, next_nodes, state_update
 
 _SHARED_NOTES = ("visits", "shown", "references", "ends", "usage", "files")
 """The parts of the engine's record that a region's body adds to the turn's."""

@@ -17,7 +17,8 @@ from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.state import TurnRequest, look_up
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
-from ragflow_lg.engine.node import NodeProgram, visit
+from ragflow_lg.engine.node import visit
+from ragflow_lg.engine.node_program import NodeProgram
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services

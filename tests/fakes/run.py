@@ -11,7 +11,8 @@ from ragflow_lg.component.spec import AnySpec, Route
 from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import ReferenceScope
-from ragflow_lg.engine.node import NodeProgram, visit
+from ragflow_lg.engine.node import visit
+from ragflow_lg.engine.node_program import NodeProgram
 from ragflow_lg.services.services import Services
 from tests.fakes.services import fake_services
 

@@ -19,7 +19,8 @@ from ragflow_lg.component.plan import ExceptionPolicy, MessagePlan, Plan, PlanNo
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.switch import switch
-from ragflow_lg.engine.node import NodeProgram, visit
+from ragflow_lg.engine.node import visit
+from ragflow_lg.engine.node_program import NodeProgram
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
 
@@ -163,7 +164,7 @@ async def test_a_retry_waits_as_long_as_a_busy_service_asks(monkeypatch: pytest.
     async def busy(ctx: RunContext) -> dict[str, Any]:
         raise ServiceError("busy", retry_after_s=waits.pop(0))
 
-    monkeypatch.setattr("ragflow_lg.engine.node.asyncio.sleep", note)
+    monkeypatch.setattr("ragflow_lg.engine.node_attempts.asyncio.sleep", note)
     await play(program(busy, extra_attempts=2))
     assert [pause for pause in pauses if pause] == [7.0, MAX_RETRY_PAUSE_S]
 

@@ -75,7 +75,7 @@ def no_crash(result: Result, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture(autouse=True)
 def _log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "ragflow_lg.engine.node")
+    caplog.set_level(logging.INFO, "ragflow_lg.engine.node_attempts")
 
 
 def test_every_tool_with_a_service_is_tested_here() -> None:
