@@ -42,6 +42,16 @@ def sleep_long(seconds: float) -> int:
     return os.getpid()
 
 
+@worker_task("Computing", seconds=30, small_size=0)
+def compute(seconds: float) -> tuple[int, int]:
+    """Use the processor, and return the id of the process and its scheduling policy."""
+    until = time.process_time() + seconds
+    policy = os.sched_getscheduler(0)
+    while time.process_time() < until:
+        policy = os.sched_getscheduler(0)
+    return os.getpid(), policy
+
+
 @worker_task("Searching", seconds=1, small_size=0)
 def search() -> int:
     """Hold the interpreter's lock in a single call for minutes."""

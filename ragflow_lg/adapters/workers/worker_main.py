@@ -20,9 +20,6 @@ from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.base.values import to_json
 
 LENGTH_BYTES = 4
-PRIORITY = 10
-"""How much lower the priority of a worker is than that of its parent, as for the command ``nice``."""
-
 RECYCLE_SHARE = 0.5
 """A worker that occupies more than this share of its memory limit ends after its response."""
 
@@ -55,7 +52,6 @@ def _limit_process(memory_bytes: int) -> None:
         return
     import resource
 
-    os.nice(PRIORITY)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

@@ -13,12 +13,19 @@ from typing import Any, NoReturn
 import orjson
 
 from ragflow_lg.adapters.workers.worker_main import LENGTH_BYTES
+from ragflow_lg.adapters.workers.worker_priority import lower_priority, make_idle, read_processor_s
 from ragflow_lg.base import errors
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask
 
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """Maximum size of a response, so that a worker cannot fill the memory of its parent."""
+
+LONG_TASK_S = 2.0
+"""A task that has used so much processor time goes on only while no other process needs the processor."""
+
+PATIENCE = 3
+"""How many times the limit a task may take if others need the processor, so that it has had less than half of it."""
 
 _PROGRAM = ("-P", "-m", "ragflow_lg.adapters.workers.worker_main")
 _VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "TEMP", "TMPDIR")
@@ -32,6 +39,8 @@ class WorkerProcess:
         self._process = process
         self._memory_bytes = memory_bytes
         self._is_killed = False
+        self._is_idle = False
+        """Whether it has the lowest priority, which it keeps."""
 
     @classmethod
     async def start(cls, memory_bytes: int) -> WorkerProcess:
@@ -48,6 +57,7 @@ class WorkerProcess:
             env=environment,
             start_new_session=True,  # Ctrl+C in a terminal is the parent's business
         )
+        lower_priority(process.pid)
         return cls(process, memory_bytes)
 
     async def perform(self, task: WorkerTask[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,8 +70,7 @@ class WorkerProcess:
         request = pickle.dumps((task.module, task.name, task.seconds, args, kwargs), pickle.HIGHEST_PROTOCOL)
         is_answered = False
         try:
-            async with asyncio.timeout(task.seconds):
-                response = await self._exchange(request)
+            response = await self._exchange_in_time(request, task.seconds)
             is_answered = True
         except TimeoutError:
             raise WorkLimitError(f"{task.activity} did not finish within {task.seconds:g} s and was stopped.") from None
@@ -71,7 +80,7 @@ class WorkerProcess:
             if not is_answered:
                 self.kill()
         is_last, kind, *rest = orjson.loads(response)
-        if is_last:
+        if is_last or self._is_idle:
             self.kill()
         if kind == "result":
             return rest[0]
@@ -91,6 +100,32 @@ class WorkerProcess:
     async def wait(self) -> None:
         """Wait until the process has ended."""
         await self._process.wait()
+
+    async def _exchange_in_time(self, request: bytes, seconds: float) -> bytes:
+        """Send a request and return the response.
+
+        Raises:
+            TimeoutError: if it takes longer.
+        """
+        loop, began_s = asyncio.get_running_loop(), read_processor_s(self._process.pid)
+        began = loop.time()
+        async with asyncio.timeout(seconds) as limit:
+
+            def look() -> None:
+                nonlocal timer
+                used_s, now = read_processor_s(self._process.pid) - began_s, loop.time()
+                if used_s >= LONG_TASK_S and not self._is_idle:
+                    make_idle(self._process.pid)
+                    self._is_idle = True
+                if used_s < seconds / 2 and now - began < (PATIENCE - 1) * seconds:
+                    limit.reschedule(now + seconds)
+                timer = loop.call_later(min(seconds, LONG_TASK_S) / 2, look)
+
+            timer = loop.call_later(min(seconds, LONG_TASK_S) / 2, look)
+            try:
+                return await self._exchange(request)
+            finally:
+                timer.cancel()
 
     async def _exchange(self, request: bytes) -> bytes:
         stdin, stdout = self._process.stdin, self._process.stdout

@@ -1,4 +1,5 @@
 import asyncio
+import math
 import os
 import sys
 import time
@@ -7,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.workers import worker_process
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.adapters.workers.worker_priority import LOWEST, PRIORITY
 from ragflow_lg.base.errors import ComponentError, ServiceError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask
 from tests.fakes import worker_tasks as tasks
@@ -63,6 +66,36 @@ async def test_a_task_that_exceeds_a_limit_ends_and_the_next_one_runs(
 
     assert time.monotonic() - begin < 10
     assert await pool.run(tasks.process_id) > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no such policy")
+async def test_a_long_task_goes_on_while_nothing_else_needs_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "LONG_TASK_S", 0.1)
+    pool = WorkerPool(size=1)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    short, policy = await pool.run(tasks.compute, 0.0)
+    assert policy == os.SCHED_OTHER
+    assert os.getpriority(os.PRIO_PROCESS, short) == min(own + PRIORITY, LOWEST)
+    long, policy = await pool.run(tasks.compute, 0.3)
+    assert (long, policy) == (short, os.SCHED_IDLE)
+    assert (await pool.run(tasks.compute, 0.0))[0] != long  # without privileges, the policy stays
+    await pool.aclose()
+
+
+async def test_a_task_has_more_time_while_others_keep_the_processor_from_it(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.sleep_long, "seconds", 0.3)
+    await pool.run(tasks.sleep_long, 0.5)  # it uses no processor time either
+    with pytest.raises(WorkLimitError):
+        await pool.run(tasks.sleep_long, 1.2)
+
+    def read_nothing(pid: int) -> float:
+        return math.inf
+
+    monkeypatch.setattr(worker_process, "read_processor_s", read_nothing)  # a system that does not report it
+    with pytest.raises(WorkLimitError):
+        await pool.run(tasks.sleep_long, 0.5)
 
 
 async def test_errors_of_tasks_arrive(pool: WorkerPool) -> None:
