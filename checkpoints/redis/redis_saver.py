@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -23,7 +24,9 @@ from redisvl.exceptions import RedisSearchError, RedisVLError
 from redisvl.query import FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
-from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
+from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES
 from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
@@ -54,13 +57,17 @@ class RedisBlobs:
         """Store blobs in the open transaction."""
         texts = list(blobs.items())
         for start in range(0, len(texts), MAX_FIELDS):
-            fields = dict(texts[start : start + MAX_FIELDS])
+            fields = {name: await _pack(text) for name, text in texts[start : start + MAX_FIELDS]}
             await self._client.hset(self._sessions.blobs_key(thread), mapping=fields)
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Return those of the requested blobs that exist."""
         texts: list[bytes | None] = await self._client.hmget(self._sessions.blobs_key(thread), list(digests))
-        return {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
+        found = {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
+        for digest, text in found.items():
+            if is_packed(text):
+                found[digest] = await asyncio.to_thread(_unpack, text, digest)
+        return found
 
     async def names(self, thread: str) -> list[str]:
         """Return the names of all of a thread's blobs."""
@@ -79,6 +86,17 @@ class RedisBlobs:
     async def erase(self, thread: str, names: Sequence[str]) -> None:
         """Delete blobs in the open transaction."""
         await self._client.hdel(self._sessions.blobs_key(thread), *names)
+
+
+async def _pack(text: bytes) -> bytes:
+    return text if len(text) < LARGE_BYTES else await asyncio.to_thread(pack, text)
+
+
+def _unpack(text: bytes, digest: str) -> bytes:
+    try:
+        return unpack(text, MAX_EXPANDED_BYTES)
+    except ValueError as error:
+        raise DamagedSessionError(f"A stored value is damaged: part {digest}: {error}.") from None
 
 
 class _PrefixedRegistry(AsyncCheckpointKeyRegistry):

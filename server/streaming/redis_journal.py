@@ -6,6 +6,7 @@ lost, and a returning reader continues after the last number it has seen, so tha
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from ragflow_lg.base.errors import SessionKeyError, StreamError
+from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
 from ragflow_lg.server.streaming.journal import (
@@ -41,6 +43,8 @@ FOLLOWED_INTERVALS = 3
 """How many times ``alive_s`` a report about followers is valid."""
 PATIENCE_S = 5.0
 """How long new events wait for a Redis server that does not respond."""
+MAX_ENTRY_BYTES = 512 * 1024 * 1024
+"""No event is larger: values that are larger cannot be stored."""
 ASK_S = 3.0
 """How long all other commands wait, since a client is waiting for the reply."""
 _SEND = """
@@ -173,23 +177,30 @@ class RedisJournal:
         """Add entries. Return False if another run manager has claimed the run."""
         keys = (self._stream_key(run_id), self._head_key(run_id))
         begin = entries[0].id if entries else 0
-        data = [self._encrypt(run_id, entry) for entry in entries]
+        data = [await self._store(run_id, entry) for entry in entries]
         return bool(await self._client.eval(_SEND, 2, *keys, self._players[run_id], self._ttl_ms, first, begin, *data))
 
-    def _encrypt(self, run_id: str, entry: Entry) -> bytes:
+    async def _store(self, run_id: str, entry: Entry) -> bytes:
+        """Return the data of an entry as it is stored: compressed if it is large, and encrypted if there are keys."""
+        data = entry.data if len(entry.data) < LARGE_BYTES else await asyncio.to_thread(pack, entry.data)
         if self._keys is None:
-            return entry.data
-        return self._keys.encrypt(run_domain(run_id), ["event", str(entry.id)], entry.data)
+            return data
+        return self._keys.encrypt(run_domain(run_id), ["event", str(entry.id)], data)
 
-    def _parse(self, run_id: str, reply: Any) -> Entry:
+    async def _parse(self, run_id: str, reply: Any) -> Entry:
         entry = parse_entry(reply)
         try:
             if self._keys is None:
                 require_plain(entry.data)
-                return entry
-            return Entry(entry.id, self._keys.decrypt(run_domain(run_id), ["event", str(entry.id)], entry.data))
+            else:
+                entry = Entry(entry.id, self._keys.decrypt(run_domain(run_id), ["event", str(entry.id)], entry.data))
+            if is_packed(entry.data):
+                entry = Entry(entry.id, await asyncio.to_thread(unpack, entry.data, MAX_ENTRY_BYTES))
         except SessionKeyError as error:
             raise StreamError(f"The events of run {run_id} cannot be read. {error}") from error
+        except ValueError as error:
+            raise StreamError(f"An event of run {run_id} is damaged: {error}.") from error
+        return entry
 
     async def head(self, run_id: str) -> RunHead | None:
         """Return a run's head."""
@@ -204,7 +215,7 @@ class RedisJournal:
     async def tail(self, run_id: str) -> Entry | None:
         """Return the newest entry."""
         entries = await self._ask(lambda: self._client.xrevrange(self._stream_key(run_id), count=1))
-        return self._parse(run_id, entries[0]) if entries else None
+        return await self._parse(run_id, entries[0]) if entries else None
 
     async def read(self, run_id: str, after: int) -> AsyncGenerator[Sequence[Entry]]:
         """Yield the entries and wait for more."""
@@ -254,7 +265,7 @@ class RedisJournal:
         replies = await self._ask(
             lambda: self._client.xrange(self._stream_key(run_id), min=f"{after + 1}-0", count=PAGE.entries)
         )
-        entries = [self._parse(run_id, each) for each in replies]
+        entries = [await self._parse(run_id, each) for each in replies]
         if entries and entries[0].id != after + 1:
             raise gap_error(run_id, after, entries[0].id)
         return first_page(entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context
 from typing import Any, cast
@@ -24,7 +24,9 @@ PAUSE_S = 0.1
 class RedisTail:
     """Copies new entries of streams into their feeds."""
 
-    def __init__(self, client: Redis, key_of: Callable[[str], str], parse: Callable[[str, Any], Entry]) -> None:
+    def __init__(
+        self, client: Redis, key_of: Callable[[str], str], parse: Callable[[str, Any], Awaitable[Entry]]
+    ) -> None:
         """``parse`` converts an entry of a run as Redis returns it."""
         self._client = cast("Any", client)
         self._key_of = key_of
@@ -62,7 +64,7 @@ class RedisTail:
         answer: Any = await self._client.xread(places, count=PAGE.entries, block=BLOCK_MS)
         for key, replies in _pairs(answer):
             run_id, feed = feeds[key]
-            feed.window.add([self._parse(run_id, each) for each in replies])
+            feed.window.add([await self._parse(run_id, each) for each in replies])
             feed.ring()
 
 

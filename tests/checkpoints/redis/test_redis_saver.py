@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import CheckpointError, ConflictError
+from ragflow_lg.base.errors import CheckpointError, ConflictError, DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, collecting_writes, open_redis
@@ -237,6 +237,23 @@ async def test_thousands_of_blobs_are_written_together(redis_url: str) -> None:
         checkpoint = await saver.aget_tuple(PLACE)
     assert checkpoint is not None
     assert checkpoint.checkpoint["channel_values"]["outputs"] == parts
+
+
+async def test_a_large_text_is_short_in_redis_and_damage_to_it_is_reported(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with open_redis(redis_url) as client:
+        saver, sessions = await saver_of(client, prefix)
+        text = "word " * 100_000
+        await put_checkpoint(saver, PLACE, {"outputs": {"a": {"b": text}}})
+        blobs: dict[bytes, bytes] = await cast("Any", client).hgetall(sessions.blobs_key(THREAD))
+        assert max(map(len, blobs.values())) < len(text) / 20
+        checkpoint = await (await saver_of(client, prefix))[0].aget_tuple(PLACE)
+        assert checkpoint is not None
+        assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": {"b": text}}
+        for name, blob in blobs.items():
+            await client.hset(sessions.blobs_key(THREAD), name, blob[:-9])
+        with pytest.raises(DamagedSessionError):
+            await (await saver_of(client, prefix))[0].aget_tuple(PLACE)
 
 
 async def test_a_rejected_write_logs_no_further_warning(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:

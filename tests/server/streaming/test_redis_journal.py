@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 
 from ragflow_lg.base.errors import RunUnknownError, StreamError
 from ragflow_lg.checkpoints.key_ring import make_key_ring
-from ragflow_lg.server.streaming.journal import Bounds
+from ragflow_lg.server.streaming.journal import Bounds, Entry
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.cut_proxy import cut_proxy
@@ -109,6 +109,24 @@ async def test_foreign_data_in_redis_is_reported(redis_url: str, content: dict[A
         await client.set(f"{prefix}agent:events:a", "no stream")
         with pytest.raises(StreamError, match="WRONGTYPE"):
             await journal.tail("a")
+
+
+async def test_large_events_are_short_in_redis_and_whole_for_every_reader(redis_url: str) -> None:
+    prefix, large = fresh_prefix(), b'["node_finished", "' + b"word " * 200_000 + b'"]'
+    async with (
+        redis_journal(redis_url, prefix) as writer,
+        redis_journal(redis_url, prefix) as reader,
+        connect(redis_url) as client,
+    ):
+        await writer.begin(head("a"))
+        await writer.append("a", [b"1", large])
+        assert await client.memory_usage(f"{prefix}agent:events:a") < len(large) / 20
+        for journal in (writer, reader):
+            assert await read(journal, "a", 0, 2) == [(1, b"1"), (2, large)]
+        assert ((await reader.tail("a")) or Entry(0, b"")).data == large
+        await client.xadd(f"{prefix}agent:events:a", {"e": b"\0zdata"}, id="3-0")
+        with pytest.raises(StreamError, match="An event of run a is damaged"):
+            await reader.tail("a")
 
 
 async def test_a_run_deleted_from_redis_is_reported(redis_url: str) -> None:
