@@ -28,6 +28,8 @@ FLUSH_INTERVAL_S = 0.005
 """Frames that arrive within this time after the last write are sent together, because socket writes are expensive."""
 MAX_BUFFER_BYTES = 16 * 1024
 """Number of buffered bytes at which reading stops until the socket has accepted them."""
+PART_BYTES = 64 * 1024
+"""A longer frame is sent in parts of this size: others need not wait while megabytes are copied."""
 IDS_HEADER = "x-ragflow-event-ids"
 DISCONNECT_HEADER = "x-ragflow-on-disconnect"
 
@@ -70,6 +72,8 @@ class EventStream(StreamingResponse):
         self._socket = asyncio.Lock()
         self._sent = 0
         self._has_ended_body = False
+        self._is_inside_frame = self._has_sent_part = False
+        """Whether what has been buffered, or sent, ends inside a frame."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all frames, or stop when the client disconnects."""
@@ -101,11 +105,13 @@ class EventStream(StreamingResponse):
 
     async def _read_frames(self) -> None:
         async for frame in self._frames:
-            self._buffer += frame
-            self._has_data.set()
-            if len(self._buffer) >= MAX_BUFFER_BYTES:
-                self._has_room.clear()
-                await self._has_room.wait()
+            for start in range(0, len(frame), PART_BYTES):
+                self._buffer += frame[start : start + PART_BYTES]
+                self._is_inside_frame = start + PART_BYTES < len(frame)
+                self._has_data.set()
+                if len(self._buffer) >= MAX_BUFFER_BYTES:
+                    self._has_room.clear()
+                    await self._has_room.wait()
 
     async def _send_frames(self, send: Send, read_task: asyncio.Task[None]) -> None:
         loop = asyncio.get_running_loop()
@@ -118,6 +124,7 @@ class EventStream(StreamingResponse):
             self._has_data.clear()
             body = bytes(self._buffer)
             self._buffer.clear()
+            self._has_sent_part = self._is_inside_frame
             self._has_room.set()
             if body:
                 async with self._socket:
@@ -131,7 +138,7 @@ class EventStream(StreamingResponse):
 
     async def _send_heartbeat(self, send: Send) -> None:
         async with self._socket:
-            if not self._has_ended_body:
+            if not (self._has_ended_body or self._has_sent_part):
                 await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
 
 

@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.http.shared.event_stream import MAX_BUFFER_BYTES, EventStream
+from ragflow_lg.server.http.shared.event_stream import MAX_BUFFER_BYTES, PART_BYTES, EventStream
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
@@ -133,6 +133,23 @@ async def test_reading_stops_at_a_full_socket_and_no_comments_are_sent() -> None
     await playing
     assert b"".join(client.bodies) == frame * 1000
     assert HEARTBEAT not in client.bodies
+
+
+async def test_a_large_frame_is_sent_in_parts_and_no_comment_inside_it() -> None:
+    large, end = b"".join(b"%07d\n" % number for number in range(60_000)), asyncio.Event()
+    client = Client()
+    client.stops_at = 3
+    playing = asyncio.create_task(play(FrameSource(b"a", large, b"b", end), client, heartbeat_s=0.01))
+    await asyncio.sleep(0.03)
+    client.is_reading.set()
+    while HEARTBEAT not in client.bodies:
+        await asyncio.sleep(0.01)
+    end.set()
+    await playing
+    assert max(map(len, client.bodies)) <= 2 * PART_BYTES
+    whole = b"a" + large + b"b"
+    assert b"".join(body for body in client.bodies if body != HEARTBEAT) == whole
+    assert b"".join(client.bodies).startswith(whole)
 
 
 async def test_a_disconnect_with_a_full_socket_stops_reading() -> None:
