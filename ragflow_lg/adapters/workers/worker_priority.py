@@ -13,7 +13,7 @@ LOWEST = 19
 
 
 def lower_priority(pid: int) -> None:
-    """Give a process that has just been started its priority. Windows has none."""
+    """Set the priority of a process that has just been started. Windows has none."""
     if sys.platform == "win32":
         return
     with suppress(OSError):  # it has ended
