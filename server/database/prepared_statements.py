@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 Values: TypeAlias = "Mapping[str, Any]"
 _Convert: TypeAlias = "Callable[[Any], Any] | None"
 
+_KNOWN = "prepared_statements"
+"""Where a connection keeps its compiled statements."""
+
 
 class _Compiled(Struct, frozen=True):
     """A statement in SQLite's language."""
 
-    dialect: Dialect
-    """That of one engine, whose keys encrypt values."""
     sql: str
     defaults: dict[str, Any]
     """The values that need not be given."""
@@ -32,6 +33,15 @@ class _Compiled(Struct, frozen=True):
     """For each placeholder: the name of its value, and what converts it."""
     columns: tuple[tuple[str, _Convert], ...] = ()
     """For each selected column: its name, and what converts its values."""
+
+    def run(self, driver: sqlite3.Connection, values: Values) -> sqlite3.Cursor:
+        """Execute the statement."""
+        complete = {**self.defaults, **values}
+        given = [
+            value if (value := complete[name]) is None or convert is None else convert(value)
+            for name, convert in self.places
+        ]
+        return run_sql(driver, self.sql, given)
 
 
 class PreparedStatement:
@@ -41,7 +51,6 @@ class PreparedStatement:
         """Initialize. An insert names the ``columns`` whose values it is given: all others get the table's defaults."""
         self._statement = statement
         self._columns = columns
-        self._compiled: _Compiled | None = None
 
     def first(self, connection: Connection, values: Values) -> dict[str, Any] | None:
         """Return the first row that is selected, by column, or None.
@@ -53,13 +62,13 @@ class PreparedStatement:
         if driver is None:
             row = connection.execute(self._statement, values).mappings().first()
             return dict(row) if row is not None else None
-        found = self._run(connection.dialect, driver, values).fetchone()
+        compiled = self._compile(connection)
+        found = compiled.run(driver, values).fetchone()
         if found is None:
             return None
-        columns = cast("_Compiled", self._compiled).columns
         return {
             name: value if convert is None else convert(value)
-            for (name, convert), value in zip(columns, found, strict=True)
+            for (name, convert), value in zip(compiled.columns, found, strict=True)
         }
 
     def execute(self, connection: Connection, values: Values) -> int:
@@ -71,18 +80,15 @@ class PreparedStatement:
         driver = sqlite_connection(connection)
         if driver is None:
             return connection.execute(self._statement, values).rowcount
-        return self._run(connection.dialect, driver, values).rowcount
+        return self._compile(connection).run(driver, values).rowcount
 
-    def _run(self, dialect: Dialect, driver: sqlite3.Connection, values: Values) -> sqlite3.Cursor:
-        compiled = self._compiled
-        if compiled is None or compiled.dialect is not dialect:
-            compiled = self._compiled = _compile(self._statement, dialect, self._columns)
-        complete = {**compiled.defaults, **values}
-        given = [
-            value if (value := complete[name]) is None or convert is None else convert(value)
-            for name, convert in compiled.places
-        ]
-        return run_sql(driver, compiled.sql, given)
+    def _compile(self, connection: Connection) -> _Compiled:
+        """Return the statement for a connection, which keeps it: the keys of another engine encrypt other values."""
+        known: dict[PreparedStatement, _Compiled] = connection.info.setdefault(_KNOWN, {})
+        compiled = known.get(self)
+        if compiled is None:
+            compiled = known[self] = _compile(self._statement, connection.dialect, self._columns)
+        return compiled
 
 
 def sqlite_connection(connection: Connection) -> sqlite3.Connection | None:
@@ -120,7 +126,7 @@ def _compile(
     places = tuple((name, _bind_converter(binds[name].type, dialect)) for name in names)
     selected = statement.selected_columns if isinstance(statement, Select) else ()
     read = tuple((column.key or "", _result_converter(column.type, dialect)) for column in selected)
-    return _Compiled(dialect, str(compiled), defaults, places, read)
+    return _Compiled(str(compiled), defaults, places, read)
 
 
 def _bind_converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
