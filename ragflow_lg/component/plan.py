@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.canvas_hash import hash_canvas
 from ragflow_lg.component.spec import AnySpec, ComponentParams, MessageAlternative, Route
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import FormField
@@ -318,9 +319,8 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def canvas_hash(self) -> str:
-        """The SHA-256 hash of the plan as canonical JSON, in hexadecimal."""
-        text = json.dumps(self.as_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
-        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        """The hash of the plan; see `ragflow_lg.component.canvas_hash`."""
+        return hash_canvas(self.as_json())
 
 
 def _node_json(node: PlanNode) -> dict[str, JsonValue]:
