@@ -1,10 +1,12 @@
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Connection, Table, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.server.database import prepared_statements
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.plain_rows import insert_rows
 from ragflow_lg.server.database.prepared_statements import PreparedStatement
@@ -59,3 +61,26 @@ async def test_a_missing_value_is_an_error(database_url: str) -> None:
     async with open_database(database_url) as database:
         with pytest.raises((KeyError, DatabaseError)):
             await database.read(lambda db: FIND.first(db, {"other": "v1"}))
+
+
+async def test_databases_that_take_turns_compile_a_statement_once_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    compile_ = prepared_statements._compile  # pyright: ignore[reportPrivateUsage]
+
+    def count(*arguments: Any) -> Any:
+        compiled.append("")
+        return compile_(*arguments)
+
+    monkeypatch.setattr(prepared_statements, "_compile", count)
+    find = PreparedStatement(select(_VERSIONS).where(_VERSIONS.c.id == bindparam("at_id")))
+    async with (
+        open_database(f"sqlite:///{tmp_path}/one.db") as one,
+        open_database(f"sqlite:///{tmp_path}/two.db") as two,
+    ):
+        await one.write(insert_rows(version("v1", tenant="t")))
+        compiled.clear()
+        found = [await database.read(lambda db: find.first(db, {"at_id": "v1"})) for database in (one, two) * 3]
+    assert [row is not None for row in found] == [True, False] * 3
+    assert len(compiled) == 2
