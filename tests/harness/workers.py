@@ -37,7 +37,7 @@ AT_ONCE = 12
 WORKERS, SERVERS = 3, 2
 CONCURRENCY = 4
 """So that every worker plays runs: together they can play as many as are taken at once."""
-PIECE_S = 0.1
+PIECE_S = 0.05
 PIECES = [f"w{number} " for number in range(8)]
 MORE_SETTINGS = """
 [queue]
