@@ -10,6 +10,7 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 
 from ragflow_lg.base.errors import NewerSessionError
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS
+from ragflow_lg.checkpoints.channel_versions import is_group, take_versions
 from ragflow_lg.checkpoints.codec import blob_digest
 from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.pruning import thread_of
@@ -19,12 +20,14 @@ from ragflow_lg.services.sessions import RecentEntries
 
 PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""
-FORMAT = 1
+FORMAT = 2
 """The format of the checkpoints that this version writes. It reads all formats up to this one.
 
 Whatever an older version would misread raises it. ``tests/fixtures/sessions`` has sessions of each format, and of the
 versions before it was stored (0)."""
 _FORMAT = "format"
+_GROUPED = 2
+"""The first format whose metadata can contain the versions of the channels."""
 MORE = "more"
 """The key of the text with all other metadata."""
 _CHECKSUM = "__checksum"
@@ -37,12 +40,17 @@ KnownTexts: TypeAlias = dict[str, tuple[Any, str]]
 def pack_checkpoint(
     checkpoint: Checkpoint,
     metadata: Mapping[str, Any],
+    groups: Mapping[str, Any],
     thread: str,
     values: ThreadValues,
     blobs: WrittenBlobs,
     known: KnownTexts | None = None,
 ) -> tuple[Any, Any]:
-    """Return the inner saver's checkpoint and metadata. ``known`` is shared by the checkpoints of one write."""
+    """Return the inner saver's checkpoint and metadata. ``known`` is shared by the checkpoints of one write.
+
+    If there are ``groups``, the metadata have all versions, in parts that checkpoints share, and the checkpoint itself
+    has only those of channels with a value: the number of channels grows with the canvas.
+    """
     texts: dict[str, str | None] = {}
     known = {} if known is None else known
     for channel, value in checkpoint["channel_values"].items():
@@ -54,10 +62,15 @@ def pack_checkpoint(
             same = known[channel] = value, values.encode(channel, value, thread, blobs)
         texts[channel] = same[1]
     plain = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
-    more = {key: value for key, value in metadata.items() if key not in PLAIN_METADATA}
-    more[_CHECKSUM] = _checksum(checkpoint, plain)
-    packed = {**plain, _FORMAT: FORMAT, MORE: values.encode("", more, thread, blobs)}
-    return {**checkpoint, "channel_values": texts}, packed
+    more = {key: value for key, value in metadata.items() if key not in PLAIN_METADATA and not is_group(key)}
+    own: Any = {**checkpoint, "channel_values": texts}
+    if groups:
+        versions = checkpoint["channel_versions"]
+        own["channel_versions"] = {channel: versions[channel] for channel in texts if channel in versions}
+        own["versions_seen"] = {}
+    more[_CHECKSUM] = _checksum(own, plain)
+    more.update(groups)
+    return own, {**plain, _FORMAT: FORMAT, MORE: values.encode("", more, thread, blobs)}
 
 
 async def unpack_checkpoint(packed: CheckpointTuple, values: ThreadValues, recent: RecentEntries) -> CheckpointTuple:
@@ -92,6 +105,8 @@ async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentE
     rest: dict[str, Any] = dict(more or {})
     if rest.pop(_CHECKSUM, own := _checksum(packed.checkpoint, complete)) != own:
         raise ValueError("its checksum is wrong")
+    if metadata.get(_FORMAT, 0) >= _GROUPED and any(map(is_group, rest)):
+        checkpoint["channel_versions"], checkpoint["versions_seen"] = take_versions(rest)
     complete.update(rest)
     return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 

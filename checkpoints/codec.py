@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from threading import Lock
@@ -40,7 +40,7 @@ from ragflow_lg.checkpoints.stored_lists import (
     read_list,
 )
 
-BLOB_BYTES = 1024
+BLOB_BYTES = 512
 """Parts of a value that are at least this large become blobs."""
 
 SPLIT_BYTES = 4096
@@ -379,7 +379,17 @@ class _Encoding:
         if len(entries) * ENTRY_BYTES > self._left_bytes:
             raise LongTextError
         groups = encode_groups(entries, GROUP, BLOB_BYTES, whole, one)
-        return self._join_groups([*map(self._group, groups), *map(one, entries[len(groups) * GROUP :])])
+        return self._join_groups([*self._group_all(groups), *map(one, entries[len(groups) * GROUP :])])
+
+    def _group_all(self, groups: list[bytes]) -> Iterator[bytes]:
+        """Yield blobs of groups. Small groups are joined, so that they do not stay in the text that changes."""
+        start = size = 0
+        for end, text in enumerate(groups, 1):
+            size += len(text)
+            if size >= BLOB_BYTES:
+                yield self._blob(b",".join(groups[start:end]))
+                start, size = end, 0
+        yield from groups[start:]
 
     def _group(self, text: bytes) -> bytes:
         return self._blob(text) if len(text) >= BLOB_BYTES else text
@@ -438,12 +448,15 @@ def _part_key(value: Any) -> int | str:
 
 def _has_long_text(value: Any, depth: int = 3) -> bool:
     """Return whether a value is obviously large. Such a value is split without being encoded as a whole first."""
-    if type(value) is str:
+    if isinstance(value, str):
         return len(value) >= SPLIT_BYTES
     if not depth or type(value) not in (dict, list):
         return False
     entries: Iterable[Any] = cast("dict[Any, Any]", value).values() if type(value) is dict else value
-    return any(_has_long_text(entry, depth - 1) for entry in islice(entries, GROUP))
+    for entry in islice(entries, GROUP):  # calls for numbers, and a generator, would take most of the time
+        if isinstance(entry, str | dict | list) and _has_long_text(entry, depth - 1):
+            return True
+    return False
 
 
 def _mark_head(mark: re.Match[bytes]) -> bytes:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.checkpoints.channel_versions import VersionGroups
 from ragflow_lg.checkpoints.checkpoint_texts import KnownTexts, pack_checkpoint
 from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL
 from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING
@@ -32,6 +34,7 @@ class PartWriter:
         self._inner = inner
         self._values = values
         self._seen = seen
+        self._versions = VersionGroups()
 
     async def put_checkpoint(self, checkpoint: NewCheckpoint, results: Sequence[TaskWrites]) -> RunnableConfig:
         """Store a checkpoint and the results that led to it.
@@ -51,8 +54,10 @@ class PartWriter:
             if any(isinstance(part, NewCheckpoint) for part in parts):
                 await self._put_together(parts)
             else:
-                for part in parts:
-                    await self.put_writes(cast("TaskWrites", part))
+                for _, results in groupby(
+                    cast("Sequence[TaskWrites]", parts), lambda part: checkpoint_key(part.config)
+                ):
+                    await self.put_writes(*results)
         except CheckpointError as error:
             self._seen.forget(thread_of(parts[0].config))
             if len(parts) == 1 or isinstance(error, SessionBusyError):
@@ -60,27 +65,28 @@ class PartWriter:
             for part in parts:
                 await self.put_all([part])
 
-    async def put_writes(self, part: TaskWrites) -> None:
-        """Store a task's writes.
+    async def put_writes(self, *parts: TaskWrites) -> None:
+        """Store the writes of tasks that belong to one checkpoint.
 
         If the store has lost the checkpoint, only a pause fails: all other writes are part of the next checkpoint.
 
         Raises:
             CheckpointError: if the store fails.
         """
-        config, writes, task_id, task_path = part
+        config = parts[0].config
         thread, key = thread_of(config), checkpoint_key(config)
 
-        def pack(blobs: WrittenBlobs) -> _Texts:
-            return self._pack_writes(writes, thread, blobs)
+        def pack(blobs: WrittenBlobs) -> list[_Texts]:
+            return [self._pack_writes(part.writes, thread, blobs) for part in parts]
 
-        async def put(packed: _Texts) -> None:
-            await self._inner.aput_writes(config, packed, task_id, task_path)
+        async def put(packed: list[_Texts]) -> None:
+            for part, texts in zip(parts, packed, strict=True):
+                await self._inner.aput_writes(part.config, texts, part.task_id, part.task_path)
 
         try:
             await self._values.write(config, pack, put, key if self._seen.is_last(key) else None)
         except CheckpointError as error:
-            is_pause = any(channel == INTERRUPT_CHANNEL for channel, _ in writes)
+            is_pause = any(channel == INTERRUPT_CHANNEL for part in parts for channel, _ in part.writes)
             if is_pause or CHECKPOINT_MISSING not in str(error.__cause__):
                 raise
             logger.warning("The session store has lost the latest steps of a run. Its next step is stored completely.")
@@ -92,7 +98,7 @@ class PartWriter:
         def pack(blobs: WrittenBlobs) -> list[Any]:
             known: KnownTexts = {}
             return [
-                pack_checkpoint(part.checkpoint, part.metadata, thread, self._values, blobs, known)
+                self._pack_checkpoint(part, thread, blobs, known)
                 if isinstance(part, NewCheckpoint)
                 else self._pack_writes(part.writes, thread, blobs)
                 for part in parts
@@ -103,12 +109,20 @@ class PartWriter:
             for part, texts in zip(parts, packed, strict=True):
                 if isinstance(part, NewCheckpoint):
                     checkpoint, metadata = texts
-                    stored = await self._inner.aput(part.config, checkpoint, metadata, part.new_versions)
+                    changed = part.new_versions.keys() & checkpoint["channel_versions"]
+                    new = {channel: part.new_versions[channel] for channel in changed}
+                    stored = await self._inner.aput(part.config, checkpoint, metadata, new)
                 else:
                     await self._inner.aput_writes(part.config, texts, part.task_id, part.task_path)
             return stored
 
         return await self._values.write(parts[0].config, pack, put)
+
+    def _pack_checkpoint(
+        self, part: NewCheckpoint, thread: str, blobs: WrittenBlobs, known: KnownTexts
+    ) -> tuple[Any, Any]:
+        groups = self._versions.of(part.checkpoint, thread, checkpoint_key(part.config).namespace)
+        return pack_checkpoint(part.checkpoint, part.metadata, groups, thread, self._values, blobs, known)
 
     def _pack_writes(self, writes: Sequence[tuple[str, Any]], thread: str, blobs: WrittenBlobs) -> _Texts:
         return [

@@ -23,6 +23,7 @@ from langgraph.checkpoint.base import (
 )
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.checkpoints.channel_versions import next_version
 from ragflow_lg.checkpoints.checkpoint_texts import (
     PLAIN_METADATA,
     has_metadata,
@@ -94,8 +95,8 @@ class CanvasSaver(PruningSaver):
         """The newest checkpoints of threads that have just been leased, with the token of the lease."""
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Return the next version of a channel, in the inner saver's format."""
-        return self.inner.get_next_version(current, channel)
+        """Return the next version of a channel."""
+        return next_version(current)
 
     async def aput(
         self,

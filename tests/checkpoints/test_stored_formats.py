@@ -23,6 +23,7 @@ from tests.harness.session_fixtures import (
     LONG_TURNS,
     STEP,
     WAITING,
+    WIDE,
     play,
     read_states,
     restore_keys,
@@ -61,8 +62,8 @@ async def test_sessions_of_every_format_are_read_and_go_on(stored: tuple[str, Pa
     kind, folder, _, _ = stored
     expected: dict[str, Any] = json.loads((folder / "states.json").read_text("utf-8"))[kind]
     async with restored(*stored) as store:
-        for session in (WAITING, LONG):
-            assert await read_states(store, folder, session) == expected[session]
+        for session, states in expected.items():
+            assert await read_states(store, folder, session) == states
         assert await store.saver.steps(step_config()).find(STEP) == (True, {"done": "x" * 1100})
         newest = await anext(aiter(store.runs.of_session(WAITING)))
         assert (newest.status, newest.name) == ("waiting", WAITING)
@@ -74,6 +75,8 @@ async def test_sessions_of_every_format_are_read_and_go_on(stored: tuple[str, Pa
         assert await play(runner.start(LONG, {"query": "one more"})) == "one more"
         questions = [text for role, text in (await runner.state(LONG))["history"] if role == "user"]
         assert questions == [*(f"question {number}" for number in range(LONG_TURNS)), "one more"]
+        if WIDE in expected:  # since format 2
+            assert await play(runner_on(store, folder, WIDE).start(WIDE, {"query": "again"})) == "again"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in ENCRYPTED.iterdir()))
@@ -115,5 +118,5 @@ async def test_a_newer_format_is_an_error_of_its_session_alone(tmp_path: Path) -
         ):
             await play(runner_on(store, folder, WAITING).resume(WAITING, {"size": "7"}))
         threads = {checkpoint_key(entry.config).thread async for entry in store.saver.alist(None)}
-        assert len(threads) == 1
+        assert len(threads) == len([*folder.glob("fixture-*.json")]) - 1
         assert await play(runner_on(store, folder, LONG).start(LONG, {"query": "one more"})) == "one more"

@@ -24,7 +24,7 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.canvas import CATALOG, canvas, node
-from tests.fakes.regions import form, loop, out
+from tests.fakes.regions import form, loop, out, text
 from tests.fakes.services import fake_services
 from tests.stores import redis_client, redis_keys
 
@@ -32,9 +32,11 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"
 ENCRYPTED = FIXTURES.with_name("encrypted_sessions")
 KEY = EncryptionKey("fixture", b"f" * 32)
 PREFIX = "fixture:"
-WAITING, LONG = "fixture-waiting", "fixture-long"
+WAITING, LONG, WIDE = "fixture-waiting", "fixture-long", "fixture-wide"
 LONG_TURNS = 10
 """Enough for blocks of a long list."""
+WIDTH = 40
+"""Enough nodes for groups of the versions of channels."""
 STEP = "0" * 32
 
 _WAITING = {
@@ -48,7 +50,8 @@ _WAITING = {
 def runner_on(store: Store, folder: Path, session: str) -> Runner:
     """Return a runner with the canvas of a session."""
     document = json.loads((folder / f"{session}.json").read_text("utf-8"))
-    services = replace(fake_services(), ids=RandomIds())  # runs of different sessions have different ids
+    # Runs have different ids and begin at different times.
+    services = replace(fake_services(), ids=RandomIds(), clock=SystemClock())
     return Runner(compile_canvas(document, CATALOG), services, store=store)
 
 
@@ -60,7 +63,7 @@ async def play(run: Any) -> str:
 
 
 async def fill(store: Store, folder: Path) -> None:
-    """Play the sessions: one waits in its second turn, the other has many turns."""
+    """Play the sessions: one waits in its second turn, one has many turns, and one many nodes."""
     runner = runner_on(store, folder, WAITING)
     await play(runner.start(WAITING, {"query": "first " + "a" * 1500}))
     await play(runner.resume(WAITING, {"size": "1"}))
@@ -71,6 +74,7 @@ async def fill(store: Store, folder: Path) -> None:
     runner = runner_on(store, folder, LONG)
     for number in range(LONG_TURNS):
         await play(runner.start(LONG, {"query": f"question {number}"}))
+    await play(runner_on(store, folder, WIDE).start(WIDE, {"query": "wide"}))
 
 
 def step_config() -> Any:
@@ -145,7 +149,10 @@ async def _write_encrypted(folder: Path, plain: Path, work: Path) -> None:
 
 
 async def _write(folder: Path, url: str, work: Path) -> None:
-    documents = {WAITING: canvas(_WAITING), LONG: canvas(out("{sys.query}"))}
+    names = [f"t{number}" for number in range(WIDTH)]
+    chain = {name: text([after], "{sys.query}") for name, after in zip(names, [*names[1:], "out"], strict=True)}
+    wide = canvas({**chain, **out("{t9@result}")}, first=names[:1])
+    documents = {WAITING: canvas(_WAITING), LONG: canvas(out("{sys.query}")), WIDE: wide}
     for session, document in documents.items():
         (folder / f"{session}.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     expected: dict[str, Any] = {}
