@@ -30,7 +30,7 @@ async def open_store(
     *,
     prefix: str = "",
     ttl_s: int = TTL_S,
-    durability: Durability = "steps",
+    durability: Durability = "effects",
     keys: Sequence[EncryptionKey] = (),
 ) -> AsyncGenerator[Store]:
     """Open the store at a URL and close it on exit.

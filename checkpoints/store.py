@@ -25,7 +25,7 @@ class Store(Struct, frozen=True):
     cancels: Cancels
     traces: Traces
     node_logs: Traces
-    durability: Durability = "steps"
+    durability: Durability = "effects"
     keys: KeyRing | None = None
     """Encrypts what is stored; None if nothing is encrypted."""
 

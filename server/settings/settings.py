@@ -83,9 +83,9 @@ class Settings(BaseSettings):
     """Prefix for this deployment's keys, if several deployments share a Redis server."""
     checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
     """How long Redis keeps an unused session. Must exceed the longest wait for an answer."""
-    checkpoint_durability: Durability = "steps"
-    """When a run's steps are stored: ``steps`` stores each step before the next one starts, ``effects`` steps without
-    effects, such as a Switch, together with the next step that has one."""
+    checkpoint_durability: Durability = "effects"
+    """When a run's steps are stored: ``effects`` stores steps without effects, such as a Switch, together with the next
+    step that has one, ``steps`` each step before the next one starts."""
     encryption_keys: tuple[EncryptionKeySection, ...] = ()
     """The keys that encrypt what is stored: sessions, events, uploaded files. See ``docs/encryption.md``."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])

@@ -1,6 +1,7 @@
 """Steps that are stored together: when they are written, and what a failure or a crash leaves of them."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -172,6 +173,29 @@ async def test_a_required_step_is_stored_before_the_next(reopen: OpenStore) -> N
         async with reopen() as other:
             assert await _stored(other) == [(1, []), (2, [])]
         await steps.close()
+
+
+async def test_results_of_one_checkpoint_are_stored_in_one_transaction(
+    reopen: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with reopen() as store, hold_lease(store.leases, SESSION) as token:
+        config = with_lease_token(checkpoint_config(THREAD), token)
+        place = with_lease_token(await put_checkpoint(store.saver, config, {"outputs": {"n": 1}}), token)
+        steps = store.saver.gather(place)
+        begun: list[Any] = []
+        begin = store.saver.values.transaction
+
+        def count(precondition: Any) -> Any:
+            begun.append(precondition)
+            return begin(precondition)
+
+        monkeypatch.setattr(store.saver.values, "transaction", count)
+        for number in range(3):
+            await store.saver.aput_writes(*_result(place, number))
+        await steps.close()
+        assert len(begun) == 1
+        async with reopen() as other:
+            assert await _stored(other) == [(1, [0, 1, 2])]
 
 
 async def test_a_run_that_has_lost_its_lease_stores_nothing(reopen: OpenStore) -> None:
@@ -352,7 +376,12 @@ class GatheringSaver(RuleBasedStateMachine):
 
 
 TestGatheringSaver = GatheringSaver.TestCase
-TestGatheringSaver.settings = settings(max_examples=25, stateful_step_count=25, deadline=None, derandomize=True)
+TestGatheringSaver.settings = settings(
+    max_examples=int(os.environ.get("EXAMPLES", "25")),  # make properties EXAMPLES=1000 tries more
+    stateful_step_count=25,
+    deadline=None,
+    derandomize="EXAMPLES" not in os.environ,
+)
 
 
 def test_the_ids_of_checkpoints_grow() -> None:

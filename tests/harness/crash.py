@@ -1,9 +1,12 @@
 """Kill every canvas of some folders at every point, on SQLite and Redis, with both kinds of durability.
 
-``python -m tests.harness.crash PATH…`` takes folders and files.
+``python -m tests.harness.crash PATH…`` takes folders and files. ``--durability effects`` tests only one kind, and
+``--kills 20`` at most so many kills of each canvas, evenly spread over its points.
 """
 
+import argparse
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -11,20 +14,33 @@ from typing import get_args
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
+from ragflow_lg.server.devtools.chaos.kill_points import Point
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import Durability
 
 
 def main() -> int:
     """Print the result of each canvas; return 1 if any run did not recover."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--durability", choices=get_args(Durability))
+    parser.add_argument("--kills", type=int, default=sys.maxsize)
+    options = parser.parse_args()
+    durabilities: Sequence[Durability] = [options.durability] if options.durability else get_args(Durability)
+
+    def choose(points: list[Point]) -> list[Point]:
+        return points[:: max(1, -(-len(points) // options.kills))]
+
     kills = problems = 0
     settings = Settings()
-    paths = [path for name in sys.argv[1:] for path in _canvases(Path(name))]
+    paths = [path for name in options.paths for path in _canvases(name)]
     with redis_server() as url:
         for path in paths:
             deployment = CanvasFiles(lambda: settings, path, asks_servers=False)
-            for (store, name), durability in product((("", "sqlite"), (url, "redis")), get_args(Durability)):
-                count, differences = disturb_all(path.read_bytes(), store, deployment=deployment, durability=durability)
+            for (store, name), durability in product((("", "sqlite"), (url, "redis")), durabilities):
+                count, differences = disturb_all(
+                    path.read_bytes(), store, choose=choose, deployment=deployment, durability=durability
+                )
                 for problem in differences:
                     sys.stdout.write(f"      {problem}\n")
                 result = "FAIL" if differences else "ok  "

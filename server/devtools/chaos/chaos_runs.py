@@ -57,7 +57,7 @@ def disturb(
     query: str = "hello",
     choose: ChoosePoints = list,
     deployment: Deployment | None = None,
-    durability: Durability = "steps",
+    durability: Durability = "effects",
 ) -> Iterator[Result | int]:
     """Run a canvas undisturbed, then once for each point. Yield the number of points, then the result for each point.
 
@@ -92,7 +92,7 @@ def disturb_all(
     report: Callable[[int, int], None] | None = None,
     choose: ChoosePoints = list,
     deployment: Deployment | None = None,
-    durability: Durability = "steps",
+    durability: Durability = "effects",
 ) -> tuple[int, list[str]]:
     """Kill a canvas at every point that ``choose`` selects; return the number of kills and the problems.
 
