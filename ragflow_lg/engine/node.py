@@ -67,16 +67,13 @@ async def visit(
         return await _fail_interrupted(program, ctx, turn, step)
     if node.tools or node.canvas is not None:
         await ask_about_calls(node, ctx, turn, ask)
+    await _settle(node, ctx, turn, task)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
     await ctx.emit(NodeStarted(node.id, created_at, ctx.visit, ctx.place, preview_messages(ctx, state)))
     if not node.runs_alone:
         # Let all nodes in this superstep start first, so that their node_started events are sent first.
         await asyncio.sleep(0)
-    if (gathered := turn.outermost.gathered) is not None and _has_effect(node, ctx):
-        await gathered.settle()  # a run that continues must find the same inputs
-        if turn.nested is None:
-            gathered.hurry(task)
     with turn.calling() if _calls_a_service(node) else nullcontext():
         outcome = await attempt(program, ctx, turn)
     if outcome.is_halting:
@@ -127,6 +124,20 @@ async def visit_item(
         update.update({gate: {node.id: None} for gate in program.gates})
     names = program.names
     return update, [names[target] for target in program.default_targets if target in names]
+
+
+async def _settle(node: PlanNode, ctx: RunContext, turn: TurnContext, task: str) -> None:
+    """Store the steps before an effect, so that a run that continues finds the same inputs.
+
+    Nodes beside each other all wait, so that their events have the same order as if nothing had to be stored.
+    """
+    if (gathered := turn.outermost.gathered) is None:
+        return
+    has_effect = _has_effect(node, ctx)
+    if has_effect or not node.runs_alone:
+        await gathered.settle()
+    if has_effect and turn.nested is None:
+        gathered.hurry(task)
 
 
 def _has_effect(node: PlanNode, ctx: RunContext) -> bool:

@@ -20,6 +20,8 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import Durability
 from tests.fakes.canvas import node
 from tests.fakes.regions import out, play_run, runner_of, text
+from tests.fakes.services import OneModel, ScriptedModel, fake_services
+from tests.harness.takeover_canvases import CANVASES, replies_of
 from tests.stores import checkpoint_config
 
 Open = Callable[[Durability], AbstractAsyncContextManager[Store]]
@@ -66,6 +68,16 @@ async def test_steps_without_effects_are_stored_together(open_file: Open, monkey
     assert counts["effects"] <= LENGTH // 2
     assert histories["effects"] == histories["steps"]
     assert len(histories["effects"]) > LENGTH
+
+
+async def test_events_have_the_same_order_with_either_durability(open_file: Open) -> None:
+    (components, first), orders = CANVASES["two messages"], list[list[str]]()
+    for durability in ("effects", "steps"):
+        async with open_file(durability) as store:
+            services = fake_services(models=OneModel(ScriptedModel(replies_of("two messages"))))
+            runner = runner_of(components, services=services, store=store, first=first, event_limit=1)
+            orders.append([event.event async for event in runner.start("s", {"query": "q"})])
+    assert orders[0] == orders[1]
 
 
 class Nothing(ComponentParams):
