@@ -17,6 +17,8 @@ from msgspec import Struct
 from ragflow_lg.base.errors import BusyError, QuotaError
 
 MAX_INPUT_CHARS = 32_000_000
+MARGIN = 100
+"""How many runs may begin between the question whether one has to wait and the answer."""
 SORT_S = 0.5
 """How old the positions of the waiting runs may be."""
 
@@ -121,9 +123,10 @@ class RunSlots:
         """Number of runs waiting for a slot."""
         return len(self._waiting)
 
-    def has_room(self, places: Places) -> bool:
-        """Return whether a run would get a slot at once."""
-        return self._is_free(places)
+    def is_near_limit(self, places: Places) -> bool:
+        """Return whether a run that begins now could have to wait, because others begin at the same time."""
+        used_up = any(0 < limit <= self._in_use[name] + MARGIN for name, limit in places.counters())
+        return used_up or self._running + MARGIN >= self._slots or not self._inputs.have_room(places)
 
     def position(self, run_id: str) -> int:
         """Return how many runs, with this one, will probably get a slot before or with it; 0 if it does not wait.

@@ -288,7 +288,7 @@ class Turns:
     def may_wait(self, tenant: str) -> bool:
         """Return whether a run of a tenant that begins now could have to wait for its place."""
         slots = find_limits(self._app_state.settings, tenant).runs
-        return self._orders is not None or not self._slots.has_room(Places(tenant, slots))
+        return self._orders is not None or self._slots.is_near_limit(Places(tenant, slots))
 
     async def queue_position(self, run_id: str) -> int:
         """Return the place of a run among those that wait for a slot of this process or for a worker; 0 if it does not.
