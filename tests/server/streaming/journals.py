@@ -28,7 +28,8 @@ def connect(url: str, **options: Any) -> Any:
 @asynccontextmanager
 async def redis_journal(url: str, prefix: str, max_run: Bounds = MAX_RUN, **more: Any) -> AsyncGenerator[RedisJournal]:
     async with connect(url, retry=Retry(NoBackoff(), 0), socket_timeout=5) as client:
-        journal = RedisJournal(client, prefix, max_run, **{**SHORT_WAITS, "alive_s": 0.6, "patience_s": 5, **more})
+        waits: dict[str, Any] = {**SHORT_WAITS, "alive_s": 0.6, "patience_s": 5, **more}
+        journal = RedisJournal(client, prefix, max_run, **waits)
         yield journal
         await journal.aclose()
 
