@@ -38,7 +38,7 @@ async def test_odd_texts_of_models_and_clients_are_stored(database_url: str) -> 
         assert stored is not None
         assert file is not None
         assert [row.content for row in messages] == [STORED] * 3
-        assert (run.error, stored.errors, stored.name, file.name) == (STORED, STORED, LINE, LINE)
+        assert (run.error, stored.errors, stored.name, file.name) == (STORED, STORED, STORED, LINE)
         (event,) = await WebhookTests(database, "t", "a1").events("w1", 0, 10)
         assert event.event == STORED
 
