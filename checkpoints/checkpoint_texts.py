@@ -13,7 +13,7 @@ from ragflow_lg.checkpoints.channel_values import LONG_LISTS
 from ragflow_lg.checkpoints.channel_versions import is_group, take_versions
 from ragflow_lg.checkpoints.codec import blob_digest
 from ragflow_lg.checkpoints.key_mark import require_plain
-from ragflow_lg.checkpoints.pruning import thread_of
+from ragflow_lg.checkpoints.saver_operations import thread_of
 from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.services.sessions import RecentEntries

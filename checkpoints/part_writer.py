@@ -15,8 +15,8 @@ from ragflow_lg.checkpoints.channel_versions import VersionGroups
 from ragflow_lg.checkpoints.checkpoint_texts import KnownTexts, pack_checkpoint
 from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL
 from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING
-from ragflow_lg.checkpoints.pruning import checkpoint_key, thread_of
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
+from ragflow_lg.checkpoints.saver_operations import checkpoint_key, thread_of
 from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
 from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, Part
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs

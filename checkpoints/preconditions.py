@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError, SessionBusyError
-from ragflow_lg.checkpoints.pruning import CheckpointKey
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 
 LEASE_TAKEN = "another runner has this session"
 """Message of the error raised for a write while another runner has the lease."""

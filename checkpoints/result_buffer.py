@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 
-from ragflow_lg.checkpoints.pruning import CheckpointKey
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 
 PATIENCE_S = 0.005
 """How long a result waits. The checkpoint follows at once, unless other tasks are still running beside this one."""

@@ -33,7 +33,9 @@ from ragflow_lg.checkpoints.langgraph_internals import TASKS_CHANNEL, advance_id
 from ragflow_lg.checkpoints.part_writer import PartWriter
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
-from ragflow_lg.checkpoints.pruning import (
+from ragflow_lg.checkpoints.result_buffer import ResultBuffer, TaskWrites
+from ragflow_lg.checkpoints.saver_errors import SaverErrors
+from ragflow_lg.checkpoints.saver_operations import (
     CheckpointKey,
     InnerSaver,
     PruningSaver,
@@ -41,8 +43,6 @@ from ragflow_lg.checkpoints.pruning import (
     key_config,
     thread_of,
 )
-from ragflow_lg.checkpoints.result_buffer import ResultBuffer, TaskWrites
-from ragflow_lg.checkpoints.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
 from ragflow_lg.checkpoints.session_parts import SessionParts
 from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, StepBuffer

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 
-from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
 
 _MAX_SEEN = 4096
 

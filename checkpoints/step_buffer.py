@@ -17,8 +17,8 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
-from ragflow_lg.checkpoints.pruning import checkpoint_key
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
+from ragflow_lg.checkpoints.saver_operations import checkpoint_key
 
 LATEST_S = 0.1
 """How long a step waits."""

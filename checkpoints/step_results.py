@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from ragflow_lg.checkpoints.pruning import thread_of
+from ragflow_lg.checkpoints.saver_operations import thread_of
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 
 

@@ -19,8 +19,8 @@ from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plai
 from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES, Codec, blob_digest, find_digests
 from ragflow_lg.checkpoints.long_texts import LONG_BYTES, LongTextError, compute
 from ragflow_lg.checkpoints.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
-from ragflow_lg.checkpoints.pruning import CheckpointKey, thread_of
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, thread_of
 from ragflow_lg.checkpoints.stored_lists import FindBlobs, UnreadBlockError, block_digests, read_blocks
 from ragflow_lg.services.sessions import LEASE_TOKEN, RecentEntries
 

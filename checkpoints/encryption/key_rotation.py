@@ -18,7 +18,7 @@ from ragflow_lg.checkpoints.encryption.blob_encryption import PAGE, EncryptedBlo
 from ragflow_lg.checkpoints.encryption.record_encryption import EncryptedRuns, EncryptedTraces
 from ragflow_lg.checkpoints.encryption.saver_encryption import EncryptedSaver
 from ragflow_lg.checkpoints.preconditions import Precondition
-from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key, key_config, writes_of_tasks
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 from ragflow_lg.services.sessions import hold_lease, with_lease_token
 

@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 
 from ragflow_lg.checkpoints.checkpoint_texts import MORE
 from ragflow_lg.checkpoints.key_ring import KeyRing
-from ragflow_lg.checkpoints.pruning import CheckpointKey, InnerSaver, checkpoint_key
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, InnerSaver, checkpoint_key
 
 MAX_LAST = 64
 """For how many threads and namespaces the values of the last checkpoint are kept."""

@@ -12,9 +12,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ragflow_lg.checkpoints.lease_owner import Owner
 from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.pruning import CheckpointKey, key_config
 from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, key_config
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.sessions import RunRecord, Trace
 

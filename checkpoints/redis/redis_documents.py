@@ -13,7 +13,7 @@ from langgraph.checkpoint.redis.util import from_storage_safe_id, from_storage_s
 from msgspec import Struct
 
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.pruning import CheckpointKey, key_config
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, key_config
 
 
 class _Document(Struct, frozen=True):

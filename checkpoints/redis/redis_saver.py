@@ -30,11 +30,11 @@ from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES
 from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
-from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_documents import read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
 
 _FIELDS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 CHECKPOINTS = "checkpoint"

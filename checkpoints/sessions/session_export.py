@@ -11,8 +11,8 @@ from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
 from ragflow_lg.checkpoints.key_mark import require_plain
-from ragflow_lg.checkpoints.pruning import checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.checkpoints.run_records import hex_session
+from ragflow_lg.checkpoints.saver_operations import checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,

@@ -16,8 +16,8 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.checkpoint_texts import is_known_metadata, stored_texts
 from ragflow_lg.checkpoints.codec import blob_digest, find_digests, is_sealed
 from ragflow_lg.checkpoints.preconditions import Precondition
-from ragflow_lg.checkpoints.pruning import CheckpointKey, key_config
 from ragflow_lg.checkpoints.run_records import hex_session, read_record
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, key_config
 from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,

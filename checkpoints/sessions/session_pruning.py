@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.pruning import CheckpointKey
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:

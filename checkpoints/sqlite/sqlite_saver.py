@@ -24,8 +24,8 @@ from ragflow_lg.checkpoints.preconditions import (
     NO_LEASE,
     Precondition,
 )
-from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, unusable_file
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"

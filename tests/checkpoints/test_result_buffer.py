@@ -9,7 +9,7 @@ from langgraph.types import Interrupt
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import Store, result_buffer
-from ragflow_lg.checkpoints.pruning import CheckpointKey
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from tests.stores import OpenStore, checkpoint_config, checkpoint_id, put_checkpoint, read_checkpoint, store_opener
 
 PATH = "~__pregel_pull, n"

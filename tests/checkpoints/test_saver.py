@@ -16,7 +16,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
 from ragflow_lg.services.sessions import hold_lease
 from tests.harness.loaded_python import python_command
 from tests.stores import (

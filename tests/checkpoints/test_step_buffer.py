@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.checkpoints import Store, step_buffer
 from ragflow_lg.checkpoints.memory.memory_store import memory_store
-from ragflow_lg.checkpoints.pruning import CheckpointKey
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from ragflow_lg.checkpoints.step_buffer import Part, StepBuffer
 from ragflow_lg.services.sessions import hold_lease, with_lease_token
 from tests.stores import OpenStore, checkpoint_config, checkpoint_id, put_checkpoint

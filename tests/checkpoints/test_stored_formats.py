@@ -14,7 +14,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import NewerSessionError
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.checkpoint_texts import FORMAT
-from ragflow_lg.checkpoints.pruning import checkpoint_key
+from ragflow_lg.checkpoints.saver_operations import checkpoint_key
 from tests.harness.session_fixtures import (
     ENCRYPTED,
     FIXTURES,

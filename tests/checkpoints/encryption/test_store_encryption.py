@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.codec import blob_digest
-from ragflow_lg.checkpoints.pruning import key_config
+from ragflow_lg.checkpoints.saver_operations import key_config
 from ragflow_lg.checkpoints.sessions.session_export import export_session
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits, prune_session
 from ragflow_lg.checkpoints.sessions.session_removal import remove_session

@@ -11,7 +11,7 @@ import pytest
 from ragflow_lg.base.errors import ConflictError, SessionBusyError, SessionFileError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.pruning import key_config
+from ragflow_lg.checkpoints.saver_operations import key_config
 from ragflow_lg.checkpoints.sessions.session_export import export_session
 from ragflow_lg.checkpoints.sessions.session_import import Imported, import_sessions
 from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line

@@ -7,7 +7,7 @@ from langgraph.types import Command
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.pruning import CheckpointKey
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from tests.dsl_compiler.langgraph_app.test_application import NAME, SIZE, application, forms
 from tests.stores import OpenStore, checkpoint_config, put_checkpoint, read_checkpoint
 
@@ -43,7 +43,7 @@ async def test_a_deleted_run_leaves_the_previous_one_ready_to_continue(reopen: O
         assert [checkpoint async for checkpoint in store.saver.alist(None)] == []
 
 
-async def test_pruning_keeps_the_newest_checkpoint_which_can_continue(reopen: OpenStore) -> None:
+async def test_saver_operations_keeps_the_newest_checkpoint_which_can_continue(reopen: OpenStore) -> None:
     async with reopen() as store:
         graph = application(forms(name=NAME, size=SIZE), store.saver)
         await graph.ainvoke({"query": "x" * 3000}, config_of("1"))
