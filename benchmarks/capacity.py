@@ -241,7 +241,7 @@ class Simulation:
         return self._run(duration_s)
 
     def run_clients(self, work: Work, duration_s: float, pieces_per_s: float) -> Outcome:
-        """Let clients take one turn after the other, as in a measurement."""
+        """Take turns of clients one after the other, as in a measurement."""
         for _ in range(work.at_once):
             self._env.process(self._client(Traffic(0, work.pieces, pieces_per_s)))
         return self._run(duration_s)

@@ -21,7 +21,7 @@ def lower_priority(pid: int) -> None:
 
 
 def make_idle(pid: int) -> None:
-    """Let a process run only while no other needs the processor. Without privileges, nobody can undo this.
+    """Run a process only while no other needs the processor. Undoing this takes privileges.
 
     Linux counts a processor that runs nothing else as free, so that others do not even wait for the process to stop.
     """
