@@ -25,7 +25,7 @@ from benchmarks.server_apps import canvas
 
 TURNS = 60
 AT_ONCE = 8
-ROUNDS = 3
+ROUNDS = 5
 OPEN = 100
 STARTS = 60
 STARTS_PER_S = 10.0
@@ -113,21 +113,29 @@ async def _drink(answer: httpx.Response, lines: Any) -> None:
 
 
 async def _compare() -> None:
-    rates: list[tuple[float, float]] = []
-    costs: list[tuple[float, float]] = []
-    with tempfile.TemporaryDirectory() as name:
-        async with start_server("ours", Path(name)) as ours, start_server("theirs", Path(name)) as theirs:
-            body = {"agent_id": await ours.agent(canvas(), "Chain"), "query": "q", "stream": True}
+    """Print our figures, and times those of the small server with our saver and with LangGraph's."""
+    names = ("ours", "theirs", "bare")
+    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            start_server("ours", Path(folder)) as ours,
+            start_server("theirs", Path(folder)) as theirs,
+            start_server("bare", Path(folder)) as bare,
+        ):
+            agent = {"agent_id": await ours.agent(canvas(), "Chain"), "query": "q", "stream": True}
             for number in range(ROUNDS + 1):
-                rate, cost = await play(ours, COMPLETIONS, body, TURNS if number else 20)
-                other_rate, other_cost = await play(theirs, "/chat", {"query": "q"}, TURNS if number else 20)
-                if number:
-                    rates.append((rate, other_rate))
-                    costs.append((cost, other_cost))
-    for name, unit, pairs in (("turns", "/s", rates), ("processor", "ms a turn", costs)):
-        mine, other = (statistics.median(pair[index] for pair in pairs) for index in (0, 1))
-        ratio = statistics.median(a / b for a, b in pairs)
-        print(f"{name:12} ours {mine:8.1f} {unit:10} by hand {other:8.1f} {unit:10} ratio {ratio:.2f}")
+                for name, server in zip(names, (ours, theirs, bare), strict=True):
+                    path, body = (COMPLETIONS, agent) if name == "ours" else ("/chat", {"query": "q"})
+                    figure = await play(server, path, body, TURNS if number else 20)
+                    if number:
+                        figures[name].append(figure)
+    for index, (name, unit) in enumerate((("turns", "/s"), ("processor", "ms a turn"))):
+        mine = [figure[index] for figure in figures["ours"]]
+        print(f"{name}: {statistics.median(mine):.1f} {unit}")
+        for other, label in (("theirs", "by hand, our saver"), ("bare", "by hand, LangGraph's saver")):
+            values = [figure[index] for figure in figures[other]]
+            ratio = statistics.median(a / b for a, b in zip(mine, values, strict=True))
+            print(f"  {label:26} {statistics.median(values):8.1f} {unit:10} ratio {ratio:.2f}")
 
 
 async def _first_events() -> None:

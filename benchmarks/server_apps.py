@@ -1,4 +1,4 @@
-"""A server to measure: ``python -m benchmarks.server_apps ours|idle|theirs FOLDER`` prints its URL and an API key."""
+"""A server to measure: ``python -m benchmarks.server_apps ours|idle|theirs|bare FOLDER`` prints its URL and a key."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from pydantic import SecretStr
 
@@ -99,13 +100,25 @@ async def ours(folder: Path, model: Any = None) -> AsyncGenerator[tuple[Any, Any
 
 
 @asynccontextmanager
-async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
-    """Yield a minimal application that streams the same graph and stores sessions and one row per message."""
-    async with (
-        open_database(f"sqlite:///{folder}/theirs.db") as database,
-        open_store(f"sqlite:///{folder}/theirs-checkpoints.db", SystemClock()) as store,
-    ):
-        graph = graph_by_hand().compile(checkpointer=store.saver)
+async def _open_saver(which: str, folder: Path) -> AsyncGenerator[Any]:
+    """Yield our saver, or LangGraph's own."""
+    path = f"{folder}/{which}-checkpoints.db"
+    if which == "bare":
+        async with AsyncSqliteSaver.from_conn_string(path) as saver:
+            yield saver
+    else:
+        async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+            yield store.saver
+
+
+@asynccontextmanager
+async def by_hand(which: str, folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
+    """Yield a minimal application that streams the same graph and stores sessions and one row per message.
+
+    It stores checkpoints with our saver (``theirs``) or with LangGraph's (``bare``).
+    """
+    async with open_database(f"sqlite:///{folder}/{which}.db") as database, _open_saver(which, folder) as saver:
+        graph = graph_by_hand().compile(checkpointer=saver)
         app = FastAPI()
 
         async def write(session: str, number: int, role: str, content: str) -> None:
@@ -135,7 +148,10 @@ async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
 
 
 async def _serve(which: str, folder: Path) -> None:
-    opened = theirs(folder) if which == "theirs" else ours(folder, SlowModel(IDLE_S) if which == "idle" else None)
+    if which in ("theirs", "bare"):
+        opened = by_hand(which, folder)
+    else:
+        opened = ours(folder, SlowModel(IDLE_S) if which == "idle" else None)
     async with opened as (app, drain, key), start_server(app, open_socket("127.0.0.1", 0), drain, 1) as url:
         freeze_objects()
         sys.stdout.write(f"{url} {key}\n")
