@@ -17,10 +17,10 @@ from ragflow_lg.server.http.shared.auth import ApiCaller
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
 from ragflow_lg.server.http.shared.body_reading import (
     MAX_FIELDS,
+    FormOrJsonScanner,
     max_entries_of,
     parse_form,
     read_bytes,
-    scan_slices,
 )
 from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 
@@ -54,10 +54,9 @@ async def read_body(request: Request, kind: BodyKind = "fields") -> dict[str, An
     """
     content_type = request.headers.get("content-type", "")
     if content_type.startswith("application/x-www-form-urlencoded"):
-        raw = await read_bytes(request, kind)
+        raw = await read_bytes(request, kind, FormOrJsonScanner(max_entries_of(request, kind)))
         if raw.strip() and not raw.lstrip().startswith(b"{"):
             return await parse_form(raw)
-        await scan_slices(raw, JsonScanner(max_entries_of(request, kind)))
     else:
         raw = await read_bytes(request, kind, JsonScanner(max_entries_of(request, kind)))
     if not raw.strip():

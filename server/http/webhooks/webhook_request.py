@@ -15,7 +15,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.body_limits import limit_body
-from ragflow_lg.server.http.shared.body_reading import parse_form, scan_slices
+from ragflow_lg.server.http.shared.body_reading import BodyScanner, FormScanner, parse_form, scan_slices
 from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
@@ -223,11 +223,11 @@ async def _read_body(
     request: Request, configuration: WebhookConfiguration, content_type: str, workers: Workers
 ) -> dict[str, Any]:
     limit_body(request, "webhook")
-    raw, scanner = bytearray(), None if content_type in (_FORM, _PARTS) else JsonScanner()
+    raw, scanner = bytearray(), _find_scanner(content_type)
     async for chunk in request.stream():
         raw += chunk
         check_body_size(configuration.security, len(raw))
-        if scanner is not None and (content_type == _JSON or _OBJECT.match(raw)):
+        if scanner is not None and (content_type in (_JSON, _FORM) or _OBJECT.match(raw)):
             await _scan(chunk, scanner)
     request._body = bytes(raw)  # pyright: ignore[reportPrivateUsage]  # lets the multipart parser read it again
     if not raw.strip() or (content_type not in (_JSON, _FORM, _PARTS) and not _OBJECT.match(raw)):
@@ -235,10 +235,7 @@ async def _read_body(
     if content_type == _PARTS:
         return await _read_multipart(request, workers)
     if content_type == _FORM:
-        try:
-            return cast("dict[str, Any]", await parse_form(bytes(raw)))
-        except RequestError as error:
-            raise RequestError(str(error), 400) from None
+        return cast("dict[str, Any]", await parse_form(bytes(raw)))
     try:
         value: Any = orjson.loads(bytes(raw))
     except orjson.JSONDecodeError as error:
@@ -252,7 +249,14 @@ async def _read_body(
     return cast("dict[str, Any]", value)
 
 
-async def _scan(text: bytes, scanner: JsonScanner) -> None:
+def _find_scanner(content_type: str) -> BodyScanner | None:
+    """Return what counts the fields or values of a body. Parts are counted when they are parsed."""
+    if content_type == _PARTS:
+        return None
+    return FormScanner() if content_type == _FORM else JsonScanner()
+
+
+async def _scan(text: bytes, scanner: BodyScanner) -> None:
     try:
         await scan_slices(text, scanner)
     except RequestError as error:

@@ -85,6 +85,18 @@ async def test_forms_have_a_limited_number_of_fields() -> None:
         await read_payload(request(b"a=1&" * (MAX_FIELDS + 1) + b"a=1", FORM), configuration(), NoWorkers())
 
 
+async def test_the_rest_of_a_form_with_too_many_fields_is_not_read() -> None:
+    left = [b"a=1&" * MAX_FIELDS] * 3
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": left.pop(), "more_body": True}
+
+    scope = {"type": "http", "headers": [(b"content-type", FORM.encode())], "query_string": b""}
+    with pytest.raises(RequestError, match="more than 1,000 fields"):
+        await read_payload(Request(cast("Any", scope), cast("Any", receive)), configuration(), NoWorkers())
+    assert len(left) == 2
+
+
 async def test_deep_bodies_are_refused() -> None:
     deep = b'{"a":' * 50_000
     with pytest.raises(RequestError, match="nested more than 100 levels"):
