@@ -87,10 +87,12 @@ def test_the_selection_contains_known_attacks_of_each_kind() -> None:
 
 
 def test_every_goal_can_be_missed() -> None:
-    result = Result("a", "b", 10, 20, 11, 21, 5, [], 3, 4, 100, 300, 101)
+    result = Result("a", "b", 10, 20, 11, 21, 5, 200, [], 3, 4, 100, 300, 101)
     assert result.problems() == []
     result.p99, result.errors, result.health_max, result.rss_after, result.lives = 61, ["x"], 201, 121, False
     assert len(result.problems()) == 5
+    result.turns = 90
+    assert "P99 3.0 × alone, the slowest of 90" in result.problems()
 
 
 def test_there_are_attacks_of_every_kind_with_different_names() -> None:

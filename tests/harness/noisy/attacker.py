@@ -1,7 +1,7 @@
-"""The process that attacks: ``python -m tests.harness.noisy.attacker ATTACK SECONDS``.
+"""The process that attacks: ``python -m tests.harness.noisy.attacker ATTACK``.
 
-It reads a `Target` as JSON from stdin, prints a line when it begins, and prints the counted responses at the end. Its
-priority is low, because the processor of a real attacker is elsewhere.
+It reads a `Target` as JSON from stdin, prints a line when it begins, attacks until stdin ends, and prints the counted
+responses. Its priority is low, because the processor of a real attacker is elsewhere.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ PREPARATION_S = 30.0
 LOW_PRIORITY = 19
 """The lowest: it uses what the server and its neighbour leave."""
 PATIENCE_S = 10.0
-"""How long an attack goes on after its time if nothing has been answered: the machine is busy."""
+"""How long an attack goes on after its end if nothing has been answered: the machine is busy."""
 
 
 async def _repeat(attack: Attack, attacker: Attacker) -> None:
@@ -32,17 +32,18 @@ async def _repeat(attack: Attack, attacker: Attacker) -> None:
         await asyncio.sleep(attack.pause_s if time.monotonic() - began > 0.001 else max(attack.pause_s, 0.01))
 
 
-async def play(attack: Attack, target: Target, seconds: float) -> Attacker:
-    """Play an attack for some seconds, and until something is answered; return the attacker."""
+async def play(attack: Attack, target: Target) -> Attacker:
+    """Play an attack until stdin ends and something is answered; return the attacker."""
     attacker = Attacker(target)
+    end = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     clients: list[asyncio.Task[None]] = []
     try:
         with suppress(TimeoutError):
             await asyncio.wait_for(attack.prepare(attacker), PREPARATION_S)
         clients += [asyncio.create_task(_repeat(attack, attacker)) for _ in range(attack.at_once)]
-        done, _ = await asyncio.wait(clients, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
-        for client in done:
-            client.result()
+        done, _ = await asyncio.wait([end, *clients], return_when=asyncio.FIRST_COMPLETED)
+        for ended in done:
+            ended.result()
         until = time.monotonic() + PATIENCE_S
         while not attacker.answers and time.monotonic() < until:
             await asyncio.sleep(0.05)
@@ -56,11 +57,11 @@ async def play(attack: Attack, target: Target, seconds: float) -> Attacker:
 def main() -> None:
     """Play the attack, and print what was answered."""
     os.nice(LOW_PRIORITY)
-    attack, seconds = ATTACKS[sys.argv[1]], float(sys.argv[2])
+    attack = ATTACKS[sys.argv[1]]
     target = Target.model_validate_json(sys.stdin.readline())
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    attacker = asyncio.run(play(attack, target, seconds))
+    attacker = asyncio.run(play(attack, target))
     sys.stdout.write(json.dumps(dict(attacker.answers.most_common())) + "\n")
     sys.stdout.flush()
     os._exit(0)  # connections that are never read would delay the interpreter's exit

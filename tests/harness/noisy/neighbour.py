@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ USERS = 2
 PAUSE_S = 0.05
 PROBE_PAUSE_S = 0.05
 LIMIT_S = 30.0
+PATIENCE = 3
 ANSWER = "on its way."
 CHAT = "/api/v1/agents/chat/completions"
 CANVAS = canvas(
@@ -58,16 +60,20 @@ class Neighbour:
         await self.client.get("/openapi.json")
         await self.client.post("/api/v1/documents/upload", files={"file": ("a.txt", b"words")})
 
-    async def live(self, seconds: float) -> Measured:
-        """Take turns for some seconds."""
-        measured = Measured()
-        until = time.monotonic() + seconds
-        await asyncio.gather(*(self._use(measured, until) for _ in range(USERS)))
+    async def live(self, seconds: float, min_turns: int = 0) -> Measured:
+        """Take turns for some seconds, or up to `PATIENCE` times as long while they are fewer than ``min_turns``."""
+        measured, began = Measured(), time.monotonic()
+
+        def goes_on() -> bool:
+            lived_s = time.monotonic() - began
+            return lived_s < (seconds if len(measured.seconds) >= min_turns else PATIENCE * seconds)
+
+        await asyncio.gather(*(self._use(measured, goes_on) for _ in range(USERS)))
         return measured
 
-    async def _use(self, measured: Measured, until: float) -> None:
+    async def _use(self, measured: Measured, goes_on: Callable[[], bool]) -> None:
         number, session = 0, ""
-        while time.monotonic() < until:
+        while goes_on():
             number += 1
             began = time.monotonic()
             try:
