@@ -26,6 +26,7 @@ from redisvl.query.filter import FilterExpression, Tag
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES
 from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
@@ -33,6 +34,7 @@ from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_documents import read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.redis.search_slots import SearchSlots
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
 
@@ -126,6 +128,7 @@ class RedisSaver(AsyncRedisSaver):
         self.serde = PlainSerializer(is_json=True)
         self._client = cast("Any", client)
         self._sessions = sessions
+        self._searches = SearchSlots()
         self._registry = _PrefixedRegistry(client, prefix) if has_one_slot else AsyncCheckpointKeyRegistry(client)
 
     async def asetup(self) -> None:
@@ -177,6 +180,10 @@ class RedisSaver(AsyncRedisSaver):
 
     async def _search(self, query: Any) -> list[Any]:
         """Search the checkpoints. Recreate the indexes if FLUSHALL has removed them."""
+        async with self._searches.slot(current_notes().tenant):
+            return await self._search_now(query)
+
+    async def _search_now(self, query: Any) -> list[Any]:
         index: Any = self.checkpoints_index
         try:
             return (await index.search(query)).docs

@@ -181,16 +181,21 @@ async def _copy_present(steps: StoredSteps, copies: _Target, canvas: CompiledCan
     root_id = root.checkpoint["id"]
     snapshot = await canvas.graph.aget_state(steps.config("", root_id))
     open_tasks = {f"{task.name}{TASK_SEPARATOR}{task.id}" for task in snapshot.tasks}
-    namespaces: dict[str, str] = {}
-    async for namespace, checkpoint in steps.places():
-        if checkpoint < root_id:
-            break
-        if namespace.partition(NAMESPACE_SEPARATOR)[0] in open_tasks:
-            namespaces.setdefault(namespace, checkpoint)
-    for namespace, checkpoint in namespaces.items():
+    for namespace, checkpoint in (await _newest_of_tasks(steps, open_tasks, root_id) if open_tasks else {}).items():
         await copies.copy(await steps.tuple(namespace, checkpoint))
     # The canvas itself is last, as in `copy`.
     await copies.copy(root)
+
+
+async def _newest_of_tasks(steps: StoredSteps, tasks: Collection[str], since: str) -> dict[str, str]:
+    """Return the newest checkpoint of each namespace of some tasks, of those that are not older than ``since``."""
+    namespaces: dict[str, str] = {}
+    async for namespace, checkpoint in steps.places():
+        if checkpoint < since:
+            break
+        if namespace.partition(NAMESPACE_SEPARATOR)[0] in tasks:
+            namespaces.setdefault(namespace, checkpoint)
+    return namespaces
 
 
 async def rerun(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -78,10 +79,15 @@ class StoredSteps:
 
     async def newest(self, namespace: str) -> str:
         """Return the id of the newest checkpoint in a namespace, or ``""``."""
-        async with aclosing(cast("Any", self.places(namespace))) as places:
-            async for _, checkpoint in places:
-                return checkpoint
-        return ""
+        return await self._stored_id(self.config(namespace))
+
+    async def _stored_id(self, config: Any) -> str:
+        """Return the id of a checkpoint, or ``""`` if there is none.
+
+        In Redis, a listing sorts all checkpoints of the session.
+        """
+        stored = await self._saver.aget_tuple(with_recent_entries(config, NO_ENTRIES))
+        return "" if stored is None else stored.config.get("configurable", {}).get("checkpoint_id", "")
 
     async def ordered(self) -> AsyncIterator[tuple[str, str]]:
         """Yield the namespace and id of every checkpoint: first the canvas's own, then those of its regions."""
@@ -97,6 +103,8 @@ class StoredSteps:
         Raises:
             CheckpointError: if there is no such checkpoint, or more than one.
         """
+        if _is_whole_id(checkpoint) and await self._stored_id(self.config("", checkpoint)):
+            return "", checkpoint
         matches = [place async for place in self.places() if place[1].startswith(checkpoint)]
         if len(matches) == 1 or (matches and checkpoint in (id_ for _, id_ in matches)):
             return next((place for place in matches if place[1] == checkpoint), matches[0])
@@ -236,6 +244,14 @@ class StoredSteps:
             if any(task.id == child for task in snapshot.tasks):
                 return snapshot
         raise CheckpointError("The session no longer has the step that contains this region.")
+
+
+def _is_whole_id(checkpoint: str) -> bool:
+    """Return whether a text can be the id of a checkpoint, and no prefix of one."""
+    try:
+        return str(UUID(checkpoint)) == checkpoint
+    except ValueError:
+        return False
 
 
 def _json_size(values: Any) -> int:

@@ -174,6 +174,16 @@ async def test_an_unambiguous_prefix_of_an_id_is_enough() -> None:
             await runner.fork("s", "new", prefix)
 
 
+async def test_a_fork_of_a_known_checkpoint_lists_no_others(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with reopen() as store:
+        runner = runner_of(LOOP, variables=ADD, store=store)
+        await play_run(runner.start("s", {"query": "q"}))
+        newest = await anext(runner.history("s"))
+        monkeypatch.setattr("ragflow_lg.checkpoints.saver.CanvasSaver.list_keys", None)
+        await runner.fork("s", "new", newest.checkpoint)
+        assert (await runner.state("new"))["outputs"]["out"]["content"] == "aaaa"
+
+
 async def test_a_fork_of_a_region_that_waits_also_waits(reopen: OpenStore) -> None:
     body = {"ask": form("w", downstream=["set"]), "set": assign("lp@rows", "ask@w")}
     async with reopen() as store:

@@ -85,7 +85,7 @@ async def test_an_old_step_in_a_region_is_found_from_its_own_position(
         monkeypatch.setattr(store.saver.inner, "aget_tuple", count)
         oldest = min(inner, key=lambda info: info.checkpoint)
         await runner.fork("s", "old", oldest.checkpoint)
-        assert len(reads) < 8
+        assert len(reads) < 10  # however long the session is
         monkeypatch.undo()
         assert (await play_run(runner.continue_("old")))[0] == "0"
 
