@@ -89,7 +89,8 @@ def delete(names: Names = None, user: User = "", settings: SettingsFile = None, 
     """Delete everything that is stored of sessions, and say what it was.
 
     Steps, long texts, results of steps inside nodes, runs, traces, in Redis the events of runs, and for sessions of a
-    server its messages and runs. Uploaded files stay, because other sessions may have them.
+    server its messages and runs, and the uploaded files that no other session names: all sessions of the agent are
+    read for this.
 
     Example: ragflow-lg sessions delete anna ben
     """
@@ -204,11 +205,17 @@ async def _delete(store: Store, names: list[str], user: str, server: tuple[Setti
 async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRows | None) -> None:
     from ragflow_lg.checkpoints.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_removal import remove_session
+    from ragflow_lg.server.runs.session_files import SessionFiles
 
+    files = SessionFiles(store, rows.database, rows.folder) if rows is not None else None
+    if files is not None:
+        await files.find([hex_session(selected.session) for selected in found])
     for selected in found:
+        session_id = hex_session(selected.session)
         removed = await remove_session(store, selected.session)
-        if rows is not None:
-            await rows.delete(hex_session(selected.session))
-        parts = f"{count_of(removed.checkpoints, 'checkpoint')}, {count_of(removed.parts, 'part')}"
-        records = f"{count_of(removed.runs, 'run')} and {count_of(removed.traces, 'trace')}"
-        print_line(f"deleted {selected.name}: {parts}, {records}")
+        counts = [count_of(removed.checkpoints, "checkpoint"), count_of(removed.parts, "part")]
+        counts += [count_of(removed.runs, "run"), count_of(removed.traces, "trace")]
+        if rows is not None and files is not None:
+            await rows.delete(session_id)
+            counts.append(count_of(await files.delete_of(session_id), "file"))
+        print_line(f"deleted {selected.name}: {', '.join(counts[:-1])} and {counts[-1]}")

@@ -59,8 +59,8 @@ class SessionRows:
 
     def __init__(self, database: Database, folder: Path) -> None:
         """``folder`` contains the files."""
-        self._database = database
-        self._folder = folder
+        self.database = database
+        self.folder = folder
 
     async def export(self, session_id: str, ids: Collection[str]) -> AsyncIterator[ServerLine | FileLine]:
         """Yield the rows of a session, if the database has it, and those files of its agent whose ids it contains.
@@ -69,7 +69,7 @@ class SessionRows:
             DatabaseError: If the database fails.
             ServiceError: If a file cannot be read.
         """
-        async with self._database.reading() as db:
+        async with self.database.reading() as db:
             session = await db.scalar(select(SessionRow).where(SessionRow.id == session_id))
             if session is None:
                 return
@@ -80,7 +80,7 @@ class SessionRows:
         for start in range(0, len(mentioned), _AT_ONCE):
             of_agent = (FileRow.tenant == session.tenant, FileRow.agent_id == session.agent_id)
             chosen = FileRow.id.in_(mentioned[start : start + _AT_ONCE])
-            async with self._database.reading() as db:
+            async with self.database.reading() as db:
                 files = list(await db.scalars(select(FileRow).where(*of_agent, chosen)))
             for file in files:
                 try:
@@ -103,7 +103,7 @@ class SessionRows:
         rows = _check_rows(line)
         (session,) = rows["sessions"]
         try:
-            async with self._database.writing() as db:
+            async with self.database.writing() as db:
                 for kind in (SessionRow, AgentRow):
                     id_ = session.id if kind is SessionRow else session.agent_id
                     owner = await db.scalar(select(kind.tenant).where(kind.id == id_))
@@ -129,7 +129,7 @@ class SessionRows:
             raise ValueError("its content is not Base64") from None
         if not _ID.fullmatch(row.id) or len(content) != row.size_bytes:
             raise ValueError("its file has another id or size")
-        async with self._database.reading() as db:
+        async with self.database.reading() as db:
             owner = (SessionRow.tenant == row.tenant, SessionRow.agent_id == row.agent_id)
             if await db.scalar(select(SessionRow.id).where(SessionRow.id == line.session, *owner)) is None:
                 raise ValueError("its file belongs to another agent")
@@ -140,15 +140,15 @@ class SessionRows:
             )
 
     async def delete(self, session_id: str) -> bool:
-        """Delete the rows of a session. Return whether there was one. Its files stay: other sessions may have them."""
-        async with self._database.writing() as db:
+        """Delete the rows of a session. Return whether there was one. Its files stay: see `SessionFiles`."""
+        async with self.database.writing() as db:
             session = await db.scalar(select(SessionRow).where(SessionRow.id == session_id))
             if session is not None:
                 await _delete_session(db, session)
             return session is not None
 
     def _store(self, tenant: str) -> FileStore:
-        return FileStore(self._folder, self._database, tenant, 0, 0, keys=self._database.keys)
+        return FileStore(self.folder, self.database, tenant, 0, 0, keys=self.database.keys)
 
 
 async def _rows_of(db: AsyncSession, session: SessionRow) -> dict[str, Sequence[Any]]:
