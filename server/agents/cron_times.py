@@ -13,6 +13,15 @@ from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS
 
 _FIELDS = 5
 
+_RANGES = {
+    "Bad minute": "the minute is a number from 0 to 59",
+    "Bad hour": "the hour is a number from 0 to 23",
+    "Bad day-of-month": "the day of the month is a number from 1 to 31, L or LW",
+    "Bad month": "the month is a number from 1 to 12, or JAN to DEC",
+    "Bad day-of-week": "the day of the week is a number from 0 to 7, or MON to SUN",
+}
+"""What a field may contain, by CronSim's error."""
+
 
 def find_times(cron: str, time_zone: str, after_ms: int, count: int = 1) -> list[int]:
     """Return the next times after a time, in epoch milliseconds: up to ``count``, fewer if there are no more.
@@ -29,12 +38,14 @@ def find_times(cron: str, time_zone: str, after_ms: int, count: int = 1) -> list
     zone = find_zone(time_zone)
     parts = cron.split()
     if len(cron) > CRON_CHARS or len(parts) != _FIELDS or not cron.isascii():
-        raise _invalid(cron, "write five fields: minute, hour, day of the month, month, day of the week")
+        fields = "minute, hour, day of the month, month, day of the week"
+        raise _invalid(cron, f"write five fields ({fields}), such as '0 9 * * MON' for Mondays at nine")
     try:
         times = CronSim(cron, datetime.fromtimestamp(after_ms / 1000, zone))
         found = [round(time.timestamp() * 1000) for time in islice(times, count)]
     except CronSimError as error:
-        raise _invalid(cron, str(error)) from None
+        reason = str(error).rstrip(".")
+        raise _invalid(cron, _RANGES.get(reason, reason)) from None
     except OverflowError:
         found = []
     if not found:

@@ -60,7 +60,7 @@ def keys(
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option("--agent", help="Id of an agent that the pages of a key may use; repeatable."),
+        typer.Option("--agent", help="Id or title of an agent that the pages of a key may use; repeatable."),
     ] = None,
     all_agents: Annotated[
         bool, typer.Option("--all-agents", help="Let the pages of a key use all agents, also later ones.")
@@ -78,7 +78,7 @@ def keys(
 
     ragflow-lg keys create "old SDK" --compat 0.24
 
-    ragflow-lg keys create "shop window" --beta --agent AGENT_ID --expires 90
+    ragflow-lg keys create "shop window" --beta --agent "Shop assistant" --expires 90
 
     ragflow-lg keys revoke ragflow-Ab3dEf9h
     """
@@ -134,22 +134,18 @@ async def _perform(url: str, action: Action, new: _NewKey) -> None:
 
 
 async def _create(database: Database, new: _NewKey, now_ms: int) -> str:
-    from ragflow_lg.base.errors import RequestError
-    from ragflow_lg.server.database.agent_repository import AgentRepository
+    from ragflow_lg.server.cli.named_agent import find_agent
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.observability.audit import audit
 
-    agents = AgentRepository(database, new.tenant)
-    for agent_id in new.agents:
-        if await agents.get(agent_id) is None:
-            raise RequestError(f"The tenant {new.tenant!r} has no agent with the id {agent_id!r}.")
+    agents = [(await find_agent(database, new.tenant, name)).id for name in new.agents]
     key = await KeyRepository(database).create(
         new.tenant,
         now_ms,
         name=new.name,
         kind=new.kind,
         compat=new.compat,
-        agents=new.agents,
+        agents=agents,
         expire_ms=now_ms + max(1, int(new.expires * _DAY_MS)) if new.expires else 0,
     )
     audit("key.created", tenant=new.tenant, name=new.name, kind=new.kind)

@@ -31,7 +31,7 @@ _PAGE_SIZE = 1000
 
 @schedules.command(no_args_is_help=True)
 def add(
-    agent: Annotated[str, typer.Argument(help="Id of the agent.", metavar="AGENT")],
+    agent: Annotated[str, typer.Argument(help="Id or title of the agent.", metavar="AGENT")],
     cron: Annotated[
         str,
         typer.Argument(help="Minute, hour, day of the month, month, day of the week, in one argument.", metavar="CRON"),
@@ -53,7 +53,7 @@ def add(
 
     The output is its id; the next times follow on standard error.
 
-    Example: ragflow-lg schedules add AGENT_ID "0 9 * * MON" --time-zone Europe/Berlin --query "What is new?"
+    Example: ragflow-lg schedules add "News agent" "0 9 * * MON" --time-zone Europe/Berlin --query "What is new?"
     """
     import asyncio
 
@@ -88,19 +88,17 @@ def delete(
     asyncio.run(_delete(load_settings(settings), tenant, schedule))
 
 
-async def _add(settings: Settings, tenant: str, agent_id: str, new: NewSchedule) -> None:
+async def _add(settings: Settings, tenant: str, name: str, new: NewSchedule) -> None:
     from ragflow_lg.adapters.system_services import RandomIds
-    from ragflow_lg.base.errors import QuotaError, RequestError
+    from ragflow_lg.base.errors import QuotaError
     from ragflow_lg.server.agents.agent_schedules import create_schedule, find_next_times
     from ragflow_lg.server.agents.cron_times import format_times
     from ragflow_lg.server.agents.quotas import find_limits
-    from ragflow_lg.server.database.agent_repository import AgentRepository
+    from ragflow_lg.server.cli.named_agent import find_agent
     from ragflow_lg.server.database.usage_repository import UsageRepository
 
     async with _open(settings) as database:
-        agent = await AgentRepository(database, tenant).get(agent_id)
-        if agent is None:
-            raise RequestError(f"The tenant {tenant!r} has no agent with the id {agent_id[:64]!r}.")
+        agent = await find_agent(database, tenant, name)
         limit = find_limits(settings, tenant).schedules
         if limit and await UsageRepository(database, tenant).count("schedules") >= limit:
             raise QuotaError("schedules", limit, "tenant", "Delete schedules that are not needed.")

@@ -73,7 +73,7 @@ def test_keys_show_their_agents_and_when_they_expire(tmp_path: Path) -> None:
         raw.execute("UPDATE api_keys SET expire_ms = 1")
     assert "  expired  " in invoke("keys", "list", environment=environment).stdout
     unknown = invoke("keys", "create", "--beta", "--agent", "nothing", environment=environment)
-    assert "has no agent with the id 'nothing'" in str(unknown.exception)
+    assert "has no agent with the id or the title 'nothing'. It has no agents." in str(unknown.exception)
     for options in (
         ("--agent", "one"),
         ("--all-agents",),

@@ -40,7 +40,11 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
         assert isinstance(schedules(*arguments).exception, RequestError)
     refused = schedules("add", "a1", "0 9 * * *", RAGFLOW_LG_QUOTAS__SCHEDULES="1")
     assert isinstance(refused.exception, QuotaError)
+    by_title = schedules("add", "Helper", "0 9 * * *").stdout.strip()
+    assert schedules("delete", by_title).stdout == f"deleted {by_title}\n"
+    unknown = schedules("add", "Helpr", "0 9 * * *")
+    assert "has no agent with the id or the title 'Helpr'. Its agents: a1 ('Helper')." in str(unknown.exception)
     assert schedules("delete", id_).stdout == f"deleted {id_}\n"
     assert isinstance(schedules("delete", id_).exception, RequestError)
     events = [json.loads(line)["event"] for line in audit.read_text().splitlines()]
-    assert events == ["schedule.created", "schedule.deleted"]
+    assert events == ["schedule.created", "schedule.created", "schedule.deleted", "schedule.deleted"]
