@@ -1,9 +1,10 @@
-"""The component that ``CONTRIBUTING.md`` shows works as it stands there."""
+"""The component and the tool that ``CONTRIBUTING.md`` shows work as they stand there."""
 
 import importlib
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,20 @@ from tests.architecture.sources import ROOT
 from tests.fakes.run import run_component
 
 
-async def test_the_shown_component_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = re.search(r"```python\n(.+?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
-    assert shown
-    (tmp_path / "greeter_of_the_page.py").write_text(shown[1], "utf-8")
+@pytest.mark.parametrize(
+    ("number", "params", "outputs"),
+    [
+        (0, {"name": "{sys.query}"}, {"greeting": "Hello Ada!"}),
+        (1, {"query": "{sys.query}", "times": 2}, {"formalized_content": "Ada Ada"}),
+    ],
+)
+async def test_a_shown_component_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, params: dict[str, Any], outputs: dict[str, Any]
+) -> None:
+    shown = re.findall(r"(?s)```python\n(.+?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    (tmp_path / f"shown_component_{number}.py").write_text(shown[number], "utf-8")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    (spec,) = find_specs(importlib.import_module("greeter_of_the_page"))
-    result = await run_component(spec, {"name": "{sys.query}"}, globals={"sys.query": "Ada"})
-    assert (result.error, result.outputs) == (None, {"greeting": "Hello Ada!"})
+    (spec,) = find_specs(importlib.import_module(f"shown_component_{number}"))
+    result = await run_component(spec, params, globals={"sys.query": "Ada"})
+    assert result.error is None
+    assert {name: result.outputs[name] for name in outputs} == outputs
