@@ -169,6 +169,8 @@ def read_canvas(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
+    except IsADirectoryError:
+        raise SettingsError(f"{str(path)!r} is a folder. Name one of the canvas files in it.") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
     except ValueError as error:  # a path that is invalid on every system

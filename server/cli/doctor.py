@@ -175,6 +175,13 @@ async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:
         return await probe_keys(store)
 
 
+def _mark(finding: CheckResult) -> str:
+    """Return the mark of a finding, four columns wide. Advice without a failure is for those who need that part."""
+    if not finding.is_well:
+        return paint("FAIL", "bold", "red")
+    return paint("note", "yellow") if finding.advice else paint("ok", "green") + "  "
+
+
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """Check the store, models, MCP servers and what is installed.
 
@@ -184,7 +191,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     and names the sandbox in which CodeExec runs programs, the Chromium that Browser uses, and the languages for which
     PDF files have no font.
 
-    Exit code 0: everything is fine. 1: something needs fixing.
+    A `note` says what a part that is not set up would need. Exit code 0: nothing fails. 1: something needs fixing.
 
     Example: ragflow-lg doctor --checkpoint redis://localhost:6379
     """
@@ -213,8 +220,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
 
     findings = asyncio.run(examine())
     for finding in findings:
-        mark = paint("ok", "green") + "  " if finding.is_well else paint("FAIL", "bold", "red")
-        sys.stdout.write(f"{mark}  {printable(finding.what)}\n")
+        sys.stdout.write(f"{_mark(finding)}  {printable(finding.what)}\n")
         if finding.advice:
             sys.stdout.write(printable(f"      → {finding.advice}\n"))
     raise typer.Exit(0 if all(finding.is_well for finding in findings) else 1)

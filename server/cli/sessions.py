@@ -13,7 +13,7 @@ from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, Setti
 from ragflow_lg.server.cli.prune import prune
 from ragflow_lg.server.cli.reencrypt import reencrypt
 from ragflow_lg.server.cli.session_transfer import delete, export, import_
-from ragflow_lg.server.cli.terminal import format_time, print_line
+from ragflow_lg.server.cli.terminal import format_time, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.base.ids import NodeId
@@ -59,14 +59,17 @@ def list_or_delete(
     """
     if context.invoked_subcommand is not None:
         return
+    from ragflow_lg.checkpoints.store_url import redact_url
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)
-    with_store(config, checkpoint, lambda store: _list_or_delete(store, delete or [], older_than_days))
+    if not with_store(config, checkpoint, lambda store: _list_or_delete(store, delete or [], older_than_days)):
+        print_note(f"{redact_url(checkpoint or config.checkpoints)} has no sessions. --checkpoint names another store.")
 
 
-async def _list_or_delete(store: Store, names: list[str], older_than_days: float | None) -> None:
+async def _list_or_delete(store: Store, names: list[str], older_than_days: float | None) -> bool:
+    """Delete what is named, or else list all sessions. Return False if there is nothing to list."""
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import has_session, is_interrupted
 
@@ -82,12 +85,15 @@ async def _list_or_delete(store: Store, names: list[str], older_than_days: float
     for name in missing:
         raise no_session(name)
     if names or older_than_days is not None:
-        return
+        return True
+    has_sessions = False
     async for record in store.runs.sessions():
+        has_sessions = True
         reason = f"  {record.reason}" if record.reason else ""
         time = format_time(datetime.fromtimestamp(record.started_ms / 1000, UTC))
         status = "interrupted" if await is_interrupted(store, record) else record.status
         print_line(f"{record.name or record.session:<32}  {status:<11}  {time}  {record.canvas_id}{reason}")
+    return has_sessions
 
 
 async def _delete_old(store: Store, older_than_days: float) -> None:

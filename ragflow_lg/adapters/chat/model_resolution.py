@@ -205,7 +205,8 @@ class ConfiguredModels:
                 raise SettingsError(
                     f"The model {llm_id!r} cannot be used: it names no provider. Did you mean {near!r}?"
                 )
-            raise _unusable(llm_id, "it names no provider", "models of the [providers.NAME] that serves it")
+            why = f"it names no provider, as {llm_id[:80] + '@OpenAI'!r} does"
+            raise _unusable(llm_id, why, "`models` of the [providers.NAME] that serves it")
         return matches[0]
 
 

@@ -148,6 +148,11 @@ def test_a_huge_file_is_not_read_completely(tmp_path: Path) -> None:
     assert len(read_canvas(path)) == MAX_BYTES + 1
 
 
+def test_a_folder_is_no_canvas(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"is a folder\. Name one of the canvas files in it\."):
+        read_canvas(tmp_path)
+
+
 def test_a_canvas_is_cached_by_the_behaviours_that_matter_to_it(tmp_path: Path) -> None:
     message = node("Message", {"content": ['{% if {sys.conversation_turns} == "1" %}x{% endif %}']})
     path = write(tmp_path / "a.json", canvas({"m": message}))

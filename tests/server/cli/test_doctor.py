@@ -7,6 +7,7 @@ import pytest
 from ragflow_lg.adapters.reports import typst_compiler
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
 from ragflow_lg.server.cli.doctor import probe_fonts, probe_models, probe_packages, probe_tools
 from ragflow_lg.server.settings import Settings, load_settings
@@ -89,6 +90,17 @@ def test_a_terminal_shows_the_marks_in_colour(monkeypatch: pytest.MonkeyPatch, t
     assert "\x1b[32mok\x1b[0m    " in invoke("doctor", "--checkpoint", "memory://", environment=colours).stdout
     plain = invoke("doctor", "--checkpoint", "memory://", environment={**colours, "NO_COLOR": "1"})
     assert "\x1b" not in plain.stdout
+
+
+def test_what_is_well_with_advice_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def found(*_: object, **__: object) -> list[CheckResult]:
+        return [CheckResult(True, "Browser cannot be used", "Install Chromium.")]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ragflow_lg.server.cli.doctor.probe_tools", found)
+    result = invoke("doctor", "--checkpoint", "memory://")
+    assert result.exit_code == 0
+    assert "note  Browser cannot be used\n      → Install Chromium.\n" in result.stdout
 
 
 def test_languages_without_a_font_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,13 @@ async def test_a_session_without_a_process_is_interrupted(
         assert capsys.readouterr().out == "deleted anna\n"
 
 
+def test_a_store_without_sessions_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    listed = invoke("sessions")
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert listed.stderr == "sqlite:///ragflow-lg.db has no sessions. --checkpoint names another store.\n"
+
+
 def test_old_turns_are_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.json").write_text(json.dumps(canvas(out("{sys.query}"))))

@@ -78,7 +78,7 @@ def test_a_model_without_provider_is_served_by_the_provider_that_lists_it_or_the
     configured = models(providers={"A": LOCAL, "B": other})
     assert openai(configured.model("deepseek-chat")).endpoint.provider == "B"
     assert openai(models(providers={"A": LOCAL}).model("any")).endpoint.provider == "A"
-    with pytest.raises(SettingsError, match=r"'any' cannot be used: it names no provider. .*\[providers.NAME\]"):
+    with pytest.raises(SettingsError, match=r"it names no provider, as 'any@OpenAI' does\. .*\[providers.NAME\]"):
         configured.model("any")
 
 
