@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings.sections import Section
 from ragflow_lg.services.encryption import KEY_BYTES, EncryptionKey
 
-_ADVICE = "Create one with: openssl rand -base64 32"
+_ADVICE = "Only for an id that has encrypted nothing yet, create a key with: openssl rand -base64 32"
 
 
 class EncryptionKeySection(Section):
