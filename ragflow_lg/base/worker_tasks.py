@@ -11,7 +11,8 @@ A function becomes a task with `worker_task`. Calling the task runs it in this t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -29,7 +30,13 @@ class WorkerTask(Generic[P, T]):
     """
 
     def __init__(
-        self, function: Callable[P, T], activity: str, seconds: float, small_size: int, size: Callable[P, int] | None
+        self,
+        function: Callable[P, T],
+        activity: str,
+        seconds: float,
+        small_size: int,
+        size: Callable[P, int] | None,
+        loads: Sequence[str] = (),
     ) -> None:
         self.function = function
         self.activity = activity
@@ -37,6 +44,8 @@ class WorkerTask(Generic[P, T]):
         self.seconds = seconds
         """Maximum duration, which is also the maximum processor time."""
         self.small_size = small_size
+        self.loads = loads
+        """The modules that the function imports."""
         self._size = size
         self.module = function.__module__
         self.name = function.__qualname__
@@ -56,19 +65,32 @@ class WorkerTask(Generic[P, T]):
 
 
 def worker_task(
-    activity: str, *, seconds: float = 10.0, small_size: int = SMALL_SIZE, size: Callable[P, int] | None = None
+    activity: str,
+    *,
+    seconds: float = 10.0,
+    small_size: int = SMALL_SIZE,
+    size: Callable[P, int] | None = None,
+    loads: Sequence[str] = (),
 ) -> Callable[[Callable[P, T]], WorkerTask[P, T]]:
     """Return a decorator that turns a module-level function into a task.
 
     ``small_size`` is the size of arguments up to which the task runs in the event loop, which should take less than a
     few milliseconds; 0 means that it never does. ``size`` measures the arguments of a task whose cost is not linear; by
-    default, `measure` does.
+    default, `measure` does. ``loads`` names modules that the function imports when it runs; a worker process that
+    replaces another one loads them before its first task.
     """
 
     def decorate(function: Callable[P, T]) -> WorkerTask[P, T]:
-        return WorkerTask(function, activity, seconds, small_size, size)
+        return WorkerTask(function, activity, seconds, small_size, size, loads)
 
     return decorate
+
+
+@worker_task("Loading the code of tasks", seconds=60.0, small_size=0)
+def load_modules(names: list[str]) -> None:
+    """Import the modules of tasks."""
+    for name in names:
+        importlib.import_module(name)
 
 
 def measure(value: Any, limit: int) -> int:

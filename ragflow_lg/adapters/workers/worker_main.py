@@ -27,6 +27,7 @@ RECYCLE_SHARE = 0.5
 def main() -> None:
     """Work until standard input ends. The first argument is the memory limit in bytes."""
     memory_bytes = int(sys.argv[1])
+    _leave_group()
     requests, responses = _take_streams()
     _limit_process(memory_bytes)
     while request := _read(requests):
@@ -35,6 +36,16 @@ def main() -> None:
         _write(responses, [is_last, *response])
         if is_last:
             return
+
+
+def _leave_group() -> None:
+    """Leave the process group, since Ctrl+C in a terminal is the parent's business.
+
+    The session stays: Linux compares the priorities of processes only within a session, and gives each session as much
+    as any other.
+    """
+    if sys.platform != "win32":
+        os.setpgid(0, 0)
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+from collections.abc import Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.adapters.workers.worker_process import WorkerProcess
-from ragflow_lg.base.worker_tasks import WorkerTask
+from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.worker_tasks import WorkerTask, load_modules
 from ragflow_lg.services.workers import Workers
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
 MEMORY_BYTES = 1024**3
 MAX_WAITING = 100
 """Maximum number of tasks of one tenant that wait for a worker."""
@@ -31,6 +35,9 @@ class WorkerPool:
         self._slots = FairSlots(self.size, max_waiting)
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
+        self._modules: set[str] = set()
+        """What the tasks so far have loaded."""
+        self._background: set[asyncio.Task[None]] = set()
 
     @property
     def processes(self) -> frozenset[WorkerProcess]:
@@ -44,6 +51,9 @@ class WorkerPool:
 
     async def aclose(self) -> None:
         """Kill all processes."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         processes = list(self._all)
         self._all.clear()
         self._idle.clear()
@@ -63,12 +73,19 @@ class WorkerPool:
         """Run a task for a tenant."""
         if task.is_small(*args, **kwargs):
             return task.function(*args, **kwargs)
-        async with self._slots.slot(tenant):
+        self._modules |= {task.module, *task.loads}
+        process, ticket = None, self._slots.request(tenant)
+        try:
+            await ticket
             process = await self._take_process()
-            try:
-                return await process.perform(task, args, kwargs)
-            finally:
-                await self._give_back(process)
+            if tenant and not self._idle and len(self._all) < self.size:
+                self._in_background(self._start_ready())  # the next tenant does not wait for it
+            return await process.perform(task, args, kwargs)
+        finally:
+            if process is None or self._keep(process) or not tenant:
+                self._slots.give_back(tenant, ticket)
+            else:
+                self._in_background(self._replace(process, tenant, ticket))
 
     async def _take_process(self) -> WorkerProcess:
         while self._idle:
@@ -83,12 +100,37 @@ class WorkerPool:
         self._all.add(process)
         return process
 
-    async def _give_back(self, process: WorkerProcess) -> None:
+    async def _start_ready(self) -> None:
+        """Start a process that has loaded what the tasks so far needed."""
+        try:
+            process = await self._start_process()
+            try:
+                await process.perform(load_modules, (sorted(self._modules),), {})
+            finally:
+                self._keep(process)
+        except (OSError, RagflowLgError) as error:
+            logger.warning("a worker process cannot be started: %s", error)
+
+    def _keep(self, process: WorkerProcess) -> bool:
+        """Keep a process for the next task, if it is usable."""
         if process.is_usable and process in self._all:
             self._idle.append(process)
-        else:
-            self._all.discard(process)
+            return True
+        self._all.discard(process)
+        return False
+
+    async def _replace(self, process: WorkerProcess, tenant: str, ticket: asyncio.Future[None]) -> None:
+        """Start a process in place of one that has ended. Its tenant waits for that; no other does."""
+        try:
             await process.wait()
+            await self._start_ready()
+        finally:
+            self._slots.give_back(tenant, ticket)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
 
 class _TenantWorkers(Struct, frozen=True):

@@ -55,7 +55,6 @@ class WorkerProcess:
             stdout=PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env=environment,
-            start_new_session=True,  # Ctrl+C in a terminal is the parent's business
         )
         lower_priority(process.pid)
         return cls(process, memory_bytes)
@@ -85,6 +84,11 @@ class WorkerProcess:
         if kind == "result":
             return rest[0]
         self._fail(task, kind, rest)
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
 
     @property
     def is_usable(self) -> bool:

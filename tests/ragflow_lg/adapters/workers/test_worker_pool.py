@@ -85,6 +85,7 @@ async def test_a_long_task_goes_on_while_nothing_else_needs_the_processor(monkey
 async def test_a_task_has_more_time_while_others_keep_the_processor_from_it(
     pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await pool.run(tasks.process_id)  # starting a process also takes time
     monkeypatch.setattr(tasks.sleep_long, "seconds", 0.3)
     await pool.run(tasks.sleep_long, 0.5)  # it uses no processor time either
     with pytest.raises(WorkLimitError):
@@ -139,6 +140,36 @@ async def test_one_tenant_cannot_take_all_workers(pool: WorkerPool) -> None:
     for task in crowd:
         task.cancel()
     await asyncio.gather(*crowd, return_exceptions=True)
+
+
+async def test_a_tenant_whose_task_ends_its_worker_waits_for_another_and_other_tenants_do_not(pool: WorkerPool) -> None:
+    noisy, quiet = pool.for_tenant("noisy"), pool.for_tenant("quiet")
+    await pool.start()
+    started = {process.pid for process in pool.processes}
+    with pytest.raises(WorkLimitError):
+        await noisy.run(tasks.crash)
+    again = asyncio.create_task(noisy.run(tasks.sleep_long, 0.5))
+    await asyncio.sleep(0)
+
+    assert await quiet.run(tasks.process_id) in started
+    assert await again not in started
+
+
+async def test_a_worker_that_replaces_another_has_loaded_what_the_tasks_so_far_needed(pool: WorkerPool) -> None:
+    noisy = pool.for_tenant("noisy")
+    assert not await noisy.run(tasks.is_loaded, "wave")
+    for _ in range(2):
+        with pytest.raises(WorkLimitError):
+            await noisy.run(tasks.crash)
+
+    assert await noisy.run(tasks.is_loaded, "wave")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others compare the priorities of all processes")
+async def test_a_worker_has_its_own_process_group_in_the_same_session(pool: WorkerPool) -> None:
+    worker = await pool.run(tasks.process_id)
+    assert os.getsid(worker) == os.getsid(0)
+    assert os.getpgid(worker) == worker
 
 
 async def test_a_tenant_with_too_many_waiting_tasks_is_refused() -> None:
