@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from langgraph.checkpoint.base import CheckpointTuple
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ragflow_lg.base.errors import ConflictError, RagflowLgError
+from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.checkpoint_texts import is_known_metadata, stored_texts
 from ragflow_lg.checkpoints.codec import blob_digest, find_digests, is_sealed
@@ -38,9 +38,10 @@ from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, hold_lease, with_lease_token, with_recent_entries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from ragflow_lg.checkpoints.store import Store
+    from ragflow_lg.services.sessions import Runs
 
 BATCH_LINES, BATCH_BYTES = 100, 1024 * 1024
 """How much is written in one transaction, at least."""
@@ -61,17 +62,31 @@ class Imported(Struct, frozen=True):
     runs: int
 
 
-PutServerLine: TypeAlias = "Callable[[ServerLine | FileLine], Awaitable[None]]"
-"""Stores what a server has of a session. Raises ValueError for wrong data."""
+class ServerRows(Protocol):
+    """What a server has of sessions."""
+
+    async def put(self, line: ServerLine | FileLine) -> None:
+        """Store rows or a file of a session. Raises ValueError for wrong data."""
+        ...
+
+    async def delete(self, session_id: str) -> object:
+        """Delete the rows of a session."""
+        ...
 
 
 async def import_sessions(
-    store: Store, file: BinaryIO, *, replaces: bool = False, put_server_line: PutServerLine | None = None
+    store: Store,
+    file: BinaryIO,
+    *,
+    replaces: bool = False,
+    server_rows: ServerRows | None = None,
+    known_runs: Runs | None = None,
 ) -> AsyncIterator[Imported]:
     """Import all sessions of a file, and yield what has been imported for each.
 
     A session with an error is not imported, those before it stay. With ``replaces``, a session with the same id is
-    deleted first. Without ``put_server_line``, what servers have of the sessions is left out.
+    deleted first: `rehearse_import` shows whether the file is complete. Without ``server_rows``, what servers have of
+    the sessions is left out. Runs of other sessions among ``known_runs``, by default the store's, are not replaced.
 
     Raises:
         SessionFileError: if a line is not what `export_session` writes.
@@ -79,22 +94,51 @@ async def import_sessions(
         CheckpointError: if the store fails.
     """
     lines = read_lines(file)
-    last = ""
+    imported: Imported | None = None
     for number, line in lines:
         if isinstance(line, ServerLine | FileLine):
-            with at_line(number):
-                if not last or line.session != last:
-                    raise ValueError("it does not follow its session")
-                if put_server_line is not None:
-                    await put_server_line(line)
+            if imported is None or line.session != imported.session:
+                raise line_error(number, "it does not follow its session")
+            if server_rows is not None:
+                await _put_server_line(store, server_rows, number, line)
             continue
+        if imported is not None:
+            yield imported
+            imported = None
         if not isinstance(line, SessionLine):
             raise line_error(number, "it belongs to no session")
         if not _HEX.fullmatch(line.session):
             raise line_error(number, "its session is not an id of 32 hexadecimal digits")
         await _make_room(store, line.session, replaces=replaces)
-        yield await _import_session(store, line.session, number, lines)
-        last = line.session
+        imported = await _import_session(store, known_runs or store.runs, line.session, number, lines)
+    if imported is not None:
+        yield imported
+
+
+async def rehearse_import(
+    store: Store, scratch: Store, file: BinaryIO, *, server_rows: ServerRows | None = None
+) -> None:
+    """Import a file into an empty store, to find out whether the import will succeed. It raises the same errors.
+
+    ``server_rows`` checks what a server has of the sessions. The file is at its beginning again afterwards.
+    """
+    sessions = import_sessions(scratch, file, replaces=True, server_rows=server_rows, known_runs=store.runs)
+    async for _ in sessions:
+        pass
+    file.seek(0)
+
+
+async def _put_server_line(store: Store, server_rows: ServerRows, number: int, line: ServerLine | FileLine) -> None:
+    """Store what a server has of a session that has been imported, or delete the session."""
+    is_stored = False
+    try:
+        with at_line(number):
+            await server_rows.put(line)
+        is_stored = True
+    finally:
+        if not is_stored:
+            await store.delete_session(line.session)
+            await server_rows.delete(line.session)
 
 
 async def _make_room(store: Store, session: str, *, replaces: bool) -> None:
@@ -109,20 +153,25 @@ async def _make_room(store: Store, session: str, *, replaces: bool) -> None:
         await store.delete_session(session)
 
 
-async def _import_session(store: Store, session: str, number: int, lines: Iterator[tuple[int, Line]]) -> Imported:
+async def _import_session(
+    store: Store, known_runs: Runs, session: str, number: int, lines: Iterator[tuple[int, Line]]
+) -> Imported:
+    imported: Imported | None = None
     try:
         async with hold_lease(store.leases, session) as token:
-            return await _Import(store, session, token).read(number, lines)
-    except RagflowLgError:
-        await store.delete_session(session)
-        raise
+            imported = await _Import(store, known_runs, session, token).read(number, lines)
+        return imported
+    finally:
+        if imported is None:
+            await store.delete_session(session)
 
 
 class _Import:
     """The import of one session, whose lease is held."""
 
-    def __init__(self, store: Store, session: str, token: int) -> None:
+    def __init__(self, store: Store, known_runs: Runs, session: str, token: int) -> None:
         self._store = store
+        self._known_runs = known_runs
         self._saver = store.saver
         self._session = session
         self._thread = str(thread_of_session(session))
@@ -274,7 +323,7 @@ class _Import:
                     raise ValueError("it cannot be stored")
 
     async def _put_record(self, line: TraceLine | RunLine) -> None:
-        known = await self._store.runs.get(line.run.run_id)
+        known = await self._known_runs.get(line.run.run_id)
         if known is not None and known.session != self._session:
             raise ValueError("another session has a run with its id")
         if isinstance(line, RunLine):

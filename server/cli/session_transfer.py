@@ -7,6 +7,8 @@ import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
@@ -65,8 +67,9 @@ def import_(
 ) -> None:
     """Read sessions from a file that `export` has written.
 
-    They go on here: at the same steps, with the same open forms. Each session is stored completely or not at all. The
-    canvases are not part of the file; name one with `--canvas` if its path has changed.
+    They go on here: at the same steps, with the same open forms. Each session is stored completely or not at all. With
+    `--replace`, nothing is replaced unless the whole file can be read. The canvases are not part of the file; name one
+    with `--canvas` if its path has changed.
 
     Example: ragflow-lg sessions import anna.jsonl --checkpoint redis://localhost:6379
     """
@@ -75,7 +78,10 @@ def import_(
 
     config = load_settings(settings)
     if str(file) == "-":
-        with_store(config, checkpoint, lambda store: _import(store, sys.stdin.buffer, replace, (config, checkpoint)))
+        with TemporaryFile() as copied:  # it may be read twice
+            copyfileobj(sys.stdin.buffer, copied)
+            copied.seek(0)
+            with_store(config, checkpoint, lambda store: _import(store, copied, replace, (config, checkpoint)))
         return
     try:
         content = file.open("rb")
@@ -127,7 +133,20 @@ def _open_output(output: Path | None) -> Generator[BinaryIO]:
 
 
 @asynccontextmanager
-async def _server_rows(settings: Settings, checkpoint: str) -> AsyncGenerator[SessionRows | None]:
+async def _scratch_store() -> AsyncGenerator[Store]:
+    """Yield an empty store in a file, which is deleted at the end."""
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.checkpoints import open_store
+
+    with TemporaryDirectory(prefix="ragflow-lg-import-") as folder:
+        async with open_store(f"sqlite:///{folder}/sessions.db", SystemClock()) as store:
+            yield store
+
+
+@asynccontextmanager
+async def _server_rows(
+    settings: Settings, checkpoint: str, *, is_rehearsal: bool = False
+) -> AsyncGenerator[SessionRows | None]:
     """Yield the rows of the server whose database the settings name, or None if there is none.
 
     The database belongs to the session store of the settings: with ``--checkpoint``, it is left alone.
@@ -146,7 +165,7 @@ async def _server_rows(settings: Settings, checkpoint: str) -> AsyncGenerator[Se
         yield None
         return
     async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
-        yield SessionRows(database, settings.server.files)
+        yield SessionRows(database, settings.server.files, is_rehearsal=is_rehearsal)
 
 
 async def _export(store: Store, names: list[str], user: str, file: BinaryIO, server: tuple[Settings, str]) -> None:
@@ -176,12 +195,14 @@ async def _export(store: Store, names: list[str], user: str, file: BinaryIO, ser
 
 
 async def _import(store: Store, file: BinaryIO, replaces: bool, server: tuple[Settings, str]) -> None:
-    from ragflow_lg.checkpoints.sessions.session_import import import_sessions
+    from ragflow_lg.checkpoints.sessions.session_import import import_sessions, rehearse_import
 
     count = 0
     async with _server_rows(*server) as rows:
-        put = rows.put if rows is not None else None
-        async for imported in import_sessions(store, file, replaces=replaces, put_server_line=put):
+        if replaces:
+            async with _server_rows(*server, is_rehearsal=True) as checked, _scratch_store() as scratch:
+                await rehearse_import(store, scratch, file, server_rows=checked)
+        async for imported in import_sessions(store, file, replaces=replaces, server_rows=rows):
             parts = f"{count_of(imported.checkpoints, 'checkpoint')}, {count_of(imported.parts, 'part')}"
             print_line(f"imported {imported.name or imported.session}: {parts} and {count_of(imported.runs, 'run')}")
             count += 1

@@ -57,10 +57,13 @@ def find_ids(text: bytes, ids: set[str]) -> None:
 class SessionRows:
     """The rows of sessions in one database, and their files."""
 
-    def __init__(self, database: Database, folder: Path) -> None:
-        """``folder`` contains the files."""
+    def __init__(self, database: Database, folder: Path, *, is_rehearsal: bool = False) -> None:
+        """``folder`` contains the files. A rehearsal checks what is to be stored, and changes nothing."""
         self.database = database
         self.folder = folder
+        self._is_rehearsal = is_rehearsal
+        self._owner = ("", "", "")
+        """The session of the rows that were put last, its tenant and its agent."""
 
     async def export(self, session_id: str, ids: Collection[str]) -> AsyncIterator[ServerLine | FileLine]:
         """Yield the rows of a session, if the database has it, and those files of its agent whose ids it contains.
@@ -94,7 +97,7 @@ class SessionRows:
 
         Raises:
             ValueError: If they are not what `export` writes.
-            ConflictError: If the ids or the agent's title belong to something else.
+            ConflictError: If the ids, the agent's title or one of its versions belong to something else.
             DatabaseError: If the database fails.
         """
         if isinstance(line, FileLine):
@@ -102,6 +105,7 @@ class SessionRows:
             return
         rows = _check_rows(line)
         (session,) = rows["sessions"]
+        self._owner = (line.session, session.tenant, session.agent_id)
         try:
             async with self.database.writing() as db:
                 for kind in (SessionRow, AgentRow):
@@ -114,7 +118,12 @@ class SessionRows:
                     known = await db.get(AgentRow if isinstance(row, AgentRow) else VersionRow, row.id)
                     if known is None:
                         db.add(row)
+                    elif isinstance(known, VersionRow) and self._owner[1:] != (known.tenant, known.agent_id):
+                        raise ConflictError("A version of the agent belongs to another agent here.")
                 db.add_all([*rows["sessions"], *rows["messages"], *rows["runs"]])
+                if self._is_rehearsal:
+                    await db.flush()
+                    await db.rollback()
         except DatabaseError as error:
             if "onstraint" in str(error) or "uplicate" in str(error):
                 title = rows["agents"][0].title if rows["agents"] else ""
@@ -129,18 +138,19 @@ class SessionRows:
             raise ValueError("its content is not Base64") from None
         if not _ID.fullmatch(row.id) or len(content) != row.size_bytes:
             raise ValueError("its file has another id or size")
+        if self._owner != (line.session, row.tenant, row.agent_id):
+            raise ValueError("its file belongs to another agent")
         async with self.database.reading() as db:
-            owner = (SessionRow.tenant == row.tenant, SessionRow.agent_id == row.agent_id)
-            if await db.scalar(select(SessionRow.id).where(SessionRow.id == line.session, *owner)) is None:
-                raise ValueError("its file belongs to another agent")
             is_known = await db.get(FileRow, row.id) is not None
-        if not is_known:
+        if not is_known and not self._is_rehearsal:
             await self._store(row.tenant).save(
                 row.id, row.name, row.mime_type, content, row.create_ms, row.agent_id, expire_ms=row.expire_ms
             )
 
     async def delete(self, session_id: str) -> bool:
         """Delete the rows of a session. Return whether there was one. Its files stay: see `SessionFiles`."""
+        if self._is_rehearsal:
+            return False
         async with self.database.writing() as db:
             session = await db.scalar(select(SessionRow).where(SessionRow.id == session_id))
             if session is not None:

@@ -1,9 +1,11 @@
 """Sessions are exported from one store and imported into another."""
 
+import asyncio
 import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,10 +13,11 @@ import pytest
 from ragflow_lg.base.errors import ConflictError, SessionBusyError, SessionFileError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
+from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.saver_operations import key_config
 from ragflow_lg.checkpoints.sessions.session_export import export_session
-from ragflow_lg.checkpoints.sessions.session_import import Imported, import_sessions
-from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
+from ragflow_lg.checkpoints.sessions.session_import import Imported, import_sessions, rehearse_import
+from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, FileLine, HeaderLine, ServerLine, encode_line
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import hold_lease
@@ -61,6 +64,10 @@ async def exported(store: Store, session: str = "anna") -> list[bytes]:
 
 async def imported(store: Store, lines: list[bytes], *, replaces: bool = False) -> list[Imported]:
     file = io.BytesIO(b"".join(lines))
+    if replaces:
+        with TemporaryDirectory() as folder:
+            async with store_opener(f"sqlite:///{folder}/scratch.db")() as scratch:
+                await rehearse_import(store, scratch, file)
     return [session async for session in import_sessions(store, file, replaces=replaces)]
 
 
@@ -207,7 +214,61 @@ async def test_a_run_of_another_session_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(SessionFileError, match="another session has a run with its id"):
             await imported(store, [json.dumps(line).encode() + b"\n" for line in lines], replaces=True)
         assert await store.runs.get(own.run_id) == own
-        assert await anext(aiter(store.runs.of_session("ben")), None) is None
+        assert await anext(aiter(store.runs.of_session("ben")), None) is not None
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("other session", "session")])
+async def test_a_hostile_file_replaces_nothing(name: str, tmp_path: Path) -> None:
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        await fill(store)
+        before = await everything(store)
+        lines: list[Any] = [json.loads(line) for line in await exported(store)]
+        HOSTILE[name][0](lines)
+        with pytest.raises(SessionFileError, match=HOSTILE[name][1]):
+            await imported(store, [json.dumps(line).encode() + b"\n" for line in lines], replaces=True)
+        assert await everything(store) == before
+
+
+@pytest.mark.parametrize("error", [OSError("The disk is gone."), asyncio.CancelledError(), KeyboardInterrupt()])
+async def test_an_import_that_is_interrupted_leaves_nothing(error: BaseException, tmp_path: Path) -> None:
+    class BrokenFile(io.BytesIO):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            if line := super().readline(size):
+                return line
+            raise error
+
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        await fill(store)
+        lines = (await exported(store))[:-1]
+    async with store_opener(f"sqlite:///{tmp_path}/b.db")() as store:
+        with pytest.raises(type(error)):
+            async for _ in import_sessions(store, BrokenFile(b"".join(lines))):
+                pass
+        assert [key async for key in store.saver.list_keys(None)] == []
+
+
+async def test_a_session_whose_server_rows_are_refused_is_not_imported(tmp_path: Path) -> None:
+    class Refusing:
+        deleted = ""
+
+        async def put(self, line: ServerLine | FileLine) -> None:
+            raise ValueError("its tables are unknown")
+
+        async def delete(self, session_id: str) -> None:
+            self.deleted = session_id
+
+    session = hex_session("anna")
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        await fill(store)
+        lines = [*await exported(store), encode_line(ServerLine(session, {}))]
+    async with store_opener(f"sqlite:///{tmp_path}/b.db")() as store:
+        rows, file = Refusing(), io.BytesIO(b"".join(lines))
+        with pytest.raises(SessionFileError, match="its tables are unknown"):
+            async for _ in import_sessions(store, file, server_rows=rows):
+                pass
+        assert rows.deleted == session
+        assert [key async for key in store.saver.list_keys(None)] == []
+        assert [record async for record in store.runs.sessions()] == []
 
 
 async def test_files_of_the_first_format_are_imported(stores: list[OpenStore]) -> None:

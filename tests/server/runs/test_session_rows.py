@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.runs.session_rows import SessionRows
@@ -129,3 +130,51 @@ async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> N
                     await rows.put(line)
         await rows.put(stored)
         assert [line async for line in rows.export(session, {file})] == lines
+
+
+async def test_a_file_that_does_not_fit_replaces_nothing(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    options_of(here)
+    agent, session, _ = await play(here)
+    await command(here, "export", "-o", tmp_path / "all.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    at = next(number for number, line in enumerate(lines) if line["line"] == "server")
+
+    def with_session(**values: Any) -> list[Any]:
+        rows = lines[at]["rows"]
+        changed = {**lines[at], "rows": {**rows, "sessions": [{**rows["sessions"][0], **values}]}}
+        return [*lines[:at], changed, *lines[at + 1 :]]
+
+    wrong = [
+        with_session(rounds="many"),
+        with_session(rounds=2**63),
+        [*lines[:at], {**lines[at], "rows": {}}],
+        [*lines[:-1], {**lines[-1], "content": "§"}],
+    ]
+    for number, of_file in enumerate(wrong):
+        file = tmp_path / f"{number}.jsonl"
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in of_file))
+        done = await asyncio.to_thread(call, "sessions", "import", file, "--replace", "--settings", here / "s.toml")
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+    async with start_app(here, **options_of(here)) as server:
+        answered = await server.ask(agent, "", session_id=session, inputs={"size": {"value": "7"}})
+        assert "7" in answered["data"]["data"]["content"]
+
+
+async def test_a_version_of_another_agent_is_not_used(tmp_path: Path) -> None:
+    options_of(tmp_path / "here")
+    _, session, _ = await play(tmp_path / "here")
+    async with open_database(f"sqlite:///{tmp_path}/here/server.db") as database:
+        rows = SessionRows(database, tmp_path / "here" / "files")
+        (line,) = [line async for line in rows.export(session, ())]
+    assert isinstance(line, ServerLine)
+    moved = {name: [dict(row) for row in of_table] for name, of_table in line.rows.items()}
+    other = {"tenant": "another", "agent_id": "b" * 32, "session_id": "c" * 32}
+    for of_table in moved.values():
+        for row in of_table:
+            row.update({name: value for name, value in other.items() if name in row})
+    moved["agents"][0]["id"], moved["sessions"][0]["id"] = "b" * 32, "c" * 32
+    async with open_database(f"sqlite:///{tmp_path}/here/server.db") as database:
+        with pytest.raises(ConflictError, match="belongs to another agent"):
+            await SessionRows(database, tmp_path / "files").put(ServerLine("c" * 32, moved))
