@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -72,17 +74,27 @@ class StoredCounts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._counts: dict[tuple[str, StoredQuota], _Count] = {}
+        self._counting: WeakValueDictionary[tuple[str, StoredQuota], asyncio.Lock] = WeakValueDictionary()
+        """Requests that come at once wait for one count, so that each sees what those before it have added."""
 
     async def get(self, tenant: str, quota: StoredQuota, limit: int) -> int:
         """Return a count that is recent enough to compare it with its limit."""
-        count, now_s = self._counts.get((tenant, quota)), time.monotonic()
-        if count is not None:
-            recount_s = RECOUNT_S if count.value < limit * _NEAR else NEAR_RECOUNT_S
-            if now_s - count.at_s < recount_s:
-                return count.value
-        value = await UsageRepository(self._database, tenant).count(quota)
-        self._counts[tenant, quota] = _Count(value, now_s)
-        return value
+        key = (tenant, quota)
+        if (recent := self._recent(key, limit)) is not None:
+            return recent
+        async with self._counting.setdefault(key, asyncio.Lock()):
+            if (recent := self._recent(key, limit)) is not None:
+                return recent
+            now_s = time.monotonic()
+            value = await UsageRepository(self._database, tenant).count(quota)
+            self._counts[key] = _Count(value, now_s)
+            return value
+
+    def _recent(self, key: tuple[str, StoredQuota], limit: int) -> int | None:
+        if (count := self._counts.get(key)) is None:
+            return None
+        recount_s = RECOUNT_S if count.value < limit * _NEAR else NEAR_RECOUNT_S
+        return count.value if time.monotonic() - count.at_s < recount_s else None
 
     def add(self, tenant: str, quota: StoredQuota, number: int = 1) -> None:
         """Note what has been stored or is about to be stored."""

@@ -65,6 +65,17 @@ async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path:
         assert (await shown(server))["turns_day"] == (1, 1)
 
 
+async def test_requests_at_once_do_not_exceed_a_quota(tmp_path: Path) -> None:
+    async with start_app(tmp_path, sections=quotas(agents=3, sessions=5)) as server:
+        bodies = [{"title": f"agent {number}", "dsl": ECHO} for number in range(12)]
+        made = [each.json() for each in await asyncio.gather(*(server.client.post("/agents", json=b) for b in bodies))]
+        assert [each["code"] for each in made].count(0) == 3
+        (agent, *_) = [each["data"]["id"] for each in made if each["code"] == 0]
+        turns = await asyncio.gather(*(server.ask(agent) for _ in range(12)))
+        assert [turn["code"] for turn in turns].count(0) == 5
+        assert (await shown(server))["sessions"] == (5, 5)
+
+
 async def test_a_refused_turn_leaves_no_session_behind(tmp_path: Path) -> None:
     async with start_app(tmp_path, sections=quotas(turns_day=1)) as server:
         agent = await server.agent(HOOKED)
