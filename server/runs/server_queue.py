@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from ragflow_lg.base.errors import RunUnknownError
+from ragflow_lg.base.errors import RunUnknownError, StreamError
 from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, encode_order
@@ -21,6 +22,8 @@ LOOK_S = 0.05
 MAX_LOOK_S = 0.5
 BACKGROUND_SOURCES = frozenset({"schedule", "webhook"})
 """The sources of sessions whose turns nobody waits for."""
+
+logger = logging.getLogger(__name__)
 
 
 class ServerQueue:
@@ -88,7 +91,10 @@ class ServerQueue:
             page_key=row.page_key,
             max_page=settings.quotas.pages.runs,
         )
-        await self._queue.send(row.id)
+        try:
+            await self._queue.send(row.id)
+        except StreamError as error:  # a worker that has nothing to do finds the run; see `TicketPlayer.sweep`
+            logger.warning("run %s waits without a ticket: %s", row.id, error)
 
     async def withdraw(self, run_id: str) -> bool:
         """Take a run out of the queue. Return False if it does not wait there.
@@ -115,7 +121,7 @@ class ServerQueue:
         return await self._queue.line.position(run_id)
 
     async def wait_for_player(self, run_id: str) -> bool:
-        """Wait until another worker plays an interrupted run. Return False if none will, or the server stops.
+        """Wait until a run that is quiet or interrupted is played. Return False if nobody will, or the server stops.
 
         Raises:
             StreamError: If Redis fails.
@@ -124,10 +130,14 @@ class ServerQueue:
         try:
             player = (await run_manager.head(run_id)).player
             while not run_manager.is_draining:
-                if (await run_manager.head(run_id)).player != player or player == QUEUED:
+                is_open, now = await self.is_open(run_id), (await run_manager.head(run_id)).player
+                if now != player or await run_manager.is_played(run_id):
                     return True
-                if not await self.is_open(run_id):
-                    return False
+                if not is_open:  # it has ended, or Redis has lost it
+                    end = await run_manager.read_end(run_id)
+                    return end is not None and not end.is_interruption
+                if now == QUEUED:
+                    return True
                 await asyncio.sleep(look_s)
                 look_s = min(look_s * 1.5, MAX_LOOK_S)
         except RunUnknownError:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
 
 LOOK_S = 0.1
+MAX_LOOKS = 50
+"""How often a worker looks whether the worker of a run reports again."""
 PAUSE_S = 0.5
 """How long a worker waits before it gives a run back that it could not play."""
 SWEEP_S = 2.0
@@ -122,39 +124,48 @@ class TicketPlayer:
         return "over"
 
     async def _play(self, order: RunOrder) -> _Outcome:
-        run_id, run_manager = order.envelope.message_id, self._app_state.run_manager
+        run_id, run_manager, is_lost, looks = order.envelope.message_id, self._app_state.run_manager, False, 0
         while True:
             try:
                 head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
-            except RunUnknownError:  # nobody has followed it for so long that its stream has expired
+            except RunUnknownError:  # nobody has played or followed it for so long that its stream has expired
                 await run_manager.order(order.envelope, order.tenant, order.request_hash)
+                is_lost = True
                 continue
             if run_manager.is_draining:
                 return "again"
             if end is not None and not end.is_interruption:
                 return "over"
             if head.player == QUEUED:
-                is_started = await self._begin(order)
+                is_started = await self._begin(order, may_have_begun=is_lost)
                 break
-            if end is None and not run_manager.has(run_id) and await run_manager.is_alive(head.player):
+            if end is None and head.player != run_manager.player and await run_manager.is_alive(head.player):
+                if (looks := looks + 1) > MAX_LOOKS:
+                    return "again"  # its worker may have lost it, and receives it again sooner or later
                 await asyncio.sleep(LOOK_S)  # it was only slow to report
                 continue
             is_started = run_manager.has(run_id) or await self._turns.take(run_id, order)
             break
         if not is_started and not run_manager.is_draining:
             return await self._give_up(order)
-        status = await run_manager.wait(run_id)
-        return "over" if status and status != "drained" else "again"
+        await run_manager.wait(run_id)
+        end = await run_manager.read_end(run_id)  # a run that was stopped at once is cancelled, but not over
+        return "over" if end is not None and not end.is_interruption else "again"
 
-    async def _begin(self, order: RunOrder) -> bool:
-        """Play a run from its beginning. Return False if what it needs has been deleted."""
+    async def _begin(self, order: RunOrder, *, may_have_begun: bool) -> bool:
+        """Play a run from its beginning. Return False if what it needs has been deleted, or it has ended.
+
+        If it ``may_have_begun`` and its session has newer steps than before it, it is continued.
+        """
         database, tenant, run_id = self._app_state.database, order.tenant, order.envelope.message_id
         row = await RunRepository(database, tenant).get(run_id)
         session = await SessionRepository(database, tenant).get(order.envelope.session_id)
         agent = await AgentRepository(database, tenant).get(order.agent_id)
-        if row is None or session is None or agent is None:
+        if row is None or row.status not in ("running", "drained") or session is None or agent is None:
             return False
         runner = await self._turns.runner(agent, session, is_page=bool(order.page_key))
+        if may_have_begun and order.checkpoint != await runner.newest_checkpoint(session.id):
+            return await self._turns.take(run_id, order)
         await self._turns.start_run(
             play_order(runner, order),
             tenant,

@@ -64,7 +64,8 @@ class RunManager:
             cancels: The session store's cancel requests, used to cancel runs in other processes.
             arrival_s: How long a run's first follower may take to arrive.
             heartbeat_s: Interval between reports to the journal; a sixth of the journal's `alive_s`.
-            has_queue: Whether a queue decides which process plays a run. Followers then do not look for dead ones.
+            has_queue: Whether a queue decides which process plays a run. ``take_over`` of `follow` then asks the queue
+                about runs that have been quiet for long; it alone looks for dead processes.
         """
         self._journal = journal
         self._cancels = cancels
@@ -237,6 +238,8 @@ class RunManager:
             RunInterruptedError: If the process executing the run has stopped. The session can be continued.
             RagflowLgError: If the run itself failed.
         """
+        known_end = 0
+        """The number of the last interruption after which the run goes on."""
         while True:
             head = await self.head(run_id)
             task = self._tasks.get(run_id)
@@ -257,7 +260,10 @@ class RunManager:
                                 after = entry.id
                                 if has_records or not isinstance(event, AgentRecord):
                                     yield after, event
-                            elif not event.is_interruption or (await self.head(run_id)).player == event.player:
+                            elif not event.is_interruption or (
+                                entry.id > known_end and (await self.head(run_id)).player == event.player
+                            ):
+                                known_end = entry.id
                                 if event.error is not None:
                                     raise revive_error(event.error)
                                 return
@@ -353,12 +359,12 @@ class RunManager:
         """Check that a run without new events is still executed. Return how often its task has been missed.
 
         Raises:
-            RunInterruptedError: If nothing executes it.
+            RunInterruptedError: If nothing executes it, or only the queue knows.
         """
         if self._has_queue:
-            if self._is_draining:
+            if self._is_draining or missed + 1 >= MISSED_LOOKS:
                 raise interruption_error(run_id)
-            return 0
+            return missed + 1
         head = await self.head(run_id)  # another process may have taken it over
         if head.player == self._player:
             missed = missed + 1 if self._is_gone(task) else 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import tomllib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from redis.asyncio import Redis
 
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
@@ -75,6 +77,24 @@ async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(r
             texts = [answer.text async for answer in _completed(waiting)]
         assert any('"content":"ab"' in text for text in texts)
         assert sorted(run["status"] for run in await list_runs(server, agent)) == ["cancelled", "succeeded"]
+
+
+async def test_a_client_is_told_if_redis_has_lost_its_run(redis_url: str, tmp_path: Path) -> None:
+    more = QUEUE.format(redis_url=redis_url)
+    async with MockLLM([reply("ab")]) as model, replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers:
+        server = servers[0]
+        agent = await create_agent(server)
+        body = {"agent_id": agent, "query": "x", "stream": True}
+        waiting = asyncio.create_task(server.client.post(PATH, json=body))
+        while not await list_runs(server, agent):
+            await asyncio.sleep(0.05)
+        prefix = tomllib.loads((tmp_path / "settings.toml").read_text())["checkpoint_prefix"]
+        async with Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+            await asyncio.sleep(0.5)
+            async for key in client.scan_iter(f"{prefix}agent:*"):
+                await client.delete(key)
+        assert "interrupted" in (await waiting).text
+        assert (await list_runs(server, agent))[0]["status"] == "interrupted"
 
 
 async def _completed(tasks: list[asyncio.Task[httpx.Response]]) -> AsyncGenerator[httpx.Response]:

@@ -1,5 +1,6 @@
 """Runs that a worker cannot play. How they are played is tested with processes, in `test_run_worker`."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,16 +9,21 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from msgspec import structs
 from pydantic import SecretStr
+from redis.asyncio import Redis
 
 from ragflow_lg.base.errors import CompileError, RunAbandonedError, StreamError
-from ragflow_lg.runs.wire.wire_events import Envelope
+from ragflow_lg.runs.wire.wire_events import Envelope, Message
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs import ticket_player
 from ragflow_lg.server.runs.ticket_player import TicketPlayer
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, encode_order
+from ragflow_lg.services.chat import Usage
+from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, AppServer, start_app
+from tests.server.replicas import TWO_MESSAGES
 from tests.stores import fresh_prefix
 
 RUN = "f" * 32
@@ -119,3 +125,89 @@ async def test_a_run_of_a_canvas_that_no_worker_can_compile_is_refused(
         monkeypatch.setattr(ticket_player, "PATIENCE_S", 0.0)
         assert await player.play("ticket")
         assert (line.order, (await stored(server))[0]) == (None, "refused")
+
+
+async def test_a_run_whose_client_was_refused_is_not_played(tmp_path: Path, redis_url: str) -> None:
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        await RunRepository(server.app_state.database, "tenant").end(RUN, "failed", "Redis is away.", Usage(), 1)
+        assert await player.play("ticket")
+        assert line.order is None
+        assert await server.app_state.store.runs.get(RUN) is None
+        with pytest.raises(RunAbandonedError):
+            async for _ in server.turns.follow(RUN):
+                pass
+
+
+async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(tmp_path: Path, redis_url: str) -> None:
+    url, prefix = f"sqlite:///{tmp_path}/sessions.db", fresh_prefix()
+    options: dict[str, Any] = {"checkpoints": url, "database": SecretStr(f"sqlite:///{tmp_path}/server.db")}
+    options |= {"sections": {"checkpoint_prefix": prefix}, "journal": SecretStr(redis_url)}
+    async with start_app(tmp_path, [Reply("first"), Reply("never", hangs=True)], **options) as server:
+        agent_id = await server.agent(TWO_MESSAGES)
+        session_id, database = await server.session(agent_id), server.app_state.database
+        envelope = Envelope(RUN, 1, session_id, session_id)
+        row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
+        await RunRepository(database, "tenant").add(row)
+        await server.app_state.run_manager.order(envelope, "tenant", "")
+        line = Line(encode_order(RunOrder(envelope, "tenant", agent_id, "start", {"query": "hi"})))
+        queue: Any = SimpleNamespace(line=line, send=line.send)
+        playing = asyncio.create_task(TicketPlayer(server.app_state, queue, server.turns).play("ticket"))
+        while len(server.model.requests) < 2:
+            await asyncio.sleep(0.01)
+        await server.app_state.run_manager.drain(handover_s=0)
+        await playing
+        assert line.sent == ["ticket"]
+    async with Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+        keys: list[Any] = [key async for key in client.scan_iter(f"{prefix}agent:events*")]
+        assert keys
+        await client.delete(*keys)
+    async with start_app(tmp_path, [Reply("second")], **options) as server:
+        queue = SimpleNamespace(line=line, send=line.send)
+        assert await TicketPlayer(server.app_state, queue, server.turns).play("ticket")
+        assert (line.order, await stored(server)) == (None, ("succeeded", ""))
+        assert len(server.model.requests) == 1
+
+
+async def test_a_run_that_was_stopped_at_once_is_given_back(tmp_path: Path, redis_url: str) -> None:
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        playing = asyncio.create_task(player.play("ticket"))
+        while not server.app_state.run_manager.has(RUN):
+            await asyncio.sleep(0)
+        await server.app_state.run_manager.drain(0)
+        await playing
+        assert (line.sent, line.order is None) == (["ticket"], False)
+
+
+async def test_a_run_whose_end_was_lost_with_redis_goes_on(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        journal, texts = server.app_state.run_manager.journal, list[str]()
+
+        async def follow() -> None:
+            async for _, event in server.turns.follow(RUN):
+                texts.extend([event.content] if isinstance(event, Message) else [])
+
+        with monkeypatch.context() as failing:
+            failing.setattr(journal, "append", AsyncMock(side_effect=StreamError("Redis is away.")))
+            assert await player.play("ticket")
+        assert line.sent == ["ticket"]
+        following = asyncio.create_task(follow())
+        async with asyncio.timeout(60):
+            assert await player.play("ticket")
+            await following
+        assert (line.order, await stored(server)) == (None, ("succeeded", ""))
+        assert "".join(texts) == "You said hi"
+
+
+async def test_a_run_that_its_worker_has_lost_is_given_back(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket_player, "LOOK_S", 0.0)
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        run_manager = server.app_state.run_manager
+        head = structs.replace(await run_manager.head(RUN), player="another")
+        await run_manager.journal.begin(head, is_elsewhere=True)
+        await run_manager.journal.heartbeat("another", [], [])
+        assert await player.play("ticket")
+        assert (line.sent, await stored(server)) == (["ticket"], ("running", ""))
