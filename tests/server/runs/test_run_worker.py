@@ -89,7 +89,8 @@ async def test_a_client_is_told_if_redis_has_lost_its_run(redis_url: str, tmp_pa
         while not await list_runs(server, agent):
             await asyncio.sleep(0.05)
         prefix = tomllib.loads((tmp_path / "settings.toml").read_text())["checkpoint_prefix"]
-        async with Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+        redis: Any = Redis.from_url(redis_url)  # pyright: ignore[reportUnknownMemberType]
+        async with redis as client:
             await asyncio.sleep(0.5)
             async for key in client.scan_iter(f"{prefix}agent:*"):
                 await client.delete(key)

@@ -137,7 +137,7 @@ async def test_a_file_that_does_not_fit_replaces_nothing(tmp_path: Path) -> None
     options_of(here)
     agent, session, _ = await play(here)
     await command(here, "export", "-o", tmp_path / "all.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    lines: list[Any] = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     at = next(number for number, line in enumerate(lines) if line["line"] == "server")
 
     def with_session(**values: Any) -> list[Any]:
@@ -145,7 +145,7 @@ async def test_a_file_that_does_not_fit_replaces_nothing(tmp_path: Path) -> None
         changed = {**lines[at], "rows": {**rows, "sessions": [{**rows["sessions"][0], **values}]}}
         return [*lines[:at], changed, *lines[at + 1 :]]
 
-    wrong = [
+    wrong: list[list[Any]] = [
         with_session(rounds="many"),
         with_session(rounds=2**63),
         [*lines[:at], {**lines[at], "rows": {}}],

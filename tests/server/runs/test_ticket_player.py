@@ -157,7 +157,8 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         await server.app_state.run_manager.drain(handover_s=0)
         await playing
         assert line.sent == ["ticket"]
-    async with Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+    redis: Any = Redis.from_url(redis_url)  # pyright: ignore[reportUnknownMemberType]
+    async with redis as client:
         keys: list[Any] = [key async for key in client.scan_iter(f"{prefix}agent:events*")]
         assert keys
         await client.delete(*keys)
