@@ -7,7 +7,7 @@ node's successors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from langchain_core.runnables import RunnableConfig
@@ -29,7 +29,13 @@ from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     input_schema,
     output_schema,
 )
-from ragflow_lg.dsl_compiler.langgraph_internals import NOT_EDITS, convert_graph, find_subgraph, required_checkpointer
+from ragflow_lg.dsl_compiler.langgraph_internals import (
+    NOT_EDITS,
+    convert_graph,
+    find_subgraph,
+    required_checkpointer,
+    with_cheap_runtime,
+)
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -43,6 +49,13 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """Each node's name in the graph."""
     scope: NodeId | None
     """The region whose body this is, or None for the canvas."""
+
+    # Runs
+
+    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:
+        """Run the graph as LangGraph does."""
+        graph: Any = super()
+        return graph.astream(input, with_cheap_runtime(config, self), **options)
 
     # Schemas
 
@@ -82,7 +95,8 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
             elif config.get("configurable", {}).get("checkpoint_id"):
                 raise InvalidUpdateError("The checkpoint does not exist; it may have been deleted.")
             else:
-                validate_edit(supersteps[0][0].values, self.channels)
+                graph: Any = self
+                validate_edit(supersteps[0][0].values, graph.channels)
         return await super().abulk_update_state(config, supersteps)
 
     # Drawing
@@ -118,7 +132,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def _draw_node(self, graph: Graph, id_: NodeId, name: str, xray: int | bool) -> tuple[Node, Node]:
         """Add a node, or a region's whole body. Return the first and last node that were added."""
-        graph_node = self.nodes[name]
+        graph_node: Any = self.nodes[name]
         inner = graph_node.subgraphs[0] if graph_node.subgraphs and xray else None
         if isinstance(inner, CanvasGraph):
             deeper = xray if isinstance(xray, bool) else xray - 1

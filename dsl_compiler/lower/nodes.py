@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import Runtime
 from langgraph.types import Command, Send, interrupt
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ from ragflow_lg.component.state import TurnRequest, find_replaced_nodes, merge_t
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
-from ragflow_lg.dsl_compiler.langgraph_internals import superstep_of, task_namespace
+from ragflow_lg.dsl_compiler.langgraph_internals import runtime_of, superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
 from ragflow_lg.engine.compiled_canvas import run_to_end
 from ragflow_lg.engine.node import visit
@@ -56,7 +56,7 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Run the node once."""
-        runtime = get_runtime(TurnContext)
+        runtime = runtime_of(config or {})
         context: Any = runtime.context
         if isinstance(context, Scope):
             turn = context.turn

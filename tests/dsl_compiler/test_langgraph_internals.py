@@ -17,6 +17,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.constants import END, START
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime, get_runtime
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, Send
 from typing_extensions import TypedDict
 
 from ragflow_lg.dsl_compiler import langgraph_internals as internals
@@ -275,3 +278,90 @@ async def test_a_failing_node_restores_the_config_around_it() -> None:
     with pytest.raises(ValueError, match="a"):
         await graph.ainvoke({})
     assert var_child_runnable_config.get() is None
+
+
+async def test_the_writes_of_a_command_are_those_of_langgraph() -> None:
+    seen: list[Any] = []
+    for quiet in (False, True):
+        graph = commanding()
+        if quiet:
+            internals.skip_unheard_tracking(graph)
+        seen.append([step async for step in graph.astream({"text": ""}, stream_mode=["updates", "values", "tasks"])])
+        for _, step in seen[-1]:
+            step.pop("id", None)
+    assert seen[0] == seen[1]
+    assert seen[0][-1] == ("values", {"text": "fromcommand!", "other": "o"})
+
+
+def commanding() -> Any:
+    """Build a graph whose nodes go on by commands: to two nodes, to a node with its own input, and to the end."""
+
+    async def first(state: State) -> Any:
+        return Command(update={"text": "from"}, goto=["left", Send("right", {"other": "o"})])
+
+    async def left(state: State) -> Any:
+        return Command(update={"text": state.get("text", "") + "command"}, goto="last")
+
+    async def right(state: State) -> Any:
+        return Command(update=dict(state))
+
+    async def last(state: State) -> Any:
+        return Command(update={"text": state.get("text", "") + "!"}, goto=END)
+
+    builder: Any = StateGraph(State)
+    for node in (first, left, right, last):
+        builder.add_node(node.__name__, node, destinations=("left", "right", "last", END))
+    builder.add_edge(START, "first")
+    return builder.compile()
+
+
+async def test_a_node_sees_the_same_runtime_if_its_copies_are_cheap() -> None:
+    seen: list[Runtime[Any]] = []
+
+    async def look(state: State) -> State:
+        seen.append(get_runtime())
+        return {"text": "a"}
+
+    inner: Any = StateGraph(State)
+    inner.add_node("look", look)
+    inner.add_edge(START, "look")
+    subgraph = inner.compile()
+
+    async def nest(state: State) -> State:
+        seen.append(get_runtime())
+        return await subgraph.ainvoke(state)
+
+    builder: Any = StateGraph(State, context_schema=State)
+    builder.add_node("nest", nest)
+    builder.add_edge(START, "nest")
+    store = InMemoryStore()
+    graph = builder.compile(checkpointer=InMemorySaver(), store=store)
+    for number in (0, 1):
+        config: Any = {"configurable": {"thread_id": str(number)}}
+        if number:
+            config = internals.with_cheap_runtime(config, graph)
+            assert internals.with_cheap_runtime(config, graph) is config
+        await graph.ainvoke({"text": ""}, config, context={"text": "c"})
+    plain, cheap = seen[:2], seen[2:]
+    for one, other in zip(plain, cheap, strict=True):
+        assert type(one) is Runtime
+        assert type(other) is not Runtime
+        assert (other.context, other.store) == (one.context, one.store) == ({"text": "c"}, store)
+        assert one.execution_info is not None
+        assert other.execution_info is not None
+        assert other.execution_info.checkpoint_ns.count("|") == one.execution_info.checkpoint_ns.count("|")
+        assert other.execution_info.thread_id == "1"
+    assert cheap[0].execution_info != cheap[1].execution_info
+    with pytest.raises(ValueError, match="thread_id"):
+        await graph.ainvoke({"text": ""}, internals.with_cheap_runtime(None, graph))
+
+
+async def test_the_runtime_of_a_config_is_that_of_the_task() -> None:
+    def look(state: State, config: RunnableConfig) -> State:
+        assert internals.runtime_of(config) is get_runtime()
+        return {"text": "seen"}
+
+    builder: Any = StateGraph(State)
+    builder.add_node("look", look)
+    builder.add_edge(START, "look")
+    assert await builder.compile().ainvoke({}) == {"text": "seen"}
