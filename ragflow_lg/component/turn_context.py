@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -31,6 +30,30 @@ if TYPE_CHECKING:
 
 STORE_S = 0.05
 """How long an interrupted turn waits after its last call to a service, until LangGraph has stored the result."""
+
+
+class Call:
+    """A block that calls a service; see `TurnContext.calling`. Most blocks end at once, so this is no generator."""
+
+    __slots__ = ("_turn",)
+
+    def __init__(self, turn: TurnContext) -> None:
+        """``turn`` is the outermost one."""
+        self._turn = turn
+
+    def __enter__(self) -> None:
+        """Begin the call."""
+        self._turn.calls += 1
+        self._turn.has_no_calls.clear()
+
+    def __exit__(self, *error: object) -> None:
+        """End the call. The last one lets an interruption go on."""
+        turn = self._turn
+        turn.calls -= 1
+        if not turn.calls:
+            turn.has_no_calls.set()
+            if turn.is_stopping:
+                asyncio.get_running_loop().call_later(STORE_S, turn.cancel)
 
 
 class NestedTurn:
@@ -144,20 +167,9 @@ class TurnContext(Struct, eq=False):
             await asyncio.sleep(STORE_S)
             raise RunCancelled
 
-    @contextmanager
-    def calling(self) -> Generator[None]:
+    def calling(self) -> Call:
         """Delay an interruption until the call to a service inside the block has ended and its result is stored."""
-        turn = self.outermost
-        turn.calls += 1
-        turn.has_no_calls.clear()
-        try:
-            yield
-        finally:
-            turn.calls -= 1
-            if not turn.calls:
-                turn.has_no_calls.set()
-            if turn.is_stopping and not turn.calls:
-                asyncio.get_running_loop().call_later(STORE_S, turn.cancel)
+        return Call(self.outermost)
 
     async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
         """Emit an event that does not belong to a running component; ``write`` receives it if there is no sink."""

@@ -15,7 +15,7 @@ leaves a pair of braces; see ``docs/fidelity.md``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -95,11 +95,15 @@ class Template:
 
     source: str
     segments: tuple[str | Reference, ...]
+    references: tuple[Reference, ...] = field(init=False, repr=False, compare=False)
+    """All references, in order, including repetitions."""
+    literal_text: str = field(init=False, repr=False, compare=False)
+    """The text without its references."""
 
-    @property
-    def references(self) -> tuple[Reference, ...]:
-        """All references, in order, including repetitions."""
-        return tuple(s for s in self.segments if isinstance(s, Reference))
+    def __post_init__(self) -> None:
+        """Prepare what every execution of a node reads."""
+        object.__setattr__(self, "references", tuple([s for s in self.segments if isinstance(s, Reference)]))
+        object.__setattr__(self, "literal_text", "".join([s for s in self.segments if isinstance(s, str)]))
 
     @property
     def sole_reference(self) -> Reference | None:
@@ -107,11 +111,6 @@ class Template:
         references = self.references
         is_rest_blank = all(isinstance(s, Reference) or not s.strip() for s in self.segments)
         return references[0] if len(references) == 1 and is_rest_blank else None
-
-    @property
-    def literal_text(self) -> str:
-        """The text without its references."""
-        return "".join(s for s in self.segments if isinstance(s, str))
 
     def __str__(self) -> str:
         return self.source

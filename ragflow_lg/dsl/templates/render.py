@@ -37,6 +37,8 @@ _NAME = re.compile(r"ref\d+_\d+_")
 
 def has_jinja(template: Template) -> bool:
     """Return whether a text is a Jinja template, apart from its references."""
+    if "{" not in template.literal_text and "}" not in template.literal_text:
+        return False
     text = "".join(s if isinstance(s, str) else "x" for s in template.segments)
     tag = text.find("{%")
     return "{{" in text or "}}" in text or (tag >= 0 and "%}" in text[tag + 2 :])
