@@ -28,6 +28,7 @@ from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
 from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.known_blobs import KnownBlobs, ThreadBlobs
+from ragflow_lg.checkpoints.known_entries import KnownEntries
 from ragflow_lg.checkpoints.long_texts import LongTextError, compute
 from ragflow_lg.checkpoints.small_groups import OPTIONS, encode_groups, encode_small, map_of_texts
 from ragflow_lg.checkpoints.stored_lists import (
@@ -117,6 +118,7 @@ class Codec:
         """Held while the remembered parts are changed."""
         self._parts: OrderedDict[int | str, tuple[Any, bytes, int]] = OrderedDict()
         self._part_bytes = 0
+        self.known_entries = KnownEntries()
         self._known = KnownBlobs()
 
     def encode(
@@ -126,11 +128,13 @@ class Codec:
         blobs: dict[str, bytes],
         long: Collection[str] = (),
         *,
+        channel: str = "",
         max_bytes: int = MAX_EXPANDED_BYTES,
     ) -> str:
         """Return the text of a value, and add the blobs that the thread does not have yet to ``blobs``, by hash.
 
         ``long`` contains the names of a map's entries that are stored as long lists; ``""`` stands for the whole value.
+        The maps of one ``channel`` share the texts of their entries.
 
         Raises:
             CheckpointError: if the value cannot be stored, or is too large to be read again.
@@ -140,7 +144,7 @@ class Codec:
         text = encode_small(value, BLOB_BYTES)
         if not text:
             encoder = _Encoding(self, thread, blobs, max_bytes)
-            text = encoder.long_text(value, long)
+            text = encoder.long_text(value, long, channel)
             if encoder.size(text) > MAX_EXPANDED_BYTES:
                 raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
         return _seal(text.replace(_NULL, _NULL_MARK)).decode()
@@ -261,8 +265,8 @@ class _Encoding:
         self._left_bytes = max_bytes
         """How many more bytes may be encoded."""
 
-    def long_text(self, value: Any, names: Collection[str]) -> bytes:
-        """Encode a value; the lists with these names are stored as long lists."""
+    def long_text(self, value: Any, names: Collection[str], channel: str) -> bytes:
+        """Encode the value of a channel; the lists with these names are stored as long lists."""
         if "" in names and _is_long(value):
             return self._long_list(value)
         if names and type(value) is dict:
@@ -277,7 +281,24 @@ class _Encoding:
 
             entries = list(cast("dict[Any, Any]", value).items())
             return b"{" + self._join_entries(entries, map_of_short, encode_pair) + b"}"
+        if channel and type(value) is dict:
+            return self._map_text(cast("dict[Any, Any]", value), channel)
         return self.text(value)
+
+    def _map_text(self, value: dict[Any, Any], channel: str) -> bytes:
+        """Encode a map; take the texts of the entries that the channel's last map had, too."""
+
+        def encode(key: Any, part: Any) -> bytes:
+            return self._dump(str(key)) + b":" + self._part(part, 1)
+
+        if len(value) * ENTRY_BYTES > self._left_bytes:
+            raise LongTextError
+        texts = self._codec.known_entries.encode((self._thread, channel), value, encode)
+        if len(texts) < 2 * GROUP:
+            return b"{" + b",".join(texts) + b"}"
+        whole = len(texts) - len(texts) % GROUP
+        groups = [b",".join(texts[start : start + GROUP]) for start in range(0, whole, GROUP)]
+        return b"{" + self._join_groups([*self._group_all(groups), *texts[whole:]]) + b"}"
 
     def text(self, value: Any, depth: int = 0) -> bytes:
         """Encode maps and lists part by part, and all other values at once."""

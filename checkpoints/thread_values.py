@@ -137,7 +137,8 @@ class ThreadValues:
     def encode(self, channel: str, value: Any, thread: str, blobs: WrittenBlobs) -> str:
         """Return the text of a channel's value, and add its blobs to the write."""
         long, max_bytes = LONG_LISTS.get(channel, ()), MAX_EXPANDED_BYTES if blobs.is_long else LONG_BYTES
-        text = self._codec.encode(to_plain(channel, value), thread, blobs.new, long, max_bytes=max_bytes)
+        plain = to_plain(channel, value)
+        text = self._codec.encode(plain, thread, blobs.new, long, channel=channel, max_bytes=max_bytes)
         return blobs.add_text(text)
 
     async def decode(
