@@ -286,7 +286,7 @@ class _Encoding:
         return self.text(value)
 
     def _map_text(self, value: dict[Any, Any], channel: str) -> bytes:
-        """Encode a map; take the texts of the entries that the channel's last map had, too."""
+        """Encode a map, with the known texts of the entries that the channel's last map had as well."""
 
         def encode(key: Any, part: Any) -> bytes:
             return self._dump(str(key)) + b":" + self._part(part, 1)

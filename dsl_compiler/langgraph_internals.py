@@ -124,7 +124,7 @@ def with_cheap_runtime(config: RunnableConfig | None, graph: Any) -> RunnableCon
 
 
 class _CheapRuntime(Runtime[Any]):
-    """A runtime whose copies are not constructed anew."""
+    """A runtime whose copies are not constructed again."""
 
     __slots__ = ()
 
