@@ -19,7 +19,7 @@ from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
 from ragflow_lg.checkpoints.redis.redis_server import missing_modules
-from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client, has_failover
+from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client, describe_database, has_failover
 
 TIMEOUT_S = 5.0
 """Timeout of a response."""
@@ -110,7 +110,7 @@ async def open_redis(url: str, connections: int = CONNECTIONS) -> AsyncGenerator
     """Open a client after checking the server's modules. ``connections`` is its maximum number of connections.
 
     Raises:
-        CheckpointError: if the server does not respond or lacks a module.
+        CheckpointError: if the server does not respond or lacks a module, or the URL names another database than 0.
     """
     if missing := missing_modules(url):
         raise CheckpointError(
@@ -118,6 +118,8 @@ async def open_redis(url: str, connections: int = CONNECTIONS) -> AsyncGenerator
         )
     client = cast("CollectingRedis", create_waiting_client(url, CollectingRedis, connections))
     try:
+        if problem := describe_database(client):
+            raise CheckpointError(problem)
         if not has_failover(url):
             await _refuse_cluster(client)
         yield client

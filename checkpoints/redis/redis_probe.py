@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.checkpoints.redis.redis_server import MODULES, missing_modules
-from ragflow_lg.checkpoints.redis.redis_url import create_client
+from ragflow_lg.checkpoints.redis.redis_url import create_client, describe_database
 from ragflow_lg.checkpoints.store_url import STORE_URLS, cluster_name, key_prefix
 
 MIN_VERSION = (7, 4)
@@ -36,6 +36,8 @@ async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
     names = ", ".join(module for module in MODULES if module not in missing) or "none"
     advice = f"It lacks {', '.join(missing)}: use redis:8 or redis-stack." if missing else ""
     yield CheckResult(not missing, f"modules: {names}", advice)
+    if problem := describe_database(client):
+        yield CheckResult(False, "sessions cannot be searched", problem)
     try:
         async for result in _check_server(
             client, key_prefix(url, "ragflow-lg:doctor"), is_cluster=bool(cluster_name(url))

@@ -31,6 +31,16 @@ def has_failover(url: str) -> bool:
     return url.startswith((f"{SENTINEL}://", f"{CLUSTER}://"))
 
 
+def describe_database(client: Any) -> str:
+    """Return what is wrong with the database that the client of a session store uses, or ``""``.
+
+    An index can only be created in database 0, but then finds keys of all databases, without their content.
+    """
+    number = int(client.connection_pool.connection_kwargs.get("db") or 0)
+    advice = "Write /0, and set another checkpoint_prefix for each deployment on the server."
+    return f"Redis searches database 0 only, and the URL names database {number}. {advice}" if number else ""
+
+
 def create_client(url: str, client: Any, pools: Pools | None = None, **options: Any) -> Any:
     """Create a client of the class ``client``, one of redis-py's or a subclass.
 

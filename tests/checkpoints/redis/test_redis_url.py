@@ -7,8 +7,10 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
 from ragflow_lg.checkpoints.redis.redis_server import _candidates, missing_modules  # pyright: ignore[reportPrivateUsage] - the program of the test server
 from ragflow_lg.services.sessions import RunRecord
+from tests.stores import fresh_prefix
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,19 @@ from ragflow_lg.services.sessions import RunRecord
 def test_an_invalid_url_is_reported(url: str, reason: str) -> None:
     with pytest.raises(CheckpointError, match=f"is invalid: .*{reason}"):
         missing_modules(url)
+
+
+async def test_another_database_than_0_is_refused(redis_url: str) -> None:
+    url, clock, prefix = redis_url.rstrip("/"), SystemClock(), fresh_prefix()
+    async with open_store(f"{url}/0", clock, prefix=prefix):
+        pass
+    with pytest.raises(
+        CheckpointError, match=r"the URL names database 3\. Write /0, and set another checkpoint_prefix"
+    ):
+        async with open_store(f"{url}/3", clock, prefix=prefix):
+            pass
+    failed = [result.advice async for result in probe_redis(f"{url}/3", 86400) if not result.is_well]
+    assert any("names database 3" in advice for advice in failed)
 
 
 def test_an_unreachable_sentinel_is_reported_in_words() -> None:
