@@ -255,10 +255,11 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
     path = request.url.path
     if status == 405 and _UNKNOWN_WORD.fullmatch(path):
         status = 404
+    missing = f"No route for {request.method} {path}. /openapi.json lists all routes."
     if is_native_path(path):
-        return respond_problem(to_problem(RequestError(f"No route for {request.method} {path}.", status=status)))
+        return respond_problem(to_problem(RequestError(missing, status=status)))
     if is_openai_path(path):
-        return respond_openai_error(RequestError(f"No route for {request.method} {path}.", status, status=status))
+        return respond_openai_error(RequestError(missing, status, status=status))
     phrase = {404: "Not Found", 405: "Method Not Allowed"}.get(status, "Error")
     body = {"code": status, "message": f"{phrase}: {path}", "data": None, "error": phrase}
     return respond_json(body, status)

@@ -81,7 +81,7 @@ def is_openai_path(path: str) -> bool:
 
 def respond_openai_error(error: RequestError) -> Response:
     """Respond with OpenAI's error object."""
-    message = "Invalid access token." if error.status == 401 else str(error)
+    message = "Missing or invalid API key. `ragflow-lg keys create` creates one." if error.status == 401 else str(error)
     kind = (
         _QUOTA
         if isinstance(error, QuotaError)

@@ -16,6 +16,11 @@ async def test_unknown_paths_are_refused_in_the_envelope(tmp_path: Path) -> None
             {"code": 404, "message": "Not Found: /api/v1/nowhere", "data": None, "error": "Not Found"},
         )
         assert (await server.client.delete("/agents")).json()["code"] == 405
+        for path in ("/v1/nowhere", "/native/v1/agents"):
+            missing = await server.client.get(f"{server.url}{path}")
+            assert missing.status_code == 404
+            message = f"No route for GET {path}. /openapi.json lists all routes."
+            assert missing.json()["error"]["message"] == message
         assert (await server.client.get(f"{server.url}/v1/nowhere")).json()["error"]["type"] == "not_found_error"
         document = (await server.client.get(f"{server.url}/openapi.json")).json()
         assert "/api/v1/agents/{agent_id}/completions" in document["paths"]

@@ -19,7 +19,7 @@ ANONYMOUS = {"/api/v1/auth/login", "/v1/user/login"}
 NO_BODY = {"GET", "HEAD", "OPTIONS"}
 BODIES = {"length": "Content-Length: 100000", "chunks": "Transfer-Encoding: chunked"}
 REFUSALS = re.compile(
-    r"Unauthorized|unauthorized|Invalid access token|not valid|API key is invalid|not authenticated|runs agents only"
+    r"Unauthorized|unauthorized|invalid API key|not valid|API key is invalid|not authenticated|runs agents only"
 )
 
 
