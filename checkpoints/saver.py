@@ -117,13 +117,10 @@ class CanvasSaver(PruningSaver):
         complete = {**({"run_id": run} if run else {}), **cast("Mapping[str, Any]", metadata)}
         new = NewCheckpoint(config, checkpoint, complete, new_versions)
         if (steps := self._steps_of(config)) is not None:
-            key = checkpoint_key(config)
-            if key.namespace or metadata.get("source") != "input":
-                await steps.add(new)
-                stored = key_config(key._replace(checkpoint=checkpoint["id"]))
-                self._seen.remember(stored)
-                return stored
-            await steps.settle()  # a turn that has begun is stored
+            await steps.add(new)
+            stored = key_config(checkpoint_key(config)._replace(checkpoint=checkpoint["id"]))
+            self._seen.remember(stored)
+            return stored
         with self._results.taken(checkpoint_key(config)) as results:
             stored = await self._writer.put_checkpoint(new, results)
         self._seen.remember(stored)

@@ -68,7 +68,8 @@ class SqliteFile:
         self._survives_power_loss = survives_power_loss
         self._thread = thread
         self.path = path
-        self._inode = _inode(path)
+        self._text = str(path)
+        self._inode = _inode(self._text)
 
     async def do(self, work: Callable[[], _T]) -> _T:
         """Run work on the file's thread. If the caller is cancelled, the work is done either completely or not at all.
@@ -94,7 +95,7 @@ class SqliteFile:
         try:
             return work()
         finally:
-            if _inode(self.path) != self._inode:
+            if _inode(self._text) != self._inode:
                 raise sqlite3.OperationalError(FILE_GONE)
 
     async def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -203,9 +204,9 @@ def unusable_file(path: Path, error: Exception) -> CheckpointError:
     return CheckpointError(" ".join(describe_failure(path, error)))
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(path: str) -> tuple[int, int] | None:
     try:
-        facts = path.stat()
+        facts = os.stat(path)
     except OSError:
         return None
     return facts.st_dev, facts.st_ino

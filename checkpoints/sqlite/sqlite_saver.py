@@ -5,56 +5,49 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_metadata,
+)
 from langgraph.checkpoint.sqlite import SqliteSaver
-from msgspec import Struct, field
 
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.preconditions import (
-    BLOB_MISSING,
-    CHECKPOINT_MISSING,
-    LEASE_MISSING,
-    LEASE_TAKEN,
-    NO_LEASE,
-    Precondition,
-)
 from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, unusable_file
+from ragflow_lg.checkpoints.sqlite.sqlite_transactions import Transactions
+
+_Row: TypeAlias = tuple[Any, ...]
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
-_FIND_TOKEN = "SELECT token FROM leases WHERE thread_id = ? AND owner <> ''"
-_COUNT_BLOBS = "SELECT count(*) FROM blobs WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))"
+_PUT_CHECKPOINT = (
+    "INSERT OR REPLACE INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type,"
+    " checkpoint, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_PUT_WRITE = (
+    "INSERT OR {} INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_ADD_WRITE, _REPLACE_WRITE = _PUT_WRITE.format("IGNORE"), _PUT_WRITE.format("REPLACE")
 _BLOB_BYTES = (
     "SELECT ifnull(sum(length(text)), 0) FROM blobs WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))"
 )
 _ERASE_BLOB = "DELETE FROM blobs WHERE thread_id = ? AND hash = ?"
-_FIND_CHECKPOINT = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 PAGE = 1000
 """Number of keys per page of a listing."""
 
 MAX_INPUTS = 64
 """How many graphs can begin side by side without an additional write to the disk."""
-
-_Work = Callable[[], object]
-
-
-class _PendingWork(Struct):
-    steps: list[_Work] = field(default_factory=list[_Work])
-    is_synced: bool | None = None
-    """Whether the transaction must survive a loss of power as soon as it has ended; None stands for yes."""
-
-
-_pending_work: ContextVar[_PendingWork | None] = ContextVar("transaction", default=None)
-"""The work collected in the open transaction."""
-
 
 _OF_RUNS = """
 SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE json_valid(CAST(metadata AS TEXT))
@@ -72,66 +65,6 @@ _SIZES = (
 _ERASE = "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 
-class Transactions:
-    """Transactions that first collect their work and then run it in one step on the file's thread."""
-
-    def __init__(self, file: SqliteFile) -> None:
-        self._file = file
-
-    @asynccontextmanager
-    async def begin(self, precondition: Precondition | None) -> AsyncGenerator[None]:
-        """Collect the work added inside the block and, on exit, run either all of it or nothing."""
-        pending = _PendingWork()
-        mark = _pending_work.set(pending)
-        try:
-            yield
-        finally:
-            _pending_work.reset(mark)
-        await self._file.do(lambda: self._run(precondition, pending))
-
-    async def add(self, work: _Work, *, is_synced: bool | None = None) -> None:
-        """Add work to the open transaction. If there is none, run the work now in a new transaction.
-
-        If ``is_synced`` is False, the next transaction may write this one to the disk, unless other work must be: the
-        log of SQLite is written in order.
-        """
-        pending = _pending_work.get()
-        if pending is None:
-            await self._file.do(lambda: self._run(None, _PendingWork([work], is_synced)))
-        else:
-            pending.steps.append(work)
-            if is_synced is not None:
-                pending.is_synced = is_synced or bool(pending.is_synced)
-
-    def _run(self, precondition: Precondition | None, pending: _PendingWork) -> None:
-        with self._file.without_sync() if pending.is_synced is False else nullcontext():
-            self._commit(precondition, pending.steps)
-
-    def _commit(self, precondition: Precondition | None, steps: Sequence[_Work]) -> None:
-        connection = self._file.connection
-        connection.execute("BEGIN IMMEDIATE")  # a transaction that begins with a read fails after a concurrent write
-        try:
-            if precondition is not None:
-                self._check(precondition)
-            for work in steps:
-                work()
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.rollback()
-            raise
-
-    def _check(self, precondition: Precondition) -> None:
-        execute, thread = self._file.connection.execute, precondition.thread
-        lease = execute(_FIND_TOKEN, (thread,)).fetchone() or (NO_LEASE,)
-        if lease != (precondition.token,):
-            raise sqlite3.OperationalError(LEASE_MISSING if lease == (NO_LEASE,) else LEASE_TAKEN)
-        if precondition.checkpoint and not execute(_FIND_CHECKPOINT, precondition.checkpoint).fetchone():
-            raise sqlite3.OperationalError(CHECKPOINT_MISSING)
-        blobs = precondition.blobs
-        if blobs and execute(_COUNT_BLOBS, (thread, json.dumps(list(blobs)))).fetchone() != (len(blobs),):
-            raise sqlite3.OperationalError(BLOB_MISSING)
-
-
 class SqliteBlobs:
     """Blobs in the ``blobs`` table."""
 
@@ -141,8 +74,7 @@ class SqliteBlobs:
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store blobs in the open transaction, or in a new one."""
-        rows = [(thread, digest, text) for digest, text in blobs.items()]
-        await self._transactions.add(lambda: self._file.connection.executemany(_PUT_BLOB, rows))
+        await self._transactions.add_rows(_PUT_BLOB, lambda: [(thread, *blob) for blob in blobs.items()])
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Return those of the requested blobs that exist."""
@@ -221,17 +153,31 @@ class SqliteFileSaver(SqliteSaver):
             self._inputs.append(checkpoint["id"])
         elif follows_input:
             self._inputs.remove(configurable["checkpoint_id"])
-        await self._transactions.add(
-            lambda: self.put(config, checkpoint, metadata, new_versions), is_synced=not (is_input or follows_input)
-        )
-        place = {"thread_id": configurable["thread_id"], "checkpoint_ns": configurable["checkpoint_ns"]}
-        return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
+        key = checkpoint_key(config)
+
+        def rows() -> list[_Row]:
+            texts = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False).encode("utf-8", "ignore")
+            stored = self.serde.dumps_typed(checkpoint)
+            parent = configurable.get("checkpoint_id")
+            return [(key.thread, key.namespace, checkpoint["id"], parent, *stored, texts)]
+
+        await self._transactions.add_rows(_PUT_CHECKPOINT, rows, is_synced=not (is_input or follows_input))
+        return key_config(key._replace(checkpoint=checkpoint["id"]))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store a task's writes."""
-        await self._transactions.add(lambda: self.put_writes(config, writes, task_id, task_path))
+        place = (*checkpoint_key(config), task_id, task_path)
+
+        def rows() -> list[_Row]:
+            return [
+                (*place, WRITES_IDX_MAP.get(channel, number), channel, *self.serde.dumps_typed(value))
+                for number, (channel, value) in enumerate(writes)
+            ]
+
+        are_reserved = all(channel in WRITES_IDX_MAP for channel, _ in writes)
+        await self._transactions.add_rows(_REPLACE_WRITE if are_reserved else _ADD_WRITE, rows)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread, and return its space to the file system."""

@@ -14,6 +14,7 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
+from ragflow_lg.checkpoints.sqlite.sqlite_transactions import Transactions
 from ragflow_lg.services.sessions import hold_lease, with_lease_token
 from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint, sqlite_file
 
@@ -96,6 +97,22 @@ async def test_the_beginning_of_a_turn_is_written_to_the_disk_with_its_first_res
             statements.clear()
         deferred = ["PRAGMA synchronous=NORMAL", "COMMIT", "PRAGMA synchronous=FULL"]
         assert seen == [deferred, deferred, ["COMMIT"]]
+
+
+async def test_what_is_written_to_a_table_keeps_its_order(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "s.db") as file:
+        await sqlite_saver(file)
+        transactions, insert = Transactions(file), "INSERT INTO blobs VALUES ('t', ?, ?)"
+        async with transactions.begin(None):
+            await transactions.add_rows(insert, lambda: [("a", b"1")])
+            await transactions.add_rows(insert, lambda: [("b", b"1")])
+            await transactions.add(lambda: file.connection.execute("DELETE FROM blobs"))
+            await transactions.add_rows(insert, lambda: [("c", b"1")])
+        assert await file.rows("SELECT hash FROM blobs") == [("c",)]
+        await transactions.add_rows(insert, lambda: [("d", b"1")])
+        with pytest.raises(sqlite3.IntegrityError):
+            await transactions.add_rows(insert, lambda: [("e", b"1"), ("d", b"1")])
+        assert await file.rows("SELECT hash FROM blobs ORDER BY hash") == [("c",), ("d",)]
 
 
 async def test_the_holder_of_a_lease_reads_the_beginning_of_its_turn_once(tmp_path: Path) -> None:

@@ -70,6 +70,16 @@ async def test_steps_without_effects_are_stored_together(open_file: Open, monkey
     assert len(histories["effects"]) > LENGTH
 
 
+async def test_the_beginning_of_a_turn_is_stored_with_its_first_node(
+    open_file: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_file("effects") as store:
+        begun = _count_transactions(store, monkeypatch)
+        answer, _ = await play_run(runner_of(out("{sys.query}"), store=store, first=["out"]).start("s", {"query": "q"}))
+    assert answer == "q"
+    assert len(begun) <= 3  # before the Message, after it, and the end of the turn, unless it follows at once
+
+
 async def test_events_have_the_same_order_with_either_durability(open_file: Open) -> None:
     (components, first), orders = CANVASES["two messages"], list[list[str]]()
     for durability in ("effects", "steps"):
