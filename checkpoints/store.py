@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -28,6 +30,7 @@ class Store(Struct, frozen=True):
     durability: Durability = "effects"
     keys: KeyRing | None = None
     """Encrypts what is stored; None if nothing is encrypted."""
+    together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.

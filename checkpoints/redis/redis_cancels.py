@@ -6,7 +6,7 @@ RAGFlow's key ``{task_id}-cancel`` is honoured, with the session as the task id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from typing import Any, cast
@@ -32,7 +32,7 @@ class RedisCancels:
     def __init__(self, client: Redis, prefix: str, *, has_one_slot: bool = False) -> None:
         """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not read."""
         self._client = cast("Any", client)
-        self._prefixes = (prefix,) if has_one_slot else (prefix, "")
+        self._prefixes = flag_prefixes(prefix, has_one_slot=has_one_slot)
         self._channel = f"{prefix}agent:cancel"
         self._local = MemoryCancels()
         self._watched: list[str] = []
@@ -41,32 +41,39 @@ class RedisCancels:
     async def request(self, session: str) -> None:
         """Set the flag and publish a message."""
         with translate_errors(RedisError, OSError):
-            await self._client.set(self._keys(session)[0], "x", ex=FLAG_TTL_S)
+            await self._client.set(cancel_keys(self._prefixes, session)[0], "x", ex=FLAG_TTL_S)
             await self._client.publish(self._channel, hex_session(session))
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once, on the next cancel request. A flag that already exists is stale."""
-        keys = self._keys(session)
-        with translate_errors(RedisError, OSError):
-            await self._client.delete(*keys)
-        async with self._local.watch(session, on_cancel):
+        """Call ``on_cancel`` once, on the next cancel request.
+
+        A flag that is set at the end, but has not been seen, remains until the session is leased again.
+        """
+        is_seen = False
+
+        def cancel() -> None:
+            nonlocal is_seen
+            is_seen = True
+            on_cancel()
+
+        async with self._local.watch(session, cancel):
             self._watched.append(session)
-            if self._listening is None:
+            if self._listening is None or self._listening.done():
                 self._listening = asyncio.create_task(self._listen(), context=Context())
             try:
                 yield
             finally:
                 self._watched.remove(session)
-                await self._stop_if_unused()
-                with suppress(RedisError, OSError):
-                    await self._client.delete(*keys)
+                if is_seen:
+                    with suppress(RedisError, OSError):
+                        await self._client.delete(*cancel_keys(self._prefixes, session))
 
-    async def _stop_if_unused(self) -> None:
-        task = self._listening
-        if self._watched or task is None:
+    async def aclose(self) -> None:
+        """Stop listening. Until then, one connection listens also between runs: it takes four trips to open one."""
+        task, self._listening = self._listening, None
+        if task is None:
             return
-        self._listening = None
         while not task.done():
             task.cancel()  # redis-py can swallow a cancellation that arrives during a response
             # Unlike awaiting the task, this propagates a cancellation of the caller.
@@ -103,12 +110,18 @@ class RedisCancels:
         sessions = list(dict.fromkeys(self._watched))
         pipeline = self._client.pipeline(transaction=False)
         for session in sessions:
-            pipeline.exists(*self._keys(session))
+            pipeline.exists(*cancel_keys(self._prefixes, session))
         for session, count in zip(sessions, await pipeline.execute(), strict=True):
             if count:
                 await self._local.request(session)
 
-    def _keys(self, session: str) -> list[str]:
-        """Return RAGFlow's keys for the session's name and for both of its UUID forms, with and without the prefix."""
-        names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
-        return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in self._prefixes for name in names))
+
+def flag_prefixes(prefix: str, *, has_one_slot: bool) -> tuple[str, ...]:
+    """Return the beginnings of the keys of flags. RAGFlow's own have none, which is in another slot of a cluster."""
+    return (prefix,) if has_one_slot else (prefix, "")
+
+
+def cancel_keys(prefixes: Sequence[str], session: str) -> list[str]:
+    """Return RAGFlow's keys for the session's name and for both of its UUID forms, with each prefix."""
+    names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
+    return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in prefixes for name in names))

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder
+from ragflow_lg.checkpoints.redis.redis_cancels import cancel_keys, flag_prefixes
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 
 _TAKE = """
@@ -26,9 +27,12 @@ redis.call('SET', KEYS[2], token, 'EX', ARGV[5])
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'session_id', ARGV[4], 'token', token, 'owner', ARGV[1], 'started_at', time[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('DEL', unpack(KEYS, 3))
 return {1, token, ''}
 """
-"""Tokens are times in microseconds. A counter alone would issue a token twice if the server lost its latest data."""
+"""Takes a lease, and clears requests to cancel that are older than it.
+
+Tokens are times in microseconds. A counter alone would issue a token twice if the server lost its latest data."""
 
 _RENEW = """
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
@@ -42,18 +46,27 @@ class RedisLeaseTable:
 
     errors: ClassVar[tuple[type[Exception], ...]] = (RedisError, OSError)
 
-    def __init__(self, client: Redis, sessions: RedisSessions, prefix: str, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        sessions: RedisSessions,
+        prefix: str,
+        lease_s: float = LEASE_S,
+        *,
+        has_one_slot: bool = False,
+    ) -> None:
+        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used."""
         self._client = cast("Any", client)
         self._sessions = sessions
         self._prefix = prefix
+        self._flags = flag_prefixes(prefix, has_one_slot=has_one_slot)
         self._lease_ms = int(lease_s * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free or the token of its lease is ``dead_token``."""
-        key = self._sessions.lease_key(session)
-        counter = self._counter_key(session)
+        keys = (self._sessions.lease_key(session), self._counter_key(session), *cancel_keys(self._flags, session))
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
-        is_ours, token, holder = await self._client.eval(_TAKE, 2, key, counter, *arguments)
+        is_ours, token, holder = await self._client.eval(_TAKE, len(keys), *keys, *arguments)
         return int(token) if is_ours else _holder(token, holder)
 
     async def find(self, session: str) -> LeaseHolder | None:

@@ -14,6 +14,7 @@ from redis.exceptions import RedisError, ResponseError
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.redis.redis_client import scripts_together
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.run_records import MAX_TIME_MS, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
@@ -50,8 +51,9 @@ class RedisRuns:
         fields = [part for field in _to_hash(record).items() for part in field]
         with translate_errors(RedisError, OSError):
             commands = [("HSET", key, *fields), ("ZADD", index, record.started_ms, record.run_id)]
-            await self._sessions.write(thread_of_session(record.session), commands)
-            await self._sessions.list_session(record.session, record.started_ms, self._index("*"))
+            async with scripts_together(self._client):
+                await self._sessions.write(thread_of_session(record.session), commands)
+                await self._sessions.list_session(record.session, record.started_ms, self._index("*"))
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""

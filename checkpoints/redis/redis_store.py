@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from redis.exceptions import RedisError
+
+from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.leases import StoredLeases
 from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels
-from ragflow_lg.checkpoints.redis.redis_client import open_redis
+from ragflow_lg.checkpoints.redis.redis_client import open_redis, scripts_together
 from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
@@ -30,10 +33,19 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         sessions = RedisSessions(client, prefix, ttl_s)
         saver = await redis_saver(client, sessions, prefix, has_one_slot=is_cluster)
-        leases = StoredLeases(RedisLeaseTable(lease_client, sessions, prefix))
+        leases = StoredLeases(RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster))
+        cancels = RedisCancels(client, prefix, has_one_slot=is_cluster)
+
+        @asynccontextmanager
+        async def together() -> AsyncGenerator[None]:
+            with translate_errors(RedisError, OSError):
+                async with scripts_together(client):
+                    yield
+
         try:
             traces, node_logs = RedisTraces(client, prefix), RedisTraces(client, prefix, "nodes")
             runs = RedisRuns(client, sessions, prefix)
-            yield Store(saver, leases, runs, RedisCancels(client, prefix, has_one_slot=is_cluster), traces, node_logs)
+            yield Store(saver, leases, runs, cancels, traces, node_logs, together=together)
         finally:
+            await cancels.aclose()
             await leases.settle()

@@ -37,9 +37,9 @@ class SqliteCancels:
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once when the flag is set. A flag that already exists is stale and is cleared.
+        """Call ``on_cancel`` once when the flag is set.
 
-        A flag that is set at the end, but has not been seen, remains until the session is watched again.
+        A flag that is set at the end, but has not been seen, remains until the session is leased again.
         """
         name, is_seen = hex_session(session), False
 
@@ -48,8 +48,6 @@ class SqliteCancels:
             is_seen = True
             on_cancel()
 
-        with translate_errors(sqlite3.Error):
-            await self._clear(name)
         async with self._local.watch(name, cancel):
             self._watched[name] += 1
             if self._polling is None:
@@ -60,7 +58,7 @@ class SqliteCancels:
                 self._leave(name)
                 if is_seen:
                     with suppress(sqlite3.Error):
-                        await self._clear(name)
+                        await self._rows("DELETE FROM cancels WHERE session = ?", (name,))
 
     def _leave(self, name: str) -> None:
         self._watched -= Counter((name,))
@@ -74,6 +72,3 @@ class SqliteCancels:
             with suppress(sqlite3.Error):  # the next poll retries
                 for (name,) in await self._rows(_FLAGGED, (json.dumps(list(self._watched)),)):
                     await self._local.request(name)
-
-    async def _clear(self, name: str) -> None:
-        await self._rows("DELETE FROM cancels WHERE session = ?", (name,))

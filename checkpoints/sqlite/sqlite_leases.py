@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
 from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder
+from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile
 from ragflow_lg.services.services import Clock
 
@@ -28,15 +29,19 @@ class SqliteLeaseTable:
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
     def __init__(self, file: SqliteFile, clock: Clock) -> None:
+        self._file = file
         self._rows = file.rows
         self._clock = clock
         self._lease_ms = int(LEASE_S * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``."""
+        """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``.
+
+        A request to cancel that is older than the lease is cleared.
+        """
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
         until = (now + self._lease_ms, uptime + self._lease_ms)
-        granted = await self._rows(
+        lease = (
             "INSERT INTO leases VALUES (?, ?, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET"
             f" token = CASE WHEN {_IS_VALID} THEN max(token + 1, excluded.token) ELSE excluded.token END,"
             " owner = excluded.owner, expires_ms = excluded.expires_ms,"
@@ -45,10 +50,16 @@ class SqliteLeaseTable:
             " THEN expires_uptime_ms < ? ELSE expires_ms < ? END RETURNING token",
             (thread, now * 1000, str(owner), *until, dead_token, len(here), here, uptime, now),
         )
-        if granted:
-            return int(granted[0][0])
-        rows = await self._rows("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,))
-        return LeaseHolder(parse_owner(rows[0][1]), int(rows[0][0])) if rows else LeaseHolder(None, 0)
+
+        def take() -> int | LeaseHolder:
+            execute = self._file.connection.execute
+            if granted := execute(*lease).fetchall():
+                execute("DELETE FROM cancels WHERE session = ?", (hex_session(session),))
+                return int(granted[0][0])
+            row = execute("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,)).fetchone()
+            return LeaseHolder(parse_owner(row[1]), int(row[0])) if row else LeaseHolder(None, 0)
+
+        return await self._file.do(take)
 
     async def find(self, session: str) -> LeaseHolder | None:
         """Return the current holder of a session's lease, or None if the lease has ended or expired."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.leases import StoredLeases
 from ragflow_lg.checkpoints.sqlite.sqlite_cancels import SqliteCancels
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
@@ -31,4 +33,13 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         leases = StoredLeases(SqliteLeaseTable(record_file, clock))
         stack.push_async_callback(leases.settle)
         traces, node_logs = SqliteTraces(record_file), SqliteTraces(record_file, "node_logs")
-        yield Store(saver, leases, SqliteRuns(record_file), SqliteCancels(record_file), traces, node_logs)
+
+        @asynccontextmanager
+        async def together() -> AsyncGenerator[None]:
+            with translate_errors(sqlite3.Error):
+                async with record_file.together():
+                    yield
+
+        yield Store(
+            saver, leases, SqliteRuns(record_file), SqliteCancels(record_file), traces, node_logs, together=together
+        )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -99,6 +100,7 @@ class Run:
         """The text and the sources that the events so far contain, and the form that the turn waits at."""
         self._has_lost_lease = False
         self._has_started = False
+        self._ended: RunRecord | None = None
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
         self._is_taken_over = progress is not None
@@ -261,7 +263,7 @@ class Run:
             lease = await acquire_lease(
                 store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._busy_s
             )
-            stack.push_async_callback(lease.release)
+            stack.push_async_exit(partial(self._leave, store, lease))
             self.lease_token = lease.token
             self._config = with_lease_token(self._config, lease.token)
             self._turn.steps = step_store(self._canvas, self._config)
@@ -276,9 +278,17 @@ class Run:
                 with suppress(CheckpointError):  # report only the first error
                     await self._close_steps()
                 with suppress(CheckpointError):
-                    await self._record_end(store, lease)
+                    await self._end_record(store, lease)
                 raise
-            await self._record_end(store, lease)
+            await self._end_record(store, lease)
+
+    async def _leave(self, store: SessionStore, lease: Lease, *raised: object) -> None:
+        """Store the record, unless the run has not begun, and release the session. Report only the first error."""
+        with suppress(CheckpointError) if raised[0] else nullcontext():
+            async with store.together():
+                if self._ended is not None:
+                    await store.runs.put(self._ended)
+                await lease.release()
 
     async def _close_steps(self) -> None:
         if self._turn.gathered is not None:
@@ -288,7 +298,8 @@ class Run:
         if self.status == "running":
             self.status, self.error = "failed", str(error)
 
-    async def _record_end(self, store: SessionStore, lease: Lease) -> None:
+    async def _end_record(self, store: SessionStore, lease: Lease) -> None:
+        """Find out what is recorded of the end, if anything."""
         # A suspended process notices a lost lease late.
         is_stored = self.status in _DURABLE_STATUSES and not self._turn.is_stopping
         if not is_stored and not await lease.is_ours():
@@ -296,7 +307,7 @@ class Run:
         await self._observer.flush_trace(is_lost=self._has_lost_lease)
         if self._has_started and not self._has_lost_lease:
             checkpoint, now_ms = await store.newest_checkpoint(self._config), int(self._services.clock.now() * 1000)
-            await store.runs.put(ended_record(self.record, self.status, self.error, checkpoint, now_ms))
+            self._ended = ended_record(self.record, self.status, self.error, checkpoint, now_ms)
 
     def _on_lease_lost(self) -> None:
         """Stop without further writes: another runner has taken over the session."""

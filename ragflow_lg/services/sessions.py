@@ -153,7 +153,7 @@ class Cancels(Protocol):
     def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
         """Call ``on_cancel`` once if a cancellation is requested inside the block.
 
-        An earlier request is stale and is cleared.
+        A request from before the session was leased is stale: it is cleared with the lease, or ignored.
         """
         ...
 
@@ -235,6 +235,16 @@ class SessionStore(Protocol):
     @property
     def cancels(self) -> Cancels:
         """The cancellation requests."""
+        ...
+
+    def together(self) -> AbstractAsyncContextManager[None]:
+        """Make one trip to the store at the end of the block, for the records put and the leases released in it.
+
+        If the caller is cancelled at the end, the trip goes on.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
         ...
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:

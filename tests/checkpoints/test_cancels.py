@@ -5,6 +5,7 @@ import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.python_process import python_process
 from tests.stores import OpenStore, fresh_prefix
 
@@ -21,15 +22,16 @@ async def test_a_request_reaches_the_runner_of_the_session(reopen: OpenStore) ->
         assert cancellations == ["anna"]
 
 
-async def test_a_request_before_or_after_a_watch_has_no_effect(reopen: OpenStore) -> None:
+async def test_a_request_before_or_after_a_run_has_no_effect(reopen: OpenStore) -> None:
     cancellations: list[str] = []
     async with reopen() as store:
-        await store.cancels.request("anna")
-        async with store.cancels.watch("anna", lambda: cancellations.append("first")):
-            await asyncio.sleep(0.7)
-        await store.cancels.request("anna")
-        async with store.cancels.watch("anna", lambda: cancellations.append("second")):
-            await asyncio.sleep(0.3)
+        for name, time_s in (("first", 0.7), ("second", 0.3)):
+            await store.cancels.request("anna")
+            async with (
+                hold_lease(store.leases, "anna"),
+                store.cancels.watch("anna", lambda name=name: cancellations.append(name)),
+            ):
+                await asyncio.sleep(time_s)
     assert cancellations == []
 
 

@@ -75,3 +75,13 @@ async def test_a_file_shrinks_when_sessions_are_deleted(tmp_path: Path) -> None:
         for number in range(20):
             await store.delete_session(f"s{number}")
     assert path.stat().st_size < full / 5
+
+
+async def test_a_record_is_stored_together_with_the_release_of_its_session(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        lease = await store.leases.acquire("anna", lambda: None)
+        async with store.together():
+            await store.runs.put(RunRecord("r", "anna", "anna", status="succeeded"))
+            await lease.release()
+        assert await store.leases.holder("anna") == ""
+        assert [record.status async for record in store.runs.of_session("anna")] == ["succeeded"]

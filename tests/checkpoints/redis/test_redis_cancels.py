@@ -1,6 +1,6 @@
 import asyncio
 import time
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ async def test_the_flag_of_ragflow_cancels_a_run_soon(redis_url: str, key: str) 
     cancelled_at: list[float] = []
     async with redis_client(redis_url) as client:
         cancels = RedisCancels(client, fresh_prefix())
-        async with cancels.watch(SESSION, lambda: cancelled_at.append(time.monotonic())):
+        async with aclosing(cancels), cancels.watch(SESSION, lambda: cancelled_at.append(time.monotonic())):
             await asyncio.sleep(0.1)
             start_s = time.monotonic()
             await client.set(key, "x")
@@ -33,7 +33,7 @@ async def test_a_request_arrives_before_the_next_poll(redis_url: str) -> None:
     is_cancelled = asyncio.Event()
     async with redis_client(redis_url) as client:
         cancels = RedisCancels(client, fresh_prefix())
-        async with cancels.watch("anna", is_cancelled.set):
+        async with aclosing(cancels), cancels.watch("anna", is_cancelled.set):
             await asyncio.sleep(0.1)
             await cancels.request("anna")
             async with asyncio.timeout(0.45):
@@ -45,9 +45,6 @@ async def test_an_unreachable_server_is_reported() -> None:
         cancels = RedisCancels(client, "")
         with pytest.raises(CheckpointError, match="The session store failed"):
             await cancels.request("anna")
-        with pytest.raises(CheckpointError, match="The session store failed"):
-            async with cancels.watch("anna", lambda: None):
-                pass
 
 
 async def test_a_client_that_suppresses_a_cancellation_does_not_block_the_end(
@@ -61,14 +58,16 @@ async def test_a_client_that_suppresses_a_cancellation_does_not_block_the_end(
                 await asyncio.sleep(60)
 
         monkeypatch.setattr(cancels, "_receive", receive)
-        async with asyncio.timeout(5), cancels.watch("anna", lambda: None):
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):
+            async with cancels.watch("anna", lambda: None):
+                await asyncio.sleep(0.01)
+            await cancels.aclose()
 
 
 async def test_many_watched_sessions_share_one_connection(redis_url: str) -> None:
     cancelled: list[str] = []
     async with redis_client(redis_url) as client, AsyncExitStack() as stack:
-        cancels = RedisCancels(client, fresh_prefix())
+        cancels = await stack.enter_async_context(aclosing(RedisCancels(client, fresh_prefix())))
         untyped: Any = client
         before = (await untyped.info("clients"))["connected_clients"]
         for number in range(50):

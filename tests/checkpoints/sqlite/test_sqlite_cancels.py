@@ -52,6 +52,3 @@ async def test_a_failing_store_is_reported(tmp_path: Path) -> None:
         await file.rows("DROP TABLE cancels")
         with pytest.raises(CheckpointError, match="no such table"):
             await cancels.request("anna")
-        with pytest.raises(CheckpointError, match="no such table"):
-            async with cancels.watch("anna", lambda: None):
-                pass
