@@ -33,13 +33,12 @@ from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_documents import read_checkpoint, read_tuple
-from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
 from ragflow_lg.checkpoints.redis.search_slots import SearchSlots
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
 
 _FIELDS = ("thread_id", "checkpoint_ns", "checkpoint_id")
-CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
 FIRST_PAGE, PAGE = 8, 256
 """Number of keys on the first page of a listing, and at most. Most callers need only the newest keys, and the client
@@ -165,9 +164,17 @@ class RedisSaver(AsyncRedisSaver):
     async def list_keys(
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
     ) -> AsyncIterator[CheckpointKey]:
-        """Yield the keys of checkpoints, newest first. Only their indexed fields are read."""
+        """Yield the keys of checkpoints, newest first. Only their indexed fields are read.
+
+        Those of a thread are in a sorted set: the search would sort all of them for each page.
+        """
         condition: Any = FilterExpression("*")
         if thread is not None:
+            first = await self._sessions.list_checkpoints(thread, before, FIRST_PAGE)
+            if first is not None:
+                async for key in self._keys_in_order(thread, namespace, first, limit):
+                    yield key
+                return
             condition = condition & _is("thread_id", to_storage_safe_id(thread))
         if namespace is not None:
             condition = condition & _is("checkpoint_ns", to_storage_safe_str(namespace))
@@ -177,6 +184,25 @@ class RedisSaver(AsyncRedisSaver):
                 return
             yield key
             count += 1
+
+    async def _keys_in_order(
+        self, thread: str, namespace: str | None, page: Sequence[bytes], limit: int | None
+    ) -> AsyncIterator[CheckpointKey]:
+        """Yield the keys in the entries of the sorted set, beginning with those of its first page."""
+        count, size = 0, FIRST_PAGE
+        while True:
+            for entry in page:
+                if count == limit:
+                    return
+                checkpoint, _, stored = entry.decode().partition("\0")
+                key = CheckpointKey(thread, from_storage_safe_str(stored), from_storage_safe_id(checkpoint))
+                if namespace in (None, key.namespace):
+                    yield key
+                    count += 1
+            if len(page) < size or count == limit:
+                return
+            size = min(size * 8, PAGE)
+            page = await self._sessions.list_checkpoints(thread, page[-1].decode(), size) or list[bytes]()
 
     async def _search(self, query: Any) -> list[Any]:
         """Search the checkpoints. Recreate the indexes if FLUSHALL has removed them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
+from langgraph.checkpoint.redis.util import to_storage_safe_id
 from redis.asyncio import Redis
 
 from ragflow_lg.base.ids import session_of_thread
@@ -18,8 +19,18 @@ from ragflow_lg.checkpoints.preconditions import (
 )
 from ragflow_lg.checkpoints.redis.redis_client import Command
 
+CHECKPOINTS = "checkpoint"
 _HAS_KEYS = "has_keys"
 """Field of a thread's blobs that exists if the thread has a set of keys."""
+
+_ENTRY = """
+local function entry(key, documents)
+    if string.sub(key, 1, #documents) ~= documents then return nil end
+    local id = string.match(key, '[^:]*$')
+    return id .. '\\0' .. string.sub(key, #documents + 1, -#id - 2)
+end
+"""
+"""Returns the entry of a checkpoint in the sorted set of its thread, by its key; nil for other keys."""
 
 _RENEW = """
 local function renew(keys, index, ttl_ms)
@@ -38,10 +49,13 @@ end
 proportion to the square of the session's length."""
 
 _WRITE = f"""
-local lease, blobs, keys, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local ttl_ms, is_checkpoint, token, checkpoint = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3], ARGV[4]
+local lease, blobs, keys, index, order = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local ttl_ms, is_checkpoint, token, checkpoint = tonumber(ARGV[1]), ARGV[3] == '1', ARGV[4], ARGV[5]
 {_RENEW}
-local at = 6 + tonumber(ARGV[5])
+{_ENTRY}
+local at = 7 + tonumber(ARGV[6])
+local is_ordered = redis.call('EXISTS', order) == 1
+    or is_checkpoint and redis.call('HEXISTS', blobs, '{_HAS_KEYS}') == 0
 if is_checkpoint then
     local current = redis.call('HGET', lease, 'token') or '{NO_LEASE}'
     if current ~= token then
@@ -50,7 +64,7 @@ if is_checkpoint then
     if checkpoint ~= '' and redis.call('EXISTS', checkpoint) == 0 then
         return redis.error_reply('{CHECKPOINT_MISSING}')
     end
-    for i = 6, at - 1 do
+    for i = 7, at - 1 do
         if redis.call('HEXISTS', blobs, ARGV[i]) == 0 then return redis.error_reply('{BLOB_MISSING}') end
     end
 end
@@ -64,7 +78,11 @@ while at <= #ARGV do
         redis.call(unpack(command))
     end
     if command[1] == 'DEL' then
-        for i = 2, count do redis.call('SREM', keys, command[i]) end
+        for i = 2, count do
+            redis.call('SREM', keys, command[i])
+            local erased = is_ordered and entry(command[i], ARGV[2])
+            if erased then redis.call('ZREM', order, erased) end
+        end
     elseif command[1] ~= 'HDEL' and command[1] ~= 'ZREM' then
         written[command[2]] = true
     end
@@ -74,7 +92,16 @@ if is_checkpoint then
     redis.call('HSET', blobs, '{_HAS_KEYS}', 1)
     written[blobs] = true
 end
-for key in pairs(written) do redis.call('SADD', keys, key) end
+local has_order = false
+for key in pairs(written) do
+    redis.call('SADD', keys, key)
+    local added = is_ordered and entry(key, ARGV[2])
+    if added then has_order = redis.call('ZADD', order, 0, added) and true end
+end
+if has_order then
+    redis.call('SADD', keys, order)
+    written[order] = true
+end
 local deadline = renew(keys, index, ttl_ms)
 for key in pairs(written) do redis.call('PEXPIREAT', key, deadline) end
 return 1
@@ -111,6 +138,26 @@ return found
 """
 """Renews a session. Returns a checkpoint and its pending writes, nothing if it does not exist, or false if a part is
 missing."""
+
+_LIST_CHECKPOINTS = f"""
+local blobs, keys, order, documents = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+{_ENTRY}
+if redis.call('EXISTS', order) == 0 then
+    if redis.call('HEXISTS', blobs, '{_HAS_KEYS}') == 0 or redis.call('EXISTS', keys) == 0 then return false end
+    for _, key in ipairs(redis.call('SMEMBERS', keys)) do
+        local known = entry(key, documents)
+        if known then redis.call('ZADD', order, 0, known) end
+    end
+    if redis.call('EXISTS', order) == 0 then return {{}} end
+    redis.call('SADD', keys, order)
+    local deadline = redis.call('PEXPIRETIME', keys)
+    if deadline > 0 then redis.call('PEXPIREAT', order, deadline) end
+end
+return redis.call('ZREVRANGEBYLEX', order, ARGV[2], '-', 'LIMIT', 0, ARGV[3])
+"""
+"""Returns a page of a thread's checkpoints, newest first, or false if only the search knows them.
+
+A thread that was begun before there was this sorted set gets it with its first page."""
 
 _DELETE = """
 local prefix, rest = ARGV[1], {}
@@ -174,11 +221,11 @@ class RedisSessions:
         await self._write(precondition.thread, commands, [1, precondition.token, checkpoint, len(blobs), *blobs])
 
     async def _write(self, thread: str, commands: Sequence[Command], claims: Sequence[Any]) -> None:
-        arguments = [self._ttl_ms, *claims]
+        arguments = [self._ttl_ms, self._documents(thread), *claims]
         for command in commands:
             arguments += [len(command), *command]
         lease = self.lease_key(session_of_thread(thread))
-        keys = (lease, self.blobs_key(thread), self._keys_key(thread), self.index)
+        keys = (lease, self.blobs_key(thread), self._keys_key(thread), self.index, self._order_key(thread))
         await self._client.eval(_WRITE, len(keys), *keys, *arguments)
 
     async def read(self, thread: str, pointer: str, checkpoint: str, writes_prefix: str) -> Sequence[bytes] | None:
@@ -190,10 +237,26 @@ class RedisSessions:
         keys = (self.blobs_key(thread), self._keys_key(thread), self.index, pointer)
         return await self._client.eval(_READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint)
 
+    async def list_checkpoints(self, thread: str, bound: str, count: int) -> Sequence[bytes] | None:
+        r"""Return entries ``id\0namespace`` of a thread's checkpoints, newest first. None: only the search knows them.
+
+        ``bound`` is an entry, or an id: only older ones are returned; ``""`` for the newest.
+        """
+        keys = (self.blobs_key(thread), self._keys_key(thread), self._order_key(thread))
+        start = f"({bound}" if bound else "+"
+        return await self._client.eval(_LIST_CHECKPOINTS, len(keys), *keys, self._documents(thread), start, count)
+
     async def delete_thread(self, thread: str) -> None:
         """Delete a thread's checkpoints and blobs."""
         keys = (self.blobs_key(thread), self._keys_key(thread))
         await self._client.eval(_DELETE, 2, *keys, f"{self._prefix}agent:")
 
+    def _documents(self, thread: str) -> str:
+        """Return how the keys of a thread's checkpoints begin."""
+        return f"{self._prefix}{CHECKPOINTS}:{to_storage_safe_id(thread)}:"
+
     def _keys_key(self, thread: str) -> str:
         return f"{self._prefix}checkpoint_keys:{thread}"
+
+    def _order_key(self, thread: str) -> str:
+        return f"{self._prefix}checkpoint_order:{thread}"

@@ -1,5 +1,6 @@
 import asyncio
 import uuid
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from ragflow_lg.checkpoints.redis.redis_records import RedisRuns
 from ragflow_lg.checkpoints.redis.redis_saver import RedisBlobs, RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from ragflow_lg.runs.stored_steps import CheckpointInfo
 from ragflow_lg.services.sessions import RunRecord, with_lease_token
 from tests.fakes.python_process import python_process
@@ -82,22 +84,59 @@ async def test_the_pages_of_a_listing_begin_small_and_stay_bounded(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    search = RedisSaver._search  # pyright: ignore[reportPrivateUsage]
 
-    async def count(saver: RedisSaver, query: Any) -> list[Any]:
-        page = await search(saver, query)
-        sizes.append(len(page))
-        return page
+    def counting(list_page: Callable[..., Awaitable[Sequence[Any]]]) -> Callable[..., Awaitable[Sequence[Any]]]:
+        async def count(*arguments: Any) -> Sequence[Any]:
+            page = await list_page(*arguments)
+            sizes.append(len(page))
+            return page
 
-    monkeypatch.setattr(RedisSaver, "_search", count)
+        return count
+
+    monkeypatch.setattr(RedisSaver, "_search", counting(RedisSaver._search))  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(RedisSessions, "list_checkpoints", counting(cast("Any", RedisSessions.list_checkpoints)))
     async with open_redis(redis_url) as client:
         saver, _ = await saver_of(client, fresh_prefix())
         newest = [checkpoint_id(await put_checkpoint(saver, PLACE)) for _ in range(340)][-1]
-        async with aclosing(cast("Any", saver.list_keys(THREAD))) as keys:
-            assert (await anext(keys)).checkpoint == newest
-        assert sizes == [8]
-        assert len([key async for key in saver.list_keys(THREAD)]) == 340
-        assert sizes == [8, 8, 64, 256, 12]
+        for thread in (THREAD, None):  # a sorted set, and the search
+            sizes.clear()
+            async with aclosing(cast("Any", saver.list_keys(thread))) as keys:
+                assert (await anext(keys)).checkpoint == newest
+            assert sizes == [8]
+            assert len([key async for key in saver.list_keys(thread)]) == 340
+            assert sizes == [8, 8, 64, 256, 12]
+
+
+async def test_the_sorted_set_of_a_thread_has_what_the_search_finds(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    order = f"{prefix}checkpoint_order:{THREAD}"
+    async with open_redis(redis_url) as client:
+        saver, sessions = await saver_of(client, prefix)
+
+        async def listed() -> list[CheckpointKey]:
+            keys = [key async for key in saver.list_keys(THREAD)]
+            assert keys == [key async for key in saver.list_keys(None)]
+            inner = [key async for key in saver.list_keys(THREAD, "Loop:0|a:b")]
+            assert inner == [key for key in keys if key.namespace == "Loop:0|a:b"]
+            return keys
+
+        for number in range(12):
+            place = PLACE if number % 3 else checkpoint_config(THREAD, "Loop:0|a:b")
+            await saver.aput_writes(await put_checkpoint(saver, place), [("outputs", {"a": 1})], "task")
+        keys = await listed()
+        assert len(keys) == 12
+        lives = [await client.pttl(key) for key in (order, sessions.blobs_key(THREAD))]
+        assert abs(lives[0] - lives[1]) < 1000
+        await client.delete(order)  # as in a thread that an earlier version has begun
+        await put_checkpoint(saver, PLACE)
+        assert await client.exists(order) == 0
+        assert (await listed())[1:] == keys
+        assert await client.pttl(order) > 0
+        await saver.erase(keys[:6])
+        assert len(await listed()) == 7
+        await saver.adelete_thread(THREAD)
+        assert await listed() == []
+        assert await client.exists(order) == 0
 
 
 async def test_a_session_with_more_than_ten_thousand_checkpoints_is_deleted_completely(redis_url: str) -> None:
@@ -153,6 +192,7 @@ async def test_a_session_that_has_lost_a_key_is_reported(redis_url: str) -> None
         place = await put_checkpoint(saver, config, {"outputs": {"a": "x" * 9000}})
         await saver.aput_writes(place, [("outputs", {"a": 1})], "task")
         keys = await redis_keys(client, f"{prefix}*") + await redis_keys(client, f"write_keys_zset:{thread}*")
+        keys.remove(f"{prefix}checkpoint_order:{thread}")  # it is made again from the others
         assert len(keys) == 6
         untyped: Any = client
         for key in keys:
