@@ -1,8 +1,9 @@
-"""Kill workers and servers under open streams: ``python -m tests.harness.workers [TURNS] [SEED] [EVERY_S]``.
+"""Kill workers and servers under open streams: ``python -m tests.harness.workers [TURNS] [SEED] [EVERY_S] [KILLS]``.
 
-Two servers and three workers share PostgreSQL and Redis. While clients take TURNS turns, a worker or a server is killed
-EVERY_S seconds after the one before has been replaced. Every stream must end with its right answer exactly once, and no
-effect (a call of a service or a model) may be repeated once the next one has begun.
+Two servers and three workers share PostgreSQL and Redis. While clients take TURNS turns, and more until KILLS processes
+have been killed, a worker or a server is killed EVERY_S seconds after the one before has been replaced. Every stream
+must end with its right answer exactly once, and no effect (a call of a service or a model) may be repeated once the
+next one has begun.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -199,7 +200,7 @@ class Stage:
         return head is not None and json.loads(head)["takeovers"] > 0
 
 
-async def _open_stage(stack: AsyncExitStack, folder: Path, seed: int, count: int) -> Stage:
+async def _open_stage(stack: AsyncExitStack, folder: Path, seed: int, worker_count: int) -> Stage:
     effects = Effects()
     await stack.enter_async_context(effects.running())
     replies = [{"text": PIECES, "piece_delay_s": PIECE_S}]
@@ -213,7 +214,7 @@ async def _open_stage(stack: AsyncExitStack, folder: Path, seed: int, count: int
             await end(process)
 
     stack.push_async_callback(stop_workers)
-    workers += await asyncio.gather(*(start_worker(settings, CONCURRENCY) for _ in range(count)))
+    workers += await asyncio.gather(*(start_worker(settings, CONCURRENCY) for _ in range(worker_count)))
     return Stage(settings, servers, workers, effects, redis_url, prefix, random.Random(seed))
 
 
@@ -230,9 +231,10 @@ async def disturb(
     every_s: float = 10.0,
     report: Callable[[str], object] = sys.stdout.write,
     workers: int = WORKERS,
+    kills: int = 0,
 ) -> Tally:
-    """Take turns while processes are killed; return the results."""
-    tally, slots = Tally(), asyncio.Semaphore(AT_ONCE)
+    """Take turns while processes are killed, until there are enough of both; return the results."""
+    tally, numbers = Tally(), count()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ragflow-lg-workers-")))
         stage = await _open_stage(stack, folder, seed, workers)
@@ -242,12 +244,11 @@ async def disturb(
 
         async def play(number: int) -> None:
             turn = f"turn{number}"
-            async with slots:
-                try:
-                    stream = await _take_turn(stage.servers, agent, turn, stage.chance)
-                except TimeoutError as error:
-                    tally.problems.append(str(error))
-                    return
+            try:
+                stream = await _take_turn(stage.servers, agent, turn, stage.chance)
+            except TimeoutError as error:
+                tally.problems.append(str(error))
+                return
             tally.turns += 1
             if stream.text != _answer(turn) or stream.ends != 1:
                 tally.problems.append(f"{turn}, run {stream.run}: {stream.ends} ends, {stream.text!r}")
@@ -255,9 +256,13 @@ async def disturb(
                 tally.takeovers_s.append(stream.gap_s())
                 report(f"{turn} was taken over; longest time without a frame: {stream.gap_s():.2f} s\n")
 
+        async def play_many() -> None:
+            while (number := next(numbers)) < turns or tally.kills < kills:
+                await play(number)
+
         killing = asyncio.create_task(_kill_forever(stage, tally, every_s))
         try:
-            await asyncio.gather(*(play(number) for number in range(turns)))
+            await asyncio.gather(*(play_many() for _ in range(AT_ONCE)))
         finally:
             killing.cancel()
             with suppress(asyncio.CancelledError):
@@ -268,9 +273,9 @@ async def disturb(
 
 def main() -> int:
     """Print the problems and the times; return 1 if there is a problem."""
-    defaults = ("300", "0", "10")
-    turns, seed, every_s = [*sys.argv[1:], *defaults[len(sys.argv) - 1 :]][:3]
-    tally = asyncio.run(disturb(int(turns), int(seed), float(every_s)))
+    defaults = ("300", "0", "10", "0")
+    turns, seed, every_s, kills = [*sys.argv[1:], *defaults[len(sys.argv) - 1 :]][:4]
+    tally = asyncio.run(disturb(int(turns), int(seed), float(every_s), kills=int(kills)))
     for problem in tally.problems:
         sys.stdout.write(f"{problem}\n")
     sys.stdout.write(
