@@ -156,8 +156,8 @@ class Turns:
         ``new`` is given if the session comes from `new_session`, and ``stored`` if the session's version and its newest
         run have been read with it. ``page_key`` is the id of the key of the embedded page that sends the request.
 
-        A client whose server stopped may repeat its request. If the session's last run answers the same request and
-        was interrupted, that run is followed from its beginning, and taken over.
+        A client whose server stopped may repeat its request. If the session's last run answers the same request, and
+        no task of this process plays it, that run is followed from its beginning, and taken over if it was interrupted.
 
         Raises:
             CompileError: If the canvas has errors.
@@ -351,7 +351,10 @@ class Turns:
         return (row.status, row.error) if row is not None else ("failed", "The run has been deleted.")
 
     async def _interrupted_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
-        """Return the head of a session's last run if it answers a request with this hash and was interrupted."""
+        """Return the head of a session's last run if it answers a request with this hash and may be interrupted.
+
+        Another process that seems to play it may just have died.
+        """
         run_manager = self._app_state.run_manager
         if row is None or row.status not in ("running", "drained"):
             return None
@@ -363,6 +366,8 @@ class Turns:
             return None
         if self._orders is not None and await self._orders.is_open(row.id):
             return head  # a worker plays it, or will
+        if head.player != run_manager.player:
+            return head
         is_held = bool(await self._app_state.store.leases.holder(row.session_id))
         return None if is_held and await run_manager.is_played(row.id) else head
 

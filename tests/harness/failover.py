@@ -69,7 +69,7 @@ class Client:
         body: dict[str, Any] = {"agent_id": self.agents[name], "query": "question", "stream": True}
         body["inputs"] = {"items": {"value": ["a", "b"]}}
         streams: list[Stream] = []
-        while not streams or streams[-1].frames[-1]["event"] == "user_inputs":
+        while not streams or streams[-1].frames[-1].get("event") == "user_inputs":
             if streams:
                 body |= {"session_id": streams[-1].frames[-1]["session_id"], "inputs": {"w": {"value": "x"}}}
             streams.append(await self._read(name, body))

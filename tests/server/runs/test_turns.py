@@ -110,6 +110,19 @@ async def test_a_request_whose_run_stopped_unnoticed_before_the_first_event_is_n
         assert messages[lost[1].id][-1].content == "Size 3"
 
 
+async def test_a_request_is_not_refused_while_a_dead_server_seems_to_play_it(tmp_path: Path, redis_url: str) -> None:
+    """A client that repeated it at once heard that the session is busy."""
+    options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
+    async with start_app(tmp_path, replica_silence_s=0.5, **options) as server:
+        agent, session = await lose_run(server, takes_answer=False)
+        await server.app_state.run_manager.journal.report("gone")
+        lease = await server.app_state.store.leases.acquire(session.id, lambda: None)
+        turn = await server.turns.begin(agent, session, ANSWER)
+        await lease.release()
+        assert turn.envelope.message_id == "lost"
+        assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
+
+
 async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_continued(
     tmp_path: Path, redis_url: str
 ) -> None:
