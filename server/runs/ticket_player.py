@@ -7,7 +7,14 @@ import logging
 import time
 from typing import TYPE_CHECKING, Literal
 
-from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, RunUnknownError, StreamError
+from ragflow_lg.base.errors import (
+    CompileError,
+    RagflowLgError,
+    RequestError,
+    RunUnknownError,
+    SettingsError,
+    StreamError,
+)
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
@@ -97,7 +104,7 @@ class TicketPlayer:
             try:
                 return await self._play(order)
             except RagflowLgError as error:
-                if isinstance(error, CompileError | RequestError) and not is_passing(error):
+                if isinstance(error, CompileError | RequestError | SettingsError) and not is_passing(error):
                     return await self._leave_to_others(run_id, str(error))
                 logger.warning("run %s could not be played here: %s", run_id, error)
                 await asyncio.sleep(PAUSE_S)

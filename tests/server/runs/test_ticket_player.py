@@ -19,7 +19,7 @@ from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs import ticket_player
 from ragflow_lg.server.runs.ticket_player import TicketPlayer
-from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, encode_order
+from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, decode_order, encode_order
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, AppServer, start_app
@@ -123,6 +123,18 @@ async def test_a_run_of_a_canvas_that_no_worker_can_compile_is_refused(
         assert await player.play("ticket")
         assert (line.sent, await stored(server)) == (["ticket"], ("running", ""))
         monkeypatch.setattr(ticket_player, "PATIENCE_S", 0.0)
+        assert await player.play("ticket")
+        assert (line.order, (await stored(server))[0]) == (None, "refused")
+
+
+async def test_a_run_with_a_policy_of_a_newer_version_is_left_to_others_and_then_refused(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticket_player, "PAUSE_S", 0.0)
+    monkeypatch.setattr(ticket_player, "PATIENCE_S", 0.0)
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        assert line.order is not None
+        line.order = encode_order(structs.replace(decode_order(line.order), policy="later"))
         assert await player.play("ticket")
         assert (line.order, (await stored(server))[0]) == (None, "refused")
 
