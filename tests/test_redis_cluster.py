@@ -2,19 +2,29 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints import open_items
+from ragflow_lg.checkpoints import open_items, open_store
 from ragflow_lg.checkpoints.backends import probe_store
+from ragflow_lg.checkpoints.encryption.key_rotation import reencrypt_session
+from ragflow_lg.checkpoints.item_backends import open_item_table
+from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.redis.redis_client import open_redis
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.streaming.open_journal import open_journal
 from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
 from ragflow_lg.server.streaming.run_queue.run_broker import read_ticket
+from ragflow_lg.services.encryption import EncryptionKey
 from tests.checkpoints.redis.test_data_loss import CHAIN, play_and_check
+from tests.fakes.canvas import CATALOG, canvas
 from tests.fakes.redis_process import RedisProcess, master_of, redis_cluster
+from tests.fakes.regions import form, out
+from tests.fakes.services import fake_services
 from tests.server.streaming.journals import head, read
 
 NAME = "shop"
@@ -34,6 +44,17 @@ def url_of(nodes: list[RedisProcess], name: str) -> str:
 
 def keys_of(node: RedisProcess) -> set[bytes]:
     return set(node.request("KEYS", "*"))
+
+
+def contents_of(node: RedisProcess, prefix: str) -> list[Any]:
+    """Return the contents of the keys with a prefix."""
+    commands = {b"string": ["GET"], b"hash": ["HGETALL"], b"ReJSON-RL": ["JSON.GET"], b"stream": ["XRANGE", "-", "+"]}
+    commands |= {b"list": ["LRANGE", "0", "-1"], b"set": ["SMEMBERS"], b"zset": ["ZRANGE", "0", "-1"]}
+    contents: list[Any] = []
+    for key in node.request("KEYS", f"{prefix}*"):
+        name, *more = commands[node.request("TYPE", key)]
+        contents.append(node.request(name, key, *more))
+    return contents
 
 
 async def do_nothing() -> None:
@@ -68,6 +89,37 @@ async def test_a_single_server_is_not_taken_for_a_cluster(redis_url: str) -> Non
     with pytest.raises(CheckpointError, match="cluster support disabled"):
         async with open_redis(redis_url.replace("redis://", "redis+cluster://")):
             pass
+
+
+async def test_what_is_encrypted_is_read_in_a_cluster_and_the_key_changes(cluster: list[RedisProcess]) -> None:
+    url, secret = url_of(cluster, "safe"), "correct-horse"
+    old, new = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
+    document = canvas({"ask": form("size", downstream=["out"]), **out("{sys.query} {ask@size}")})
+    plan = compile_canvas(document, CATALOG)
+    async with open_store(url, SystemClock(), keys=[old]) as store:
+        async for _ in Runner(plan, fake_services(), store=store).start("anna", {"query": f"{secret} " * 300}):
+            pass
+    async with open_items(url, SystemClock(), keys=[old]) as items:
+        await items.aput(("memories", "anna"), "1", {"text": secret})
+    async with open_journal(url, keys=make_key_ring([old])) as journal:
+        await journal.begin(head("r1"))
+        await journal.append("r1", [secret.encode()], is_last=True)
+        assert await read(journal, "r1", 0, 1) == [(1, secret.encode())]
+    stored = contents_of(master_of(cluster, "safe"), "{safe}")
+    assert len(stored) > 10
+    assert secret not in str(stored)
+    async with open_store(url, SystemClock(), keys=[new, old]) as store:
+        assert await reencrypt_session(store, "anna")
+    async with open_item_table(url, "", [new, old]) as table:
+        assert await table.reencrypt(("memories", "anna")) == (1, 0)
+    async with open_store(url, SystemClock(), keys=[new]) as store:
+        run = Runner(plan, fake_services(), store=store).resume("anna", {"size": 7})
+        async for _ in run:
+            pass
+        assert run.answer == f"{secret} " * 300 + " 7"
+    async with open_items(url, SystemClock(), keys=[new]) as items:
+        (item,) = await items.asearch(("memories",))
+        assert item.value == {"text": secret}
 
 
 async def test_memories_are_found_in_a_cluster(cluster: list[RedisProcess]) -> None:

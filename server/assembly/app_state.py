@@ -17,6 +17,7 @@ from ragflow_lg.checkpoints.encryption.key_probe import reporting_missing_keys
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store_url import store_kind
 from ragflow_lg.server.assembly.open_services import open_services
+from ragflow_lg.server.assembly.plain_datasets import report_plain_datasets
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database
@@ -97,6 +98,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
     """
     url = settings.server.database.get_secret_value()
     clock = SystemClock()
+    report_plain_datasets(settings)
     async with (
         open_database(url, make_key_ring(settings.store_options["keys"])) as database,
         open_store(settings.checkpoints, clock, **settings.store_options) as store,

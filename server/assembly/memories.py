@@ -74,7 +74,8 @@ async def open_shelves(
 
     from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, MAX_QUESTION_CHARS
 
-    async with open_items(settings.checkpoints, clock, prefix=settings.checkpoint_prefix) as items:
+    options = settings.store_options
+    async with open_items(settings.checkpoints, clock, prefix=options["prefix"], keys=options["keys"]) as items:
         yield {id_: shelf(id_) for id_ in settings.memories}
 
 

@@ -197,6 +197,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """
     from ragflow_lg.checkpoints.backends import probe_store
     from ragflow_lg.server.assembly.library import catalog
+    from ragflow_lg.server.assembly.plain_datasets import check_plain_datasets
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)
@@ -216,6 +217,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
         found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)
         if all(result.is_well for result in found):
             found += await _probe_keys(url, config)
+        found += check_plain_datasets(config)
         return [*found, *tools]
 
     findings = asyncio.run(examine())

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 def reencrypt(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Names of sessions. Default: all sessions, messages and files.", metavar="SESSION"),
+        typer.Argument(help="Names of sessions. Default: everything that is encrypted.", metavar="SESSION"),
     ] = None,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
     """Encrypt what is stored with the first of the `encryption_keys`.
 
-    Whatever is encrypted with another key, or not at all, is written again: sessions, and without names the server's
-    messages and uploaded files as well. Servers may run meanwhile. A session that is running is left out. Repeat the
-    command until it has nothing left to do; it goes on where it was interrupted. Then remove the old key from the
-    settings.
+    Whatever is encrypted with another key, or not at all, is written again: sessions, and without names memories, the
+    server's messages and uploaded files as well. Servers may run meanwhile. A session that is running is left out.
+    Repeat the command until it has nothing left to do; it goes on where it was interrupted. Then remove the old key
+    from the settings.
 
     Example: ragflow-lg sessions reencrypt
     """
@@ -43,6 +43,7 @@ def reencrypt(
         raise SettingsError("The settings have no `encryption_keys`, with which stored data could be encrypted.")
     left = with_store(config, checkpoint, lambda store: _reencrypt_sessions(store, names or []))
     if not names:
+        left += asyncio.run(_reencrypt_memories(config, checkpoint or config.checkpoints))
         left += asyncio.run(_reencrypt_server(config))
     if left:
         print_note(f"{count_of(left, 'part')} could not be encrypted; the old keys are still needed.")
@@ -78,6 +79,23 @@ async def _reencrypt_sessions(store: Store, names: list[str]) -> int:
                 parts = f"{count_of(changed.checkpoints, 'checkpoint')}, {count_of(changed.parts, 'part')}"
                 print_line(f"encrypted {name}: {parts} and {count_of(changed.records, 'record')}")
     await store.saver.release_space()
+    return left
+
+
+async def _reencrypt_memories(settings: Settings, url: str) -> int:
+    """Encrypt the memories beside the sessions. Return how many could not be encrypted."""
+    from ragflow_lg.checkpoints.item_backends import open_item_table
+
+    left = count = 0
+    async with open_item_table(url, settings.checkpoint_prefix, settings.store_options["keys"]) as table:
+        for namespace in await table.namespaces():
+            changed, failed = await table.reencrypt(namespace)
+            count, left = count + changed, left + failed
+    if count:
+        print_line(f"encrypted {count_of(count, 'entry', 'entries')} of memories")
+    if left:
+        entries = count_of(left, "entry", "entries")
+        print_line(f"{entries} of memories could not be encrypted: the key is missing, or they have just changed")
     return left
 
 

@@ -115,5 +115,7 @@ async def open_memories() -> AsyncGenerator[Any]:
     from ragflow_lg.checkpoints import open_items
 
     settings = _settings()
-    async with open_items(settings.checkpoints, SystemClock(), prefix=settings.checkpoint_prefix) as items:
+    options = settings.store_options
+    opened = open_items(settings.checkpoints, SystemClock(), prefix=options["prefix"], keys=options["keys"])
+    async with opened as items:
         yield items

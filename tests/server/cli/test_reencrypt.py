@@ -1,12 +1,17 @@
 """A new user encrypts a store, changes the key, and loses one."""
 
+import asyncio
 import base64
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import open_items
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import out
 from tests.server.cli.command import call
@@ -49,6 +54,36 @@ def test_keys_are_changed_step_by_step(folder: Path) -> None:
     write_settings(folder, "next")
     assert sorted(call("sessions", "export", "anna").stdout.splitlines()) == before
     assert "ok    sessions are encrypted with the key 'next'" in call("doctor").stdout
+
+
+async def put_memory(folder: Path) -> None:
+    async with open_items(f"sqlite:///{folder}/ragflow-lg.db", SystemClock()) as items:
+        await items.aput(("memories", "anna"), "1", {"text": "a horse"})
+
+
+def test_memories_are_encrypted_as_well(folder: Path) -> None:
+    asyncio.run(put_memory(folder))
+    write_settings(folder, "year")
+    assert "encrypted 1 entry of memories\n" in call("sessions", "reencrypt").stdout
+    with closing(sqlite3.connect(folder / "ragflow-lg.db")) as file:
+        ((value,),) = file.execute("SELECT value FROM items").fetchall()
+    assert value.startswith(b"!year!")
+    write_settings(folder, "next")
+    assert call("sessions", "--delete", "anna").returncode == 0
+    left = call("sessions", "reencrypt")
+    assert left.returncode == 1
+    assert "1 entry of memories could not be encrypted" in left.stdout
+    write_settings(folder, "next", "year")
+    assert call("sessions", "reencrypt").returncode == 0
+
+
+def test_doctor_says_that_datasets_are_plain(folder: Path) -> None:
+    write_settings(folder, "year")
+    assert "datasets" not in call("doctor").stdout
+    (folder / "notes").mkdir()
+    (folder / "notes" / "a.txt").write_text("A horse.")
+    assert call("kb", "add", "notes").returncode == 0
+    assert "the datasets in 'ragflow-lg-knowledge.db' are not encrypted" in call("doctor").stdout
 
 
 def test_a_lost_key_is_reported_and_other_sessions_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
