@@ -24,6 +24,7 @@ from ragflow_lg.base.request_notes import find_tenant
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
 from ragflow_lg.server.http.edge.request_guards import RefuseTwoLengths
+from ragflow_lg.server.http.edge.thread_priority import lower_threads
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings import ServerSection
 
@@ -189,6 +190,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     collect_rarely()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
+        lower_threads(runner.get_loop())
         runner.run(main)
 
 
