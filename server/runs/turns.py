@@ -29,6 +29,7 @@ from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_starts import TurnStarts
 from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
 from ragflow_lg.services.chat import Usage
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.turn_rows import TurnRows
     from ragflow_lg.server.runs.failover import AbandonedRun, Continuation
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
+    from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
 
 logger = logging.getLogger(__name__)
@@ -81,7 +83,12 @@ class Turn:
         Raises:
             RagflowLgError: If the run was refused or the engine failed.
         """
-        return self._turns.wire_events(self.envelope.message_id, after, order=self._order)
+        return each_event(self.pages(after))
+
+    def pages(self, after: int = 0) -> AsyncGenerator[list[tuple[int, WireEvent]]]:
+        """Yield the events like `events`, those together that are there."""
+        pages = self._turns.pages(self.envelope.message_id, after, order=self._order, has_records=False)
+        return cast("AsyncGenerator[list[tuple[int, WireEvent]]]", pages)
 
 
 class Turns:
@@ -387,18 +394,17 @@ class Turns:
 
         An interrupted run is taken over without its followers noticing.
         """
-        return self._app_state.run_manager.follow(run_id, after, self._take_over)
+        return each_event(self.pages(run_id, after))
 
-    def wire_events(
-        self, run_id: str, after: int = 0, order: RunOrder | None = None
-    ) -> AsyncGenerator[tuple[int, WireEvent]]:
-        """Yield a run's events for RAGFlow's clients, like `follow` but without agent records.
+    def pages(
+        self, run_id: str, after: int = 0, order: RunOrder | None = None, *, has_records: bool = True
+    ) -> AsyncGenerator[EventPage]:
+        """Yield a run's events like `follow`, those together that are there.
 
         If the process of the run has died before it stored the request, the ``order`` says what to play.
         """
-        run_manager = self._app_state.run_manager
-        events = run_manager.follow(run_id, after, partial(self._take_over, order=order), has_records=False)
-        return cast("AsyncGenerator[tuple[int, WireEvent]]", events)
+        take_over = partial(self._take_over, order=order)
+        return self._app_state.run_manager.pages(run_id, after, take_over, has_records=has_records)
 
     async def take(self, run_id: str, order: RunOrder) -> bool:
         """Continue a run of the queue whose worker has stopped; see `Failover.take`."""

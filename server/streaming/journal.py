@@ -118,15 +118,13 @@ def first_page(entries: Iterable[Entry]) -> list[Entry]:
     return page
 
 
-class Bell(asyncio.Event):
-    """A notification that fires once, for everything waiting for it."""
-
-    is_news = False
-    """Whether it fired because of new entries rather than a quiet period."""
+PACE_S = 0.005
+"""Entries that arrive within this time after readers were woken are read together, because socket writes are expensive.
+"""
 
 
 class Feed:
-    """A window with a bell that rings after every addition, or after ``quiet_s`` without any.
+    """A window with a bell that rings after additions, or after ``quiet_s`` without any.
 
     All readers share one timer, since there may be many.
     """
@@ -135,21 +133,35 @@ class Feed:
         self.window = window
         self.readers = 0
         self.is_dropped = False
-        self.bell = Bell()
-        """The bell that rings next. Get it before looking at the window."""
+        self.additions = 0
+        """How often entries were added. Get it before looking at the window."""
         self._quiet_s = quiet_s
+        self._waiters: list[asyncio.Future[bool]] = []
+        self._rung_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._pace: asyncio.TimerHandle | None = None
 
-    def ring(self) -> None:
-        """Wake all waiting readers because there are new entries."""
-        self._ring(True)
+    def ring(self, *, is_last: bool = False) -> None:
+        """Wake all waiting readers because there are new entries: soon, or at once if they are the last ones."""
+        self.additions += 1
+        if not self._waiters or (self._pace is not None and not is_last):
+            return
+        loop = asyncio.get_running_loop()
+        early_s = self._rung_s + PACE_S - loop.time()
+        if is_last or early_s <= 0:
+            self._ring(True)
+        else:
+            self._pace = loop.call_later(early_s, self._ring, True)
 
-    async def wait_for(self, bell: Bell) -> bool:
-        """Wait for a bell. Return whether there are new entries; if there are none, it rings within ``quiet_s``."""
+    async def wait(self, additions: int) -> bool:
+        """Wait until there have been more additions. Return False after ``quiet_s`` without any."""
+        if additions != self.additions:
+            return True
+        loop = asyncio.get_running_loop()
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self.ring_quietly)
-        await bell.wait()
-        return bell.is_news
+            self._timer = loop.call_later(self._quiet_s, self.ring_quietly)
+        self._waiters.append(waiter := loop.create_future())
+        return await waiter
 
     def ring_quietly(self) -> None:
         """Wake all waiting readers although there are no new entries."""
@@ -159,9 +171,14 @@ class Feed:
         self._ring(False)
 
     def _ring(self, is_news: bool) -> None:
-        bell, self.bell = self.bell, Bell()
-        bell.is_news = is_news
-        bell.set()
+        if self._pace is not None:
+            self._pace.cancel()
+            self._pace, is_news = None, True
+        self._rung_s = asyncio.get_running_loop().time()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(is_news)
 
 
 MAX_RUN = Bounds(20_000, 16 * 1024 * 1024)

@@ -97,7 +97,7 @@ class MemoryJournal:
             run.end_s = self._monotonic()
             self._finished_runs[run_id] = run
         self._shrink(run)
-        run.ring()
+        run.ring(is_last=is_last)
 
     async def head(self, run_id: str) -> RunHead | None:
         """Return a run's head."""
@@ -114,7 +114,7 @@ class MemoryJournal:
         """Yield the entries and wait for more."""
         run = self._find(run_id)
         while True:
-            bell = run.bell
+            additions = run.additions
             if run.is_over_limit:
                 raise StreamError(
                     f"The events of run {run_id} were removed: all runs of its tenant together have more than "
@@ -128,7 +128,7 @@ class MemoryJournal:
             if page:
                 after = page[-1].id
                 yield page
-            elif not await run.wait_for(bell):
+            elif not await run.wait(additions):
                 yield []
 
     async def heartbeat(self, player: str, own_runs: Collection[str], followed_runs: Collection[str]) -> None:
@@ -198,4 +198,4 @@ class MemoryJournal:
         self._finished_runs.pop(run_id, None)
         self._count(run, -run.window.bytes)
         run.is_dropped = True
-        run.ring()
+        run.ring(is_last=True)

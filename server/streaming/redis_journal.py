@@ -166,7 +166,7 @@ class RedisJournal:
             if not await self._ask(lambda: self._send(run_id, entries, extent.first), self._patience_s):
                 raise StreamError(f"Another server has taken over run {run_id}; this one is no longer running it.")
             feed.window.add(entries)
-            feed.ring()
+            feed.ring(is_last=is_last)
         finally:
             if is_last:
                 del self._writing[run_id], self._players[run_id]
@@ -224,7 +224,7 @@ class RedisJournal:
         is_sure = False
         try:
             while True:
-                bell = feed.bell
+                additions = feed.additions
                 page = feed.window.page(after)
                 if page is None:
                     page = await self._read_page(run_id, after)
@@ -235,7 +235,7 @@ class RedisJournal:
                 if page:
                     after = page[-1].id
                     yield page
-                elif not await feed.wait_for(bell):
+                elif not await feed.wait(additions):
                     # Report a quiet period only if Redis has no new entries either.
                     if page := await self._read_news(run_id, after):
                         after = page[-1].id

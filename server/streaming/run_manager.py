@@ -7,17 +7,17 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from contextvars import Context
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamError, StreamPositionError
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
-from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
+from ragflow_lg.server.streaming.journal import QUEUED, Entry, Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
 from ragflow_lg.server.streaming.run_task import (
     RunSpec,
@@ -34,6 +34,11 @@ BEATS = 6
 DRAIN_S = 30.0
 MISSED_LOOKS = 2
 """How many consecutive checks must find no task for a run of this process."""
+
+T = TypeVar("T")
+
+EventPage: TypeAlias = list[tuple[int, StreamEvent]]
+"""Events of a run with their numbers."""
 
 TakeOver: TypeAlias = "Callable[[str], Awaitable[bool]]"
 """Continues an interrupted run. Returns whether it is continued, in any process."""
@@ -222,10 +227,14 @@ class RunManager:
                     if page:
                         return
 
-    async def follow(
+    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
+        """Yield a run's events after number ``after``, each with its number, until the run ends; see `pages`."""
+        return each_event(self.pages(run_id, after))
+
+    async def pages(
         self, run_id: str, after: int = 0, take_over: TakeOver | None = None, *, has_records: bool = True
-    ) -> AsyncGenerator[tuple[int, StreamEvent]]:
-        """Yield a run's events after number ``after``, each with its number, until the run ends.
+    ) -> AsyncGenerator[EventPage]:
+        """Yield a run's events after number ``after``, those together that are there, until the run ends.
 
         Use `contextlib.aclosing` so that the follower is unregistered immediately. If the run is interrupted,
         ``take_over`` can continue it without its followers noticing. Agent records are numbered even if they are left
@@ -254,24 +263,35 @@ class RunManager:
                     missed = 0
                     async for page in pages:
                         missed = 0 if page else await self._look(run_id, task, missed)
-                        for entry in page:
-                            event = decode_entry(entry.data)  # one at a time: slow readers keep only bytes in memory
-                            if not isinstance(event, RunEnd):
-                                after = entry.id
-                                if has_records or not isinstance(event, AgentRecord):
-                                    yield after, event
-                            elif not event.is_interruption or (
-                                entry.id > known_end and (await self.head(run_id)).player == event.player
-                            ):
-                                known_end = entry.id
-                                if event.error is not None:
-                                    raise revive_error(event.error)
-                                return
+                        events, end, known_end = await self._decode(run_id, page, known_end)
+                        after = events[-1][0] if events else after
+                        if wanted := events if has_records else _without_records(events):
+                            yield wanted
+                        if end is not None and end.error is not None:
+                            raise revive_error(end.error)
+                        if end is not None:
+                            return
             except RunInterruptedError:
                 if take_over is None or not await take_over(run_id):
                     raise
             finally:
                 self._leave(run_id, task)
+
+    async def _decode(self, run_id: str, page: Sequence[Entry], known_end: int) -> tuple[EventPage, RunEnd | None, int]:
+        """Return the events of a page up to the end of the run, and that end, unless another process continued it.
+
+        ``known_end``, the number of the last interruption after which the run goes on, is returned with the new end.
+        """
+        events: EventPage = []
+        for entry in page:
+            event = decode_entry(entry.data)
+            if not isinstance(event, RunEnd):
+                events.append((entry.id, event))
+            elif not event.is_interruption or (
+                entry.id > known_end and (await self.head(run_id)).player == event.player
+            ):
+                return events, event, entry.id
+        return events, None, known_end
 
     async def cancel(self, run_id: str) -> bool:
         """Cancel a run, wherever it is running. Return whether there was one to cancel.
@@ -411,3 +431,15 @@ class RunManager:
                 await (self._report() if beat % BEATS == 0 else self._journal.report(self._player))
             except StreamError:
                 self._watch.distrust()
+
+
+async def each_event(pages: AsyncGenerator[list[T]]) -> AsyncGenerator[T]:
+    """Yield the events of pages one by one."""
+    async with aclosing(pages):
+        async for page in pages:
+            for numbered in page:
+                yield numbered
+
+
+def _without_records(events: EventPage) -> EventPage:
+    return [(number, event) for number, event in events if not isinstance(event, AgentRecord)]

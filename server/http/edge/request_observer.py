@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
+from ragflow_lg.server.http.shared.event_stream import LATER, EventStream
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network
 
@@ -63,7 +64,11 @@ class RequestObserver:
             try:
                 if notes.queue:
                     await asyncio.sleep(0)  # it waits in this queue before anything is computed for it
+                streams: list[EventStream] = []
+                scope[LATER] = streams
                 await self._select_app(scope)(scope, receive, recorder.send)
+                for stream in streams:
+                    await stream.send_body(receive, recorder.send)
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST
             except Exception:

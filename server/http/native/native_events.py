@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError
-from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.server.http.native.problem_details import to_problem
 from ragflow_lg.server.streaming.sse import event_id, native_frame, parse_event_position, retry_frame
 
@@ -15,10 +14,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.streaming.run_manager import EventPage
 
 RETRY_S = 1.0
-
-Events = AsyncGenerator[tuple[int, "StreamEvent"]]
 
 
 def build_event_schema(data: dict[str, Any], *, end: str = "") -> dict[str, Any]:
@@ -94,28 +92,23 @@ def read_event_position(request: Request, run_id: str, from_: str | None) -> int
 async def write_event_frames(
     run_id: str,
     session_id: str,
-    events: Events,
+    first: EventPage | None,
+    pages: AsyncGenerator[EventPage],
     show: Callable[[], Awaitable[BaseModel]],
-    *,
-    first: tuple[int, StreamEvent] | None = None,
-    has_records: bool = False,
 ) -> AsyncGenerator[bytes]:
-    """Write the events of a run, starting with ``first``, and finally the run as returned by ``show``.
+    """Write the events of a run, starting with the ``first`` page, and finally the run as returned by ``show``.
 
     The last frame has no id, so that a client that missed only this frame receives it again.
     """
-    yield retry_frame(RETRY_S)
     error: dict[str, Any] | None = None
     try:
-        if first is not None and (frame := _write_frame(run_id, session_id, first, has_records)):
-            yield frame
-        async for pair in events:
-            if frame := _write_frame(run_id, session_id, pair, has_records):
-                yield frame
+        yield retry_frame(RETRY_S) + _write_page(run_id, session_id, first or [])
+        async for page in pages:
+            yield _write_page(run_id, session_id, page)
     except RagflowLgError as failure:
         error = to_problem(failure).model_dump()
     finally:
-        await events.aclose()
+        await pages.aclose()
     try:
         run = (await show()).model_dump()
     except RagflowLgError as failure:
@@ -134,9 +127,10 @@ def refuse_frames(error: RagflowLgError) -> list[bytes]:
     return [native_frame({"run": None, "error": to_problem(error).model_dump()}, "end")]
 
 
-def _write_frame(run_id: str, session_id: str, pair: tuple[int, StreamEvent], has_records: bool) -> bytes:
-    number, event = pair
-    if isinstance(event, AgentRecord) and not has_records:
-        return b""
+def _write_page(run_id: str, session_id: str, page: EventPage) -> bytes:
+    return b"".join(_write_frame(run_id, session_id, number, event) for number, event in page)
+
+
+def _write_frame(run_id: str, session_id: str, number: int, event: StreamEvent) -> bytes:
     data = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
     return native_frame(data, event.event, event_id(run_id, number))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import RunRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.streaming.run_manager import EventPage
 
 START_TIMEOUT_S = 0.5
 """Time after which a background run counts as started once its session is free. Its followers receive later errors."""
@@ -185,12 +186,10 @@ async def _begin_frames(
     request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
 ) -> AsyncGenerator[bytes]:
     """Wait for the first event of a run after number ``after``, and return the frames from there on."""
-    events = get_turns(request).follow(run.id, after)
+    pages = get_turns(request).pages(run.id, after, has_records=has_records)
     try:
-        first: tuple[int, StreamEvent] | None = await anext(events, None)
+        first: EventPage | None = await anext(pages, None)
     except BaseException:
-        await events.aclose()
+        await pages.aclose()
         raise
-    return write_event_frames(
-        run.id, run.session_id, events, lambda: load_run_answer(control, run.id), first=first, has_records=has_records
-    )
+    return write_event_frames(run.id, run.session_id, first, pages, lambda: load_run_answer(control, run.id))

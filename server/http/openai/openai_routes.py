@@ -171,9 +171,9 @@ async def _begin_chunks(begun: Coroutine[Any, Any, Turn], builder: _ResponseBuil
     """
     turn = await begun
     builder.created = turn.envelope.created_at
-    events = turn.events()
-    first = await anext(events, None)  # an early refusal must not start a stream
-    return _stream_chunks(first, events, turn, builder)
+    pages = turn.pages()
+    first = await anext(pages, None)  # an early refusal must not start a stream
+    return _stream_chunks(first, pages, turn, builder)
 
 
 async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) -> AgentRow:
@@ -290,42 +290,26 @@ async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], bu
 
 
 async def _stream_chunks(
-    first: tuple[int, WireEvent] | None,
-    events: AsyncGenerator[tuple[int, WireEvent]],
+    first: list[tuple[int, WireEvent]] | None,
+    pages: AsyncGenerator[list[tuple[int, WireEvent]]],
     turn: Turn,
     builder: _ResponseBuilder,
 ) -> AsyncGenerator[bytes]:
-    texts: list[str] = []
-    end: dict[str, Any] = {}
-    reason = "stop"
-    pair = first
+    page = first
     try:
-        async with aclosing(events):
-            while pair is not None:
-                event = pair[1]
-                if isinstance(event, Message) and event.audio_binary:
-                    pass  # chunks contain text only
-                elif isinstance(event, Message):
-                    texts.append(_get_text(event))
-                    yield builder.build_chunk({"content": texts[-1]})
-                elif isinstance(event, MessageReset):  # what was sent cannot be taken back
-                    yield builder.build_chunk({"content": "", "message_reset": event.data()})
-                elif isinstance(event, MessageEnd):
-                    reference = _get_reference(event)
-                    yield builder.build_chunk({"content": "", **({"reference": reference} if reference else {})})
-                elif isinstance(event, UserInputs):
-                    reason, end = "waiting_for_user", {"waiting_for_user": event.data()}
-                    if event.tips and not any(texts):
-                        texts.append(event.tips)
-                        yield builder.build_chunk({"content": event.tips})
-                pair = await anext(events, None)
+        async with aclosing(pages):
+            while page is not None:
+                if body := b"".join(builder.build_event(event) for _, event in page):
+                    yield body
+                page = await anext(pages, None)
         status, failure = await turn.result()
         error = (failure or "The run failed.") if status == "failed" else ""
     except RagflowLgError as failure:
         error = str(failure)
     if error:
         yield builder.build_error(error)
-    yield builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(texts)))
+    reason, end = ("waiting_for_user", {"waiting_for_user": form.data()}) if (form := builder.form) else ("stop", {})
+    yield builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(builder.texts)))
     yield OPENAI_DONE
 
 
@@ -338,6 +322,27 @@ class _ResponseBuilder:
         self.created = created
         """When the turn was created, in epoch seconds."""
         self._prompt_tokens = prompt_tokens
+        self.texts: list[str] = []
+        """The text of the stream so far."""
+        self.form: UserInputs | None = None
+        """The form that the turn waits at."""
+
+    def build_event(self, event: WireEvent) -> bytes:
+        """Build the frame of an event, if it has one."""
+        if isinstance(event, Message) and not event.audio_binary:  # chunks contain text only
+            self.texts.append(_get_text(event))
+            return self.build_chunk({"content": self.texts[-1]})
+        if isinstance(event, MessageReset):  # what was sent cannot be taken back
+            return self.build_chunk({"content": "", "message_reset": event.data()})
+        if isinstance(event, MessageEnd):
+            reference = _get_reference(event)
+            return self.build_chunk({"content": "", **({"reference": reference} if reference else {})})
+        if isinstance(event, UserInputs):
+            self.form = event
+            if event.tips and not any(self.texts):
+                self.texts.append(event.tips)
+                return self.build_chunk({"content": event.tips})
+        return b""
 
     def estimate_usage(self, text: str) -> dict[str, Any]:
         """Return the estimated token counts of the messages and the answer."""

@@ -193,10 +193,10 @@ async def begin_frames(
         RagflowLgError: if the turn is refused.
     """
     turn = await begun
-    events = turn.events(after)
-    first = await anext(events, None)  # an early refusal must not start a stream
+    pages = turn.pages(after)
+    first = await anext(pages, None)  # an early refusal must not start a stream
     frames = FrameBuilder(turn.envelope, forwarding, has_trace=has_trace)
-    return stream_frames(first, events, frames, position, error_prefix=error_prefix, end=end)
+    return stream_frames(first, pages, frames, position, error_prefix=error_prefix, end=end)
 
 
 def refuse_frames(
@@ -295,27 +295,31 @@ async def collect(
 
 
 async def stream_frames(
-    first: tuple[int, WireEvent] | None,
-    events: AsyncGenerator[tuple[int, WireEvent]],
+    first: list[tuple[int, WireEvent]] | None,
+    pages: AsyncGenerator[list[tuple[int, WireEvent]]],
     frames: FrameBuilder,
     position: StreamPosition,
     *,
     error_prefix: str = ERROR_PREFIX,
     end: bytes = RAGFLOW_DONE,
 ) -> AsyncGenerator[bytes]:
-    """Yield the frames of a turn's events. The events up to the client's ``position`` are not sent again."""
+    """Yield the frames of each page of a turn's events. Those up to the client's ``position`` are not sent again."""
     envelope = frames.envelope
     run_id = envelope.message_id
-    pair = first
+    page = first
     try:
-        async with aclosing(events):
-            if pair is None and not position.after:
+        async with aclosing(pages):
+            if page is None and not position.after:
                 yield ragflow_frame({"session_id": envelope.session_id, "data": {}})
-            while pair is not None:
-                number, event = pair
-                if (frame := frames.build(event)) is not None and number > position.after:
-                    yield ragflow_frame(frame, event_id(run_id, number) if position.has_ids else None)
-                pair = await anext(events, None)
+            while page is not None:
+                built = [(number, frames.build(event)) for number, event in page]
+                if body := b"".join(
+                    ragflow_frame(frame, event_id(run_id, number) if position.has_ids else None)
+                    for number, frame in built
+                    if frame is not None and number > position.after
+                ):
+                    yield body
+                page = await anext(pages, None)
         if frames.forwarding == "page" and not frames.has_ended:
             yield ragflow_frame(build_error_frame(PAGE_FAILURE))
     except RagflowLgError as error:

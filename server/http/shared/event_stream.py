@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import DisconnectPolicy
 
 
-FLUSH_INTERVAL_S = 0.005
-"""Frames that arrive within this time after the last write are sent together, because socket writes are expensive."""
-MAX_BUFFER_BYTES = 16 * 1024
-"""Number of buffered bytes at which reading stops until the socket has accepted them."""
+LATER = "ragflow_lg.streams"
+"""The key of a scope whose list gets the responses whose bodies are still to be sent."""
 PART_BYTES = 64 * 1024
 """A longer frame is sent in parts of this size: others need not wait while megabytes are copied."""
 IDS_HEADER = "x-ragflow-event-ids"
@@ -53,92 +52,86 @@ RESUME = (
 
 
 class EventStream(StreamingResponse):
-    """A response that sends frames as they arrive, several in one write if they arrive quickly."""
+    """A response that sends the frames of an event stream as they arrive.
+
+    In a scope with `LATER`, the body is sent by whoever called the application, once that has returned: routes and
+    middleware then need no memory while the stream is open.
+    """
 
     def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float) -> None:
         """Create the response.
 
         Args:
-            frames: The frames; closed as soon as the response ends.
+            frames: The frames, one or more at a time; closed as soon as the response ends.
             heartbeat_s: Seconds of silence after which a comment is sent; 0 for never.
         """
         super().__init__(frames, headers=SSE_HEADERS)
         self._frames = frames
         self._heartbeat_s = heartbeat_s
-        self._buffer = bytearray()
-        self._has_data = asyncio.Event()
-        self._has_room = asyncio.Event()
-        self._has_room.set()
         self._socket = asyncio.Lock()
         self._sent = 0
-        self._has_ended_body = False
-        self._is_inside_frame = self._has_sent_part = False
-        """Whether what has been buffered, or sent, ends inside a frame."""
+        self._has_ended_body = self._is_inside_frame = self._is_waiting = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send all frames, or stop when the client disconnects."""
+        """Send the head, and all frames, or stop when the client disconnects."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        read_task = asyncio.create_task(self._read_frames())
-        read_task.add_done_callback(lambda _: self._has_data.set())
-        send_task = asyncio.create_task(self._send_frames(send, read_task))
-        disconnect_task = asyncio.create_task(wait_for_disconnect(receive))
+        if LATER in scope:
+            scope[LATER].append(self)
+        else:
+            await self.send_body(receive, send)
+
+    async def send_body(self, receive: Receive, send: Send) -> None:
+        """Send all frames, or stop when the client disconnects."""
+        task = asyncio.create_task(self._send_frames(send))
         try:
-            while not await self._wait(send_task, disconnect_task):
-                await self._send_heartbeat(send)
-            if send_task.done():
-                send_task.result()
+            while not task.done():
+                sent_before = self._sent
+                with suppress(TimeoutError):
+                    await self._wait_for_disconnect(receive, task)
+                    break
+                if sent_before == self._sent and not self._socket.locked():
+                    await self._send_heartbeat(send)
+            if task.done():
+                task.result()
         finally:
-            for task in (send_task, disconnect_task, read_task):
-                await end_task(task)
+            await end_task(task)
             await self._frames.aclose()
 
-    async def _wait(self, *tasks: asyncio.Task[None]) -> bool:
-        """Wait until a task is done (True), or until nothing has been sent for one heartbeat interval (False)."""
-        while True:
-            sent_before = self._sent
-            timeout_s = self._heartbeat_s or None
-            done, _ = await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if done:
-                return True
-            if sent_before == self._sent and not self._socket.locked():
-                return False
+    async def _wait_for_disconnect(self, receive: Receive, task: asyncio.Task[None]) -> None:
+        """Wait until the client disconnects.
 
-    async def _read_frames(self) -> None:
-        async for frame in self._frames:
-            for start in range(0, len(frame), PART_BYTES):
-                self._buffer += frame[start : start + PART_BYTES]
-                self._is_inside_frame = start + PART_BYTES < len(frame)
-                self._has_data.set()
-                if len(self._buffer) >= MAX_BUFFER_BYTES:
-                    self._has_room.clear()
-                    await self._has_room.wait()
+        Raises:
+            TimeoutError: after a heartbeat interval, or if the task is done before.
+        """
+        async with asyncio.timeout(self._heartbeat_s or None) as interval:
 
-    async def _send_frames(self, send: Send, read_task: asyncio.Task[None]) -> None:
-        loop = asyncio.get_running_loop()
-        sent_at = 0.0
-        while not read_task.done() or self._buffer:
-            await self._has_data.wait()
-            early_s = sent_at + FLUSH_INTERVAL_S - loop.time()
-            if early_s > 0 and len(self._buffer) < MAX_BUFFER_BYTES and not read_task.done():
-                await asyncio.sleep(early_s)
-            self._has_data.clear()
-            body = bytes(self._buffer)
-            self._buffer.clear()
-            self._has_sent_part = self._is_inside_frame
-            self._has_room.set()
-            if body:
+            def end_interval(_: Any) -> None:
+                if self._is_waiting:
+                    interval.reschedule(0)
+
+            task.add_done_callback(end_interval)
+            self._is_waiting = True
+            try:
+                await wait_for_disconnect(receive)
+            finally:
+                self._is_waiting = False
+                task.remove_done_callback(end_interval)
+
+    async def _send_frames(self, send: Send) -> None:
+        async for frames in self._frames:
+            for start in range(0, len(frames), PART_BYTES):
+                part = frames if len(frames) <= PART_BYTES else frames[start : start + PART_BYTES]
                 async with self._socket:
                     self._sent += 1
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-            sent_at = loop.time()
-        read_task.result()
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                    self._is_inside_frame = start + PART_BYTES < len(frames)
         async with self._socket:
             self._has_ended_body = True
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_heartbeat(self, send: Send) -> None:
         async with self._socket:
-            if not (self._has_ended_body or self._has_sent_part):
+            if not (self._has_ended_body or self._is_inside_frame):
                 await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
 
 

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from ragflow_lg.server.streaming.journal import (
+    PACE_S,
     PAGE,
     Bounds,
     Entry,
@@ -28,16 +29,44 @@ def test_only_events_in_memory_are_lost_with_a_restart() -> None:
     assert "restarted" not in str(unknown_run("a", 300, is_shared=True))
 
 
-async def test_a_bell_wakes_all_readers_that_fetched_it_before_it_rang() -> None:
+async def test_an_addition_wakes_all_readers_that_had_not_seen_it() -> None:
     feed = Feed(Window(Bounds(1, 1)), 0.02)
-    old = feed.bell
-    waiting = [asyncio.create_task(feed.wait_for(old)) for _ in range(3)]
+    old = feed.additions
+    waiting = [asyncio.create_task(feed.wait(old)) for _ in range(3)]
     await asyncio.sleep(0)
     feed.ring()
     assert await asyncio.gather(*waiting) == [True] * 3
-    assert await feed.wait_for(old)
-    assert not await feed.wait_for(feed.bell)  # a quiet period
-    assert not await feed.wait_for(feed.bell)  # and another one
+    assert await feed.wait(old)
+    assert not await feed.wait(feed.additions)  # a quiet period
+    assert not await feed.wait(feed.additions)  # and another one
+
+
+async def test_additions_that_follow_each_other_wake_readers_once() -> None:
+    feed, pages, loop = Feed(Window(Bounds(100, 100)), 60), list[list[int]](), asyncio.get_running_loop()
+
+    async def read() -> None:
+        while feed.window.last < 9:
+            additions = feed.additions
+            if page := feed.window.page(pages[-1][-1] if pages else 0):
+                pages.append([entry.id for entry in page])
+            else:
+                await feed.wait(additions)
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(0)
+    began = loop.time()
+    for number in range(1, 9):
+        feed.window.add([Entry(number, b"x")])
+        feed.ring()
+        await asyncio.sleep(0)
+    while pages[-1][-1] < 8:
+        await asyncio.sleep(0.001)
+    assert pages == [[1], [2, 3, 4, 5, 6, 7, 8]]
+    assert loop.time() - began >= PACE_S * 0.9
+    feed.window.add([Entry(9, b"x")])
+    feed.ring(is_last=True)
+    async with asyncio.timeout(2):
+        await reading
 
 
 def entries(*numbers: int, size: int = 10) -> list[Entry]:

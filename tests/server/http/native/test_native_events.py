@@ -11,6 +11,7 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Message, WorkflowStarted
 from ragflow_lg.server.http.native.native_events import build_event_schema, read_event_position, write_event_frames
 from ragflow_lg.server.streaming import StreamEvent
+from ragflow_lg.server.streaming.run_manager import EventPage
 from tests.server.http.native.native_client import frames
 
 RECORD = AgentRecord(NodeId("Agent:0"), "Agent:0", 1, "", "thought", 1.0, {"text": "hm"})
@@ -28,9 +29,9 @@ async def fail() -> BaseModel:
     raise DatabaseError("It is down.")
 
 
-async def events(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[tuple[int, StreamEvent]]:
+async def pages(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[EventPage]:
     for number, event in enumerate(items, 1):
-        yield number, event
+        yield [(number, event)]
     if error is not None:
         raise error
 
@@ -40,22 +41,20 @@ async def read(stream: AsyncGenerator[bytes]) -> list[tuple[str, str, Any]]:
 
 
 async def test_every_event_has_an_id_and_the_run_comes_last() -> None:
-    received = await read(write_event_frames("r", "s", events(WorkflowStarted(None), RECORD, Message("Hi")), show))
-    assert [(id_, name) for id_, name, _ in received] == [("r:1", "workflow_started"), ("r:3", "message"), ("", "end")]
-    assert received[1][2] == {"run_id": "r", "session_id": "s", "event": "message", "data": {"content": "Hi"}}
+    first: EventPage = [(1, WorkflowStarted(None)), (2, RECORD)]
+    received = await read(write_event_frames("r", "s", first, pages(Message("Hi")), show))
+    names = [("r:1", "workflow_started"), ("r:2", "agent_record"), ("r:1", "message"), ("", "end")]
+    assert [(id_, name) for id_, name, _ in received] == names
+    assert received[2][2] == {"run_id": "r", "session_id": "s", "event": "message", "data": {"content": "Hi"}}
     assert received[-1][2] == {"run": {"status": "succeeded"}, "error": None}
-    with_records = await read(write_event_frames("r", "s", events(RECORD), show, has_records=True))
-    assert [name for _, name, _ in with_records] == ["agent_record", "end"]
-    first = await read(write_event_frames("r", "s", events(), show, first=(9, Message("x"))))
-    assert first[0][0] == "r:9"
 
 
 async def test_the_last_frame_has_the_error_that_interrupted_the_stream() -> None:
-    broken = events(Message("Hi"), error=RunInterruptedError("The server has stopped."))
-    received = await read(write_event_frames("r", "s", broken, show))
+    broken = pages(Message("Hi"), error=RunInterruptedError("The server has stopped."))
+    received = await read(write_event_frames("r", "s", None, broken, show))
     assert [name for _, name, _ in received] == ["message", "end"]
     assert received[-1][2]["error"]["code"] == "run-interrupted"
-    down = await read(write_event_frames("r", "s", events(), fail))
+    down = await read(write_event_frames("r", "s", None, pages(), fail))
     assert (down[-1][2]["run"], down[-1][2]["error"]["message"]) == (None, "It is down.")
 
 

@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.http.shared.event_stream import MAX_BUFFER_BYTES, PART_BYTES, EventStream
+from ragflow_lg.server.http.shared.event_stream import LATER, PART_BYTES, EventStream
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
@@ -101,21 +101,14 @@ async def test_a_disconnect_stops_reading_at_once() -> None:
     assert frames.is_closed
 
 
-async def test_a_single_frame_is_sent_at_once_and_a_burst_is_batched() -> None:
-    gates = [asyncio.Event() for _ in range(2)]
-    crowd = [b"%d," % number for number in range(1000)]
-    client, frames = Client(), FrameSource(b"first", gates[0], *crowd, gates[1], b"last")
-    playing = asyncio.create_task(play(frames, client))
-    while not client.bodies:
-        await asyncio.sleep(0)
-    assert client.bodies == [b"first"]
-    gates[0].set()
-    while frames.count < 1001 or b"999," not in client.bodies[-1]:
-        await asyncio.sleep(0.001)
-    assert len(client.bodies) < 10
-    gates[1].set()
-    await playing
-    assert b"".join(client.bodies) == b"first" + b"".join(crowd) + b"last"
+async def test_the_body_is_sent_by_the_caller_of_an_application_who_asks_for_it() -> None:
+    client, frames = Client(), FrameSource(b"a", b"b")
+    later: list[EventStream] = []
+    await EventStream(frames.stream(), 0.0)({"type": "http", LATER: later}, client.receive, client.send)
+    assert ([message["type"] for message in client.sent], frames.count) == (["http.response.start"], 0)
+    (stream,) = later
+    await stream.send_body(client.receive, client.send)
+    assert client.bodies == [b"a", b"b", b""]
 
 
 async def test_reading_stops_at_a_full_socket_and_no_comments_are_sent() -> None:
@@ -126,7 +119,7 @@ async def test_reading_stops_at_a_full_socket_and_no_comments_are_sent() -> None
     await asyncio.sleep(0.06)
     assert len(client.sent) == 3
     count = frames.count
-    assert count <= 6 * MAX_BUFFER_BYTES / len(frame)
+    assert count == 3
     await asyncio.sleep(0.06)
     assert frames.count == count
     client.is_reading.set()
