@@ -7,7 +7,6 @@ converts them to RAGFlow's wire events, which have a different order.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -234,8 +233,8 @@ class EventSink:
 
     def __init__(self, limit: int = 256) -> None:
         self._limit = limit
-        self._events: deque[EngineEvent] = deque()
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._events: list[EngineEvent] = []
+        self._waiters: list[asyncio.Future[None]] = []
         self._reader: asyncio.Future[None] | None = None
         self._added = 0
         self._taken = 0
@@ -272,8 +271,7 @@ class EventSink:
         while not self._events and not self._is_closed:
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        events = list(self._events)
-        self._events.clear()
+        events, self._events = self._events, []
         self._taken += len(events)
         if self._waiters:
             self._release()
@@ -309,7 +307,7 @@ class EventSink:
                 future.set_result(added <= self._handled)
 
     def _release(self) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)

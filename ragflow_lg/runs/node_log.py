@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from typing import Any
 
 from ragflow_lg.component.events import EngineEvent, ModelCalled, NodeFinished
@@ -19,8 +18,8 @@ class NodeLog:
     """Collects how the nodes of one run went. ``has_news`` is false if the run's state says all that there is."""
 
     def __init__(self) -> None:
-        self._visits: deque[dict[str, Any]] = deque(maxlen=MAX_VISITS)
-        self._calls: deque[tuple[dict[str, Any], int]] = deque()
+        self._visits: list[dict[str, Any]] = []
+        self._calls: list[tuple[dict[str, Any], int]] = []
         self._chars = 0
         self._dropped_calls = 0
         self.has_news = False
@@ -31,6 +30,7 @@ class NodeLog:
             self._add_call(event)
         elif isinstance(event, NodeFinished):
             self._visits.append(_describe_visit(event))
+            del self._visits[:-MAX_VISITS]
             self.has_news = self.has_news or event.attempts > 1 or event.usage is not None
         else:
             return False
@@ -62,7 +62,7 @@ class NodeLog:
         self._calls.append((call, size))
         self._chars += size
         while len(self._calls) > MAX_CALLS or (self._chars > MAX_CALL_CHARS and len(self._calls) > 1):
-            self._chars -= self._calls.popleft()[1]
+            self._chars -= self._calls.pop(0)[1]
             self._dropped_calls += 1
 
 

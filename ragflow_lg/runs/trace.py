@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import groupby
@@ -37,7 +36,7 @@ class TraceLog:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._entries: deque[tuple[str, dict[str, Any], int]] = deque()
+        self._entries: list[tuple[str, dict[str, Any], int]] = []
         self._chars = 0
 
     def add(self, record: AgentRecord) -> bool:
@@ -49,7 +48,7 @@ class TraceLog:
         self._entries.append((record.node, entry, size))
         self._chars += size
         while len(self._entries) > MAX_ENTRIES or (self._chars > MAX_CHARS and len(self._entries) > 1):
-            self._chars -= self._entries.popleft()[2]
+            self._chars -= self._entries.pop(0)[2]
         return True
 
     @property
@@ -97,32 +96,35 @@ class TraceWriter:
         self._log = log
         self._is_stale = False
         self._is_broken = False
-        self._closing = asyncio.Event()
+        self._closing: asyncio.Event | None = None
+        """Set when the run ends; made with the first write, since most runs have none before."""
         self._writing: asyncio.Task[None] | None = None
 
     def touch(self) -> None:
         """Schedule a write."""
         self._is_stale = True
         if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write())
+            self._closing = self._closing or asyncio.Event()
+            self._writing = asyncio.create_task(self._write(self._closing))
 
     async def close(self, *, is_lost: bool = False) -> None:
         """Write the remaining entries, unless another runner has taken over the session."""
-        self._closing.set()
+        if self._closing is not None:
+            self._closing.set()
         self._is_broken = self._is_broken or is_lost
         if self._writing is not None:
             await self._writing
         await self._put()
 
-    async def _write(self) -> None:
+    async def _write(self, closing: asyncio.Event) -> None:
         if delay_s := self._delay_s:
             self._delay_s = 0.0
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), delay_s)
-        while self._is_stale and not self._closing.is_set():
+                await asyncio.wait_for(closing.wait(), delay_s)
+        while self._is_stale and not closing.is_set():
             await self._put()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), PAUSE_S)
+                await asyncio.wait_for(closing.wait(), PAUSE_S)
 
     async def _put(self) -> None:
         if not self._is_stale or self._is_broken:

@@ -217,8 +217,8 @@ class RunTask:
         self._has_news = asyncio.Event()
         self._has_room = asyncio.Event()
         self._followers = 0
-        self._has_followers = asyncio.Event()
-        self._has_no_followers = asyncio.Event()
+        self._watching: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        """What cancels the run if nobody follows it."""
         self._reading: asyncio.Task[None] | None = None
         self._is_stopped = False
         self._has_stopped_writing = False
@@ -234,15 +234,13 @@ class RunTask:
     def join(self) -> None:
         """Count a follower."""
         self._followers += 1
-        self._has_no_followers.clear()
-        self._has_followers.set()
+        self._stop_watching()
 
     def leave(self) -> None:
         """Uncount a follower."""
         self._followers -= 1
         if not self._followers:
-            self._has_followers.clear()
-            self._has_no_followers.set()
+            self._watch_after(self._spec.policy.grace_s)
 
     def stop(self) -> None:
         """Stop the run immediately, in the middle of its work. It can be continued."""
@@ -263,7 +261,8 @@ class RunTask:
         if self._is_stopped:
             reading.cancel()
         reading.add_done_callback(lambda _: self._has_news.set())
-        watching = asyncio.create_task(self._watch()) if math.isfinite(self._spec.policy.grace_s) else None
+        if not self._followers:
+            self._watch_after(max(self._arrival_s, self._spec.policy.grace_s))
         failure: StreamError | None = None
         try:
             await self._write(reading)
@@ -272,8 +271,7 @@ class RunTask:
         finally:
             self._has_stopped_writing = True
             self._report_written()
-            if watching is not None:
-                watching.cancel()
+            self._stop_watching()
             if not reading.done():
                 self.run.cancel()
             await end_task(reading)
@@ -339,13 +337,16 @@ class RunTask:
                 voice.hear(event)
 
     async def _publish(self, event: StreamEvent) -> None:
-        while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
-            self._has_room.clear()
-            await self._has_room.wait()
         if not self.has_begun:
             self.has_begun = True
             self._spec.on_begun()
         data = encode_entry(event)
+        if not self._journal.is_shared:  # it stores without waiting
+            await self._journal.append(self.head.run_id, [data])
+            return
+        while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
+            self._has_room.clear()
+            await self._has_room.wait()
         self._backlog.append(data)
         self._read_events += 1
         self._backlog_bytes += len(data)
@@ -387,21 +388,25 @@ class RunTask:
             if not future.done():
                 future.set_result(count <= self._written)
 
+    def _watch_after(self, patience_s: float) -> None:
+        """Cancel the run if it has no followers for so long, and the policy does not let it run to the end."""
+        if math.isfinite(self._spec.policy.grace_s) and not self._has_stopped_writing:
+            self._watching = asyncio.get_running_loop().call_later(patience_s, self._start_watching)
+
+    def _start_watching(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
     async def _watch(self) -> None:
-        """Cancel the run once it has had no followers for as long as the policy allows."""
-        patience_s = max(self._arrival_s, self._spec.policy.grace_s)
-        while True:
-            try:
-                async with asyncio.timeout(patience_s):
-                    await self._has_followers.wait()
-            except TimeoutError:
-                if not await self._is_followed_elsewhere() or self._has_stopped_writing:
-                    self.run.cancel()
-                    return
-                patience_s = self._away_s
-                continue
-            await self._has_no_followers.wait()
-            patience_s = self._spec.policy.grace_s
+        """Cancel the run if it has no followers in other processes either."""
+        if await self._is_followed_elsewhere():
+            self._watch_after(self._away_s)
+        else:
+            self.run.cancel()
 
     async def _is_followed_elsewhere(self) -> bool:
         try:

@@ -60,13 +60,14 @@ class RequestObserver:
         notes = RequestNotes(_read_request_id(scope["headers"]), client[0] if client else "")
         recorder = _ResponseRecorder(self._operations, send, notes.request_id)
         notes.queue = self._find_queue(scope)
+        streams: list[EventStream] = []
+        inner, route = {**scope, LATER: streams}, ""
         with use_notes(notes), self._operations.spans.span(scope["method"], scope["headers"]) as span:
             try:
                 if notes.queue:
                     await asyncio.sleep(0)  # it waits in this queue before anything is computed for it
-                streams: list[EventStream] = []
-                scope[LATER] = streams
-                await self._select_app(scope)(scope, receive, recorder.send)
+                await self._select_app(scope)(inner, receive, recorder.send)
+                route, inner = _get_route_path(inner), scope  # what was put into the scope is not needed any more
                 for stream in streams:
                     await stream.send_body(receive, recorder.send)
             except ClientDisconnect:
@@ -79,7 +80,7 @@ class RequestObserver:
                 error = RequestError("Internal server error; see the server log.", 100, status=500, has_data=True)
                 await self._refuse(Request(scope), error)(scope, receive, recorder.send)
             finally:
-                route = _get_route_path(scope)
+                route = route or _get_route_path(inner)
                 recorder.end(scope["method"], route)
                 span.end(scope["method"], route, recorder.status)
                 logger.info("%s %s %s %.3f s", scope["method"], scope["path"], recorder.status, recorder.seconds)

@@ -54,7 +54,7 @@ RESUME = (
 class EventStream(StreamingResponse):
     """A response that sends the frames of an event stream as they arrive.
 
-    In a scope with `LATER`, the body is sent by whoever called the application, once that has returned: routes and
+    In a scope with `LATER`, the caller of the application sends the body, once that has returned: routes and
     middleware then need no memory while the stream is open.
     """
 

@@ -39,13 +39,19 @@ class SlowJournal(MemoryJournal):
         await super().append(run_id, data, is_last=is_last)
 
 
+class SharedJournal(SlowJournal):
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+
 def play(run: ScriptedRun, journal: MemoryJournal) -> RunTask:
     head = RunHead(run.envelope, "run_manager")
     return RunTask(RunSpec(run, CONTINUE), head, journal, arrival_s=1, away_s=1)
 
 
 async def test_a_slow_journal_delays_the_run_and_gets_waiting_events_together() -> None:
-    journal, run = SlowJournal(), ScriptedRun(words(1000))
+    journal, run = SharedJournal(), ScriptedRun(words(1000))
     task = play(run, journal)
     await task.start_result
     await asyncio.sleep(0.02)
@@ -57,8 +63,9 @@ async def test_a_slow_journal_delays_the_run_and_gets_waiting_events_together() 
     assert len(journal.sizes) < 20
 
 
-async def test_a_journal_that_fails_ends_the_run() -> None:
-    journal, run = SlowJournal(), ScriptedRun([*words(3), asyncio.Event()])
+@pytest.mark.parametrize("kind", [SlowJournal, SharedJournal])
+async def test_a_journal_that_fails_ends_the_run(kind: type[SlowJournal]) -> None:
+    journal, run = kind(), ScriptedRun([*words(3), asyncio.Event()])
     journal.is_broken = True
     journal.gate.set()
     task = play(run, journal)
@@ -119,12 +126,6 @@ async def test_a_task_that_swallows_cancellations_ends() -> None:
         await end_task(task)
         await end_task(task)
     assert task.cancelled()
-
-
-class SharedJournal(SlowJournal):
-    @property
-    def is_shared(self) -> bool:
-        return True
 
 
 async def test_a_run_learns_that_a_journal_has_failed_to_store_its_events() -> None:
