@@ -56,6 +56,22 @@ class RedisProcess:
                 return
             time.sleep(0.005)
 
+    def save_in_background(self) -> None:
+        """Let the server write a snapshot to ``dump.rdb`` in its folder."""
+        before = self.request("LASTSAVE")
+        time.sleep(1.1)  # the times of snapshots are in seconds
+        self.request("BGSAVE")
+        while self.request("LASTSAVE") == before:
+            time.sleep(0.02)
+
+    def dump(self, file: Path) -> None:
+        """Write a snapshot to a file, as a replica receives it: what ``redis-cli --rdb FILE`` does."""
+        process = Path("/proc") / str(self.request("INFO", "server")["process_id"])
+        command = [(process / "exe").readlink().with_name("redis-cli"), "-p", str(self.port), "--rdb", file]
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(servers.LIBRARIES)}
+        done = subprocess.run(command, capture_output=True, check=False, env=environment)
+        assert not done.returncode, done.stderr
+
     def log_sizes(self) -> dict[Path, int]:
         """Return the sizes of the files of the append-only log."""
         return {path: path.stat().st_size for path in self.folder.glob("appendonlydir/*.incr.aof")}

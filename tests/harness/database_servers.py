@@ -51,6 +51,20 @@ def find(kind: str) -> tuple[Path, Path]:
     return programs[0], programs[1]
 
 
+def run_beside(kind: str, name: str, *arguments: str | Path) -> None:
+    """Run a program that is installed beside a server's, such as ``pg_dump``.
+
+    Raises:
+        NotInstalledError: If it is not installed.
+    """
+    program, environment = find(kind)[1].with_name(name), _process_options(kind)["env"]
+    if not program.exists():
+        raise NotInstalledError(f"{program} is missing: install it by `make databases`")
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise AssertionError(f"{name}: {done.stderr[-2000:]}")
+
+
 @contextmanager
 def server(kind: str) -> Generator[str]:
     """Yield the URL of a new server's own database; the server and its data are removed at the end.
@@ -202,7 +216,8 @@ def _packages(name: str) -> list[str]:
     versioned = [package for package in needed if package.startswith("postgresql-") and package[-1].isdigit()]
     if versioned:
         return _packages(versioned[0])
-    return [name, *(p for p in needed if p.startswith("lib") and not p.startswith(("libc6", "libgcc", "libstdc")))]
+    wanted = [package for package in needed if package.startswith(("lib", "postgresql-client-"))]
+    return [name, *(package for package in wanted if not package.startswith(("libc6", "libgcc", "libstdc")))]
 
 
 if __name__ == "__main__":

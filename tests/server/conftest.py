@@ -32,10 +32,15 @@ async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncG
     if kind == "sqlite":
         yield f"sqlite:///{tmp_path}/server.db"
         return
+    yield await create_database(kind)
+
+
+async def create_database(kind: str) -> str:
+    """Return the URL of an empty database. Skip the test if there is no server of the kind."""
     address = make_url(require_database_server(kind))
     name = f"t{secrets.token_hex(8)}"
     engine = create_async_engine(address.set(drivername=f"{kind}+{DRIVERS[kind]}"), isolation_level="AUTOCOMMIT")
     async with engine.connect() as connection:
         await connection.execute(text(f"CREATE DATABASE {name}"))
     await engine.dispose()
-    yield address.set(database=name).render_as_string(hide_password=False)
+    return address.set(database=name).render_as_string(hide_password=False)
