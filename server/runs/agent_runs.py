@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.dsl.forms import form_fields, form_problems
 from ragflow_lg.runs.run_session import BUSY_POLL_S
 from ragflow_lg.server.database.pause_repository import find_expiry
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.stored_sessions import newest_run
 
 if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow
     from ragflow_lg.server.runs.turns import Turns
+    from ragflow_lg.server.settings.pauses_section import PauseAnswerKind
     from ragflow_lg.services.sessions import RunRecord
+
+
+class Expiry(Struct, frozen=True):
+    """The end of the time that open forms wait."""
+
+    ms: int
+    """Epoch milliseconds; 0 for never."""
+    answer: PauseAnswerKind | Literal[""]
+    """Whether they are answered with the values of their fields, or their turn is cancelled; ``""`` for never."""
+
+
+NEVER = Expiry(0, "")
 
 
 class AgentRuns:
@@ -70,9 +89,26 @@ class AgentRuns:
         """Return the pauses that a session is waiting at."""
         return await (await self._turns.runner(self._agent, session)).pauses(session.id)
 
-    async def expiry(self, session_id: str) -> int:
-        """Return until when a session that waits does so, in epoch milliseconds; 0 for ever."""
-        return await find_expiry(self._app_state.database, self._agent.tenant, session_id)
+    async def expiry(self, session_id: str, pauses: Sequence[Pause]) -> Expiry:
+        """Return until when a session waits at these pauses, and what happens then."""
+        if not pauses:
+            return NEVER
+        expire_ms = await find_expiry(self._app_state.database, self._agent.tenant, session_id)
+        if not expire_ms:
+            return NEVER
+        if self.expired_answer == "cancel":
+            return Expiry(expire_ms, "cancel")
+        runner = await self._turns.runner(self._agent, await self.session(session_id))
+        has_defaults = all(_has_defaults(runner.plan, pause) for pause in pauses)
+        return Expiry(expire_ms, "defaults" if has_defaults else "cancel")
+
+    @property
+    def expired_answer(self) -> PauseAnswerKind:
+        """What the agent or the settings say about forms that nobody answers."""
+        own = self._agent.pause_answer
+        if not own:
+            return self._app_state.settings.pauses.answer
+        return "cancel" if own == "cancel" else "defaults"
 
     async def is_busy(self, session_id: str) -> bool:
         """Check whether any run in a session is in progress, here or elsewhere."""
@@ -114,6 +150,21 @@ class AgentRuns:
             if time.monotonic() >= until:
                 raise busy_error("The session is busy: wait until its run ends, or cancel it.")
             await asyncio.sleep(BUSY_POLL_S)
+
+
+def default_answer(plan: Plan, pause: Pause) -> dict[str, Any]:
+    """Return the values of the fields of an open form, as the canvas declares them."""
+    node = plan.nodes.get(NodeId(pause.node))
+    declared: Any = getattr(node.params, "inputs", {}) if node is not None else {}
+    return {
+        field.name: field.value
+        for field in form_fields(declared)
+        if field.name in pause.inputs and field.value is not None
+    }
+
+
+def _has_defaults(plan: Plan, pause: Pause) -> bool:
+    return not pause.is_checked or not form_problems(pause.inputs, default_answer(plan, pause))
 
 
 def busy_error(text: str) -> RequestError:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import AnswerError, QuotaError, RagflowLgError, RequestError, SessionBusyError
-from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
-from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.pause_repository import claim_expired, delete_expired, find_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import PauseTimeoutRow
 from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.runs.agent_runs import default_answer
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming import CONTINUE
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.plan import Plan
-    from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, RunRow
     from ragflow_lg.server.runs.turns import Turns
@@ -75,8 +72,7 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
         control = RunControl(self._app_state, self._turns, agent, CONTINUE, is_background=True)
         if await control.state(run) != "waiting":
             return ""
-        kind = agent.pause_answer or self._app_state.settings.pauses.answer
-        if kind == "defaults" and await self._answer(control, agent, run):
+        if control.expired_answer == "defaults" and await self._answer(control, agent, run):
             return ""
         await control.cancel(run)
         audit("pause.expired", tenant=row.tenant, agent=agent.id, run=run.id, answer="cancel")
@@ -85,7 +81,8 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
     async def _answer(self, control: RunControl, agent: AgentRow, run: RunRow) -> bool:
         """Answer with the values of the fields. Return False if a field that is required has none."""
         runner = await self._turns.runner(agent, await control.session(run.session_id))
-        answers = default_answers(runner.plan, await runner.pauses(run.session_id))
+        pauses = await runner.pauses(run.session_id)
+        answers = {pause.id: default_answer(runner.plan, pause) for pause in pauses}
         try:
             turn = await control.resume(run, answers)
         except AnswerError as error:
@@ -94,21 +91,6 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
         next_run = turn.envelope.message_id
         audit("pause.expired", tenant=agent.tenant, agent=agent.id, run=run.id, answer="defaults", next=next_run)
         return True
-
-
-def default_answers(plan: Plan, pauses: Sequence[Pause]) -> dict[str, dict[str, Any]]:
-    """Return the values of the fields of open forms, by pause id, as the canvas declares them."""
-    return {pause.id: _default_answer(plan, pause) for pause in pauses}
-
-
-def _default_answer(plan: Plan, pause: Pause) -> dict[str, Any]:
-    node = plan.nodes.get(NodeId(pause.node))
-    declared: Any = getattr(node.params, "inputs", {}) if node is not None else {}
-    return {
-        field.name: field.value
-        for field in form_fields(declared)
-        if field.name in pause.inputs and field.value is not None
-    }
 
 
 def _can_be_repeated(error: RagflowLgError) -> bool:

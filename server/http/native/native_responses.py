@@ -12,6 +12,7 @@ from starlette.responses import Response
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.database.stored_reference import read_chunks
 from ragflow_lg.server.http.shared.responses import respond_json
+from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
 
 if TYPE_CHECKING:
     from ragflow_lg.base.ids import NodeId
@@ -35,6 +36,10 @@ class PauseAnswer(BaseModel):
     fields: Annotated[dict[str, Any], Field(description="Fields of the form, as declared in the canvas.")]
     answer_schema: Annotated[dict[str, Any], Field(description="JSON Schema of the answer.")]
     expire_ms: Annotated[int, Field(description="When it is answered by itself or its turn cancelled; 0 for never.")]
+    expire_answer: Annotated[
+        Literal["", "defaults", "cancel"],
+        Field(description="What happens then: it gets the values of its fields, or the turn is cancelled."),
+    ]
 
 
 class UsageAnswer(BaseModel):
@@ -198,15 +203,16 @@ def respond_model(answer: BaseModel, status: int = 200, headers: dict[str, str] 
     return respond_json(answer, status, headers)
 
 
-def build_pause_answer(pause: Pause, expire_ms: int = 0) -> PauseAnswer:
-    """Build the answer for an open form that waits until ``expire_ms``, or for ever."""
+def build_pause_answer(pause: Pause, expiry: Expiry = NEVER) -> PauseAnswer:
+    """Build the answer for an open form."""
     return PauseAnswer(
         id=pause.id,
         node=pause.node,
         tips=pause.tips,
         fields={name: dict(field) for name, field in pause.inputs.items()},
         answer_schema=form_schema(pause.inputs),
-        expire_ms=expire_ms,
+        expire_ms=expiry.ms,
+        expire_answer=expiry.answer,
     )
 
 
@@ -218,7 +224,7 @@ async def build_run_answer(
     status = cast("RunState", await control.state(run))
     answers = [row for row in messages if row.run_id == run.id and row.role == "assistant"]
     open_pauses = pauses if status == "waiting" else ()
-    expire_ms = await control.expiry(run.session_id) if open_pauses else 0
+    expiry = await control.expiry(run.session_id, open_pauses)
     return RunAnswer(
         id=run.id,
         agent_id=run.agent_id,
@@ -229,7 +235,7 @@ async def build_run_answer(
         error=run.error or "",
         answer="".join(row.content for row in answers),
         reference=[chunk for row in answers for chunk in read_chunks(row.reference)],
-        pauses=[build_pause_answer(pause, expire_ms) for pause in open_pauses],
+        pauses=[build_pause_answer(pause, expiry) for pause in open_pauses],
         checkpoint=record.checkpoint if record is not None else "",
         usage=UsageAnswer(prompt_tokens=run.prompt_tokens, completion_tokens=run.completion_tokens),
         queue_position=await control.queue_position(run) if status == "running" else 0,
@@ -249,13 +255,13 @@ def build_session_whole(
     pauses: Sequence[Pause],
     *,
     is_busy: bool,
-    expire_ms: int = 0,
+    expiry: Expiry = NEVER,
 ) -> SessionWhole:
-    """Build the answer for a session with its messages and open forms, which wait until ``expire_ms``, or for ever."""
+    """Build the answer for a session with its messages and open forms."""
     return SessionWhole(
         **_list_session_fields(session),
         messages=[build_message_answer(row) for row in messages],
-        pauses=[build_pause_answer(pause, expire_ms) for pause in pauses],
+        pauses=[build_pause_answer(pause, expiry) for pause in pauses],
         is_busy=is_busy,
     )
 

@@ -79,9 +79,9 @@ async def get_session(session_id: str, request: Request, agent: Agent, control: 
     messages = await SessionRepository(get_app_state(request).database, agent.tenant).messages([session.id])
     is_busy = await control.is_busy(session.id)
     pauses = [] if is_busy else await control.pauses(session)
-    expire_ms = await control.expiry(session.id) if pauses else 0
+    expiry = await control.expiry(session.id, pauses)
     rows = messages[session.id]
-    return respond_model(build_session_whole(session, rows, pauses, is_busy=is_busy, expire_ms=expire_ms))
+    return respond_model(build_session_whole(session, rows, pauses, is_busy=is_busy, expiry=expiry))
 
 
 @router.delete(
@@ -126,8 +126,8 @@ async def list_pauses(session_id: str, control: Control) -> list[PauseAnswer]:
     """List the open forms of a session, each with the JSON Schema of its answer."""
     session = await control.session(session_id)
     pauses = await control.pauses(session)
-    expire_ms = await control.expiry(session.id) if pauses else 0
-    return [build_pause_answer(pause, expire_ms) for pause in pauses]
+    expiry = await control.expiry(session.id, pauses)
+    return [build_pause_answer(pause, expiry) for pause in pauses]
 
 
 @router.get(

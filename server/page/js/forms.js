@@ -1,6 +1,7 @@
 /** Forms: of UserFillUp, which wait for an answer, and of Begin, which belong to the message. */
 
 import { html, useState } from "../vendor/preact.js";
+import { Expiry } from "./expiry.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./texts.js";
 
@@ -95,6 +96,7 @@ export function PauseForm({ pause, problems, isBusy, onAnswer }) {
   return html`<form class="pause" onSubmit=${submit} aria-label=${pause.node}>
     ${pause.tips && html`<${Markdown} text=${pause.tips} />`}
     <${Fields} prefix=${pause.id} fields=${pause.fields} values=${values} problems=${problems} onChange=${setValues} />
+    <${Expiry} at=${pause.expire_ms} answer=${pause.expire_answer} />
     <button class="primary" disabled=${isBusy}>${t("answer")}</button>
   </form>`;
 }

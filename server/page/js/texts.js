@@ -38,6 +38,9 @@ const TEXTS = {
   calls: ["Tool calls", "工具调用"],
   continue: ["Continue", "继续"],
   answer: ["Answer", "提交"],
+  expiresAnswered: ["Without an answer, the values of its fields are used {time}.", "若无人作答，{time}将使用表单的默认值。"],
+  expiresCancelled: ["Without an answer, the turn is cancelled {time}.", "若无人作答，{time}将取消本轮。"],
+  expired: ["The time for an answer has passed.", "作答时间已过。"],
   graph: ["Graph", "流程图"],
   timeline: ["Steps", "步骤"],
   log: ["Run log", "运行日志"],
@@ -114,6 +117,11 @@ function readChosen() {
 const asked = new URLSearchParams(location.search).get("locale") ?? navigator.language; // as in RAGFlow's frames
 let chosen = readChosen() || (asked.startsWith("zh") ? "zh" : "en");
 document.documentElement.lang = chosen;
+
+/** @returns {string} The language that is chosen. */
+export function language() {
+  return chosen;
+}
 
 /** @param {string} name @returns {string} The text in the language that is chosen. */
 export function t(name) {

@@ -1,5 +1,6 @@
 """The page with a keyboard, for screen readers (axe), in both themes, and on screens of every width."""
 
+import copy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Page, expect
 
+from ragflow_lg.server.settings.pauses_section import PausesSection
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT
@@ -51,6 +53,29 @@ async def check_widths(page: Page) -> None:
         await page.set_viewport_size({"width": width, "height": 800})
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
     await page.set_viewport_size({"width": 1400, "height": 900})
+
+
+@pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
+async def test_a_form_says_when_it_ends_and_what_happens_then(tmp_path: Path) -> None:
+    sections = {"pauses": PausesSection(timeout_s=7500)}
+    async with start_app(tmp_path, sections=sections) as server, visit(server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, FORM)
+        await ask(page, "hello")
+        form = page.get_by_role("form", name="UserFillUp:0")
+        cancelled = form.get_by_text("Without an answer, the turn is cancelled in 2 hours.")
+        await expect(cancelled).to_be_visible()  # the field is required and has no value
+        await check_all(page)
+        await check_widths(page)
+        with_value = copy.deepcopy(FORM)
+        with_value["components"]["UserFillUp:0"]["obj"]["params"]["inputs"]["size"]["value"] = 42
+        await open_agent(server, page, with_value, "With a value")
+        await ask(page, "hello")
+        await expect(
+            form.get_by_text("Without an answer, the values of its fields are used in 2 hours.")
+        ).to_be_visible()
+        await page.get_by_role("button", name="中文").click()
+        await expect(form.get_by_text("若无人作答，2小时后将使用表单的默认值。")).to_be_visible()
 
 
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")

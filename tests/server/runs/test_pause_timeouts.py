@@ -83,7 +83,7 @@ async def test_forms_that_nobody_answers_get_the_values_of_their_fields(tmp_path
         for path in (f"/sessions/{run['session_id']}", f"/sessions/{run['session_id']}/pauses"):
             shown: Any = (await client.get(path)).json()
             pause: Any = (shown if path.endswith("/pauses") else shown["pauses"])[0]
-            assert pause["expire_ms"] == expires
+            assert (pause["expire_ms"], pause["expire_answer"]) == (expires, "defaults")
         time.ms = expires - 1
         await end_pauses(server, time)
         assert await runs_of(client) == [run]
@@ -115,6 +115,7 @@ async def test_turns_are_cancelled_if_the_settings_say_so_or_there_is_no_valid_d
 ) -> None:
     async with waiting(tmp_path, fields, answer=answer) as (server, client, run, time):
         time.ms = expire_ms(run)
+        assert run["pauses"][0]["expire_answer"] == "cancel"
         await end_pauses(server, time)
         (ended,) = await runs_of(client)
         assert (ended["status"], ended["error"], ended["pauses"]) == ("cancelled", CANCELLED, [])
@@ -126,7 +127,7 @@ async def test_turns_are_cancelled_if_the_settings_say_so_or_there_is_no_valid_d
 
 async def test_an_agent_has_its_own_time_and_a_form_keeps_it(tmp_path: Path) -> None:
     async with waiting(tmp_path, timeout_s=0) as (server, client, run, time):
-        assert expire_ms(run) == 0
+        assert (expire_ms(run), run["pauses"][0]["expire_answer"]) == (0, "")
         assert (await client.put("/pause-timeout", json={"timeout_s": 5, "answer": "cancel"})).status_code == 200
         short = (await client.post("/runs", json={"query": "hi"})).json()
         assert 0 <= expire_ms(short) - short["end_ms"] - 5000 < 1000
