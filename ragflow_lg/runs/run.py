@@ -98,8 +98,7 @@ class Run:
         self._is_draining = False
         self.collected = AnswerText()
         """The text and the sources that the events so far contain, and the form that the turn waits at."""
-        self._has_lost_lease = False
-        self._has_started = False
+        self._has_lost_lease = self._has_started = False
         self._ended: RunRecord | None = None
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()

@@ -13,7 +13,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.stored_reference import write_reference
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, AgentRow, MessageRow, SessionRow
-from ragflow_lg.server.migration.session_files import is_behind, transcript_of
+from ragflow_lg.server.migration.transcripts import is_behind, transcript_of
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteSession

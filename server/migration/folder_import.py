@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SettingsError
 from ragflow_lg.server.migration.database_import import MovingAgent, draft_id, store_agent, store_session
 from ragflow_lg.server.migration.puller import LocalAgent, first_problem, read_local_agent
-from ragflow_lg.server.migration.session_files import read_session_file
 from ragflow_lg.server.migration.thread_import import check_transcript, import_session
+from ragflow_lg.server.migration.transcripts import read_session_file
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteSession

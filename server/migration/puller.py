@@ -18,7 +18,7 @@ from ragflow_lg.server.migration.agent_changes import ADVICE, compare_state
 from ragflow_lg.server.migration.agent_files import build_agent_file, hash_text
 from ragflow_lg.server.migration.file_names import choose_name
 from ragflow_lg.server.migration.manifest import PulledAgent, PulledSession, PulledVersion
-from ragflow_lg.server.migration.session_files import write_session
+from ragflow_lg.server.migration.transcripts import write_session
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi

@@ -10,7 +10,7 @@ from ragflow_lg.base.ids import NodeId, session_of_thread, thread_of_session
 from ragflow_lg.dsl_compiler.langgraph_app.imported_turn import wait_at
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.stored_turn import thread_config
-from ragflow_lg.server.migration.session_files import (
+from ragflow_lg.server.migration.transcripts import (
     Transcript,
     build_globals,
     build_history,
