@@ -6,7 +6,8 @@ used the least time is next, and after a short time the loop looks for new data.
 
 Being next is not enough: a turn has hundreds of steps, and each would wait until the call that is running returns. A
 tenant with a backlog therefore uses at most a share of the time while others without one are present. The loop is then
-often idle when their next step becomes ready.
+often idle when their next step becomes ready. Nothing can interrupt a long call, such as one for a value of megabytes:
+after it, its tenant waits the longer, so that the others have had many steps before the next one.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ CREDIT_S = 0.02
 SAVED_S = 0.05
 """How much of the time that a tenant did not use makes it the next one later."""
 
+LONG_S = 0.002
+"""A call is long from here on. After one that is twice as long, its tenant waits for twice the duration, and so on."""
+
+MOST_OWED_S = 0.25
+"""How long a tenant waits at most after a long call."""
+
 PRESENT_S = 0.2
 """How long a tenant is present after its last call."""
 
@@ -66,7 +73,7 @@ class Call(asyncio.Handle):
 class _Queue:
     """The calls of one tenant."""
 
-    __slots__ = ("calls", "credit_s", "filled_s", "is_active", "seen_s", "used_s")
+    __slots__ = ("calls", "credit_s", "filled_s", "is_active", "owed_s", "seen_s", "used_s")
 
     def __init__(self, now: float) -> None:
         self.calls: deque[Call] = deque()
@@ -76,17 +83,34 @@ class _Queue:
         """How long its calls have run. A tenant that was idle begins with little less than the next one has used."""
         self.credit_s = CREDIT_S
         """How long its calls may run while others are present, at `seen_s`."""
+        self.owed_s = 0.0
+        """How long its next call waits for others after a long one, at `seen_s`."""
         self.seen_s = self.filled_s = now
         """When the credit was counted, and when a call was added to the empty queue."""
 
-    def has_backlog(self, now: float) -> bool:
-        """Return whether there have been calls for a long time."""
-        return now - self.filled_s > BACKLOG_S
+    def is_light(self, now: float) -> bool:
+        """Return whether it has neither a backlog nor long calls."""
+        return self.owed_s <= 0 and now - self.filled_s <= BACKLOG_S
+
+    def has_credit(self) -> bool:
+        """Return whether its calls may run while light tenants are present."""
+        return self.credit_s > 0 and self.owed_s <= 0
 
     def refill(self, now: float) -> None:
-        """Add the share of the time since the last look."""
-        self.credit_s = min(self.credit_s + (now - self.seen_s) * SHARE, CREDIT_S)
+        """Count the time since the last look."""
+        elapsed_s = now - self.seen_s
+        self.credit_s = min(self.credit_s + elapsed_s * SHARE, CREDIT_S)
+        self.owed_s = max(self.owed_s - elapsed_s, 0.0)
         self.seen_s = now
+
+    def pay(self, used_s: float) -> None:
+        """Count the time that its calls have run."""
+        self.used_s += used_s
+        self.credit_s = max(self.credit_s - used_s, -CREDIT_S)
+        if used_s > LONG_S:
+            self.owed_s = (
+                min(self.owed_s + used_s * used_s / LONG_S, MOST_OWED_S) + used_s
+            )  # its own time has not passed
 
 
 class FairCalls:
@@ -101,7 +125,7 @@ class FairCalls:
         self._used_s = 0.0
         """What the queue that came last had used."""
         self._latest = _Queue(-PRESENT_S)
-        """The queue without a backlog whose calls ran last."""
+        """The light queue whose calls ran last."""
         self._latest_s = self._other_s = -PRESENT_S
         """When they ran, and when those of another such queue did."""
 
@@ -142,16 +166,16 @@ class FairCalls:
         if len(self._active) == 1:  # as a rule
             (queue,) = self._active
             queue.refill(now)
-            return queue if queue.credit_s > 0 or not self._is_in_the_way(queue, now) else None
+            return queue if queue.has_credit() or not self._is_in_the_way(queue, now) else None
         for queue in self._active:
             queue.refill(now)
-        free = [queue for queue in self._active if queue.credit_s > 0 or not self._is_in_the_way(queue, now)]
+        free = [queue for queue in self._active if queue.has_credit() or not self._is_in_the_way(queue, now)]
         return min(free, key=_used) if free else None
 
     def _is_in_the_way(self, queue: _Queue, now: float) -> bool:
-        """Return whether a queue has a backlog while other tenants without one are present."""
+        """Return whether a queue is not light while other, light tenants are present."""
         other_s = self._other_s if queue is self._latest else self._latest_s
-        return queue.has_backlog(now) and now - other_s < PRESENT_S
+        return not queue.is_light(now) and now - other_s < PRESENT_S
 
     def _run_slice(self, queue: _Queue, began: float) -> float:
         """Run calls of one queue; return the time."""
@@ -161,9 +185,8 @@ class FairCalls:
                 calls.popleft().run()
                 now = self._clock()
         finally:  # also after KeyboardInterrupt and SystemExit, which a handle raises
-            queue.used_s += now - began
-            queue.credit_s = max(queue.credit_s - (now - began), -CREDIT_S)
-            if not queue.has_backlog(now):
+            queue.pay(now - began)
+            if queue.is_light(now):
                 self._note_present(queue, now)
             if not calls:
                 queue.is_active = False

@@ -191,6 +191,46 @@ def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
     assert least_s <= used_s["first"] <= most_s
 
 
+@pytest.mark.parametrize(
+    ("others", "call_s", "least_s", "most_s"),
+    [
+        ("quiet", 0.010, 0.2, 0.4),
+        ("quiet", 0.100, 0.3, 0.6),  # waits a quarter of a second at most
+        ("quiet", 0.001, 1.2, 1.4),
+        ("long", 0.010, 0.9, 1.1),
+        ("", 0.010, 1.3, 1.4),
+    ],
+)
+def test_a_tenant_waits_after_a_long_call_while_others_have_short_ones(
+    others: str, call_s: float, least_s: float, most_s: float
+) -> None:
+    clock, pass_time = _clock()
+    calls, loop = FairCalls(clock), asyncio.new_event_loop()
+    used_s = defaultdict[str, float](float)
+    waiting = dict[str, float]()
+    """When the next call of a tenant comes: half a call after the last one, so that its queue becomes empty."""
+
+    def work(tenant: str) -> None:
+        used_s[tenant] += call_s
+        pass_time(call_s)
+        waiting[tenant] = clock() + call_s / 2
+
+    waiting["first"] = 0
+    if others == "long":
+        waiting["second"] = 0
+    while clock() < 2:
+        if others == "quiet":
+            calls.add("second", Call(lambda: None, (), loop, Context()))
+        for tenant in [tenant for tenant, at in waiting.items() if at <= clock()]:
+            del waiting[tenant]
+            calls.add(tenant, Call(work, (tenant,), loop, Context()))
+        if not (calls and calls.run()):
+            pass_time(PAUSE_S / 4)
+        pass_time(0.00001)
+    loop.close()
+    assert least_s <= used_s["first"] <= most_s
+
+
 def test_a_tenant_that_has_used_its_share_goes_on_without_new_calls(runner: asyncio.Runner):
     async def main() -> tuple[float, float]:
         began = time.perf_counter()
