@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from pydantic.json_schema import GenerateJsonSchema
+
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
+from ragflow_lg.dsl.variable_references import Reference, Template
 
 SCHEMA_ID = "urn:ragflow-lg:canvas:1"
 V2_SCHEMA_ID = "urn:ragflow-lg:canvas:2"
@@ -176,6 +179,14 @@ def _document_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+class _SchemaGenerator(GenerateJsonSchema):
+    """Writes the default of a template or a reference as its text."""
+
+    def encode_default(self, dft: Any) -> Any:
+        """Return a default as JSON."""
+        return super().encode_default(str(dft) if isinstance(dft, (Template, Reference)) else dft)
+
+
 def params_schema(spec: AnySpec) -> dict[str, Any]:
     """Return the schema of one component's params, complete in itself."""
     definitions: dict[str, Any] = {}
@@ -184,7 +195,9 @@ def params_schema(spec: AnySpec) -> dict[str, Any]:
 
 
 def _params_schema(spec: AnySpec, definitions: dict[str, Any]) -> dict[str, Any]:
-    schema = spec.params.model_json_schema(by_alias=True, ref_template=f"#/$defs/{spec.name}.{{model}}")
+    schema = spec.params.model_json_schema(
+        by_alias=True, ref_template=f"#/$defs/{spec.name}.{{model}}", schema_generator=_SchemaGenerator
+    )
     for name, inner in cast("dict[str, Any]", schema.pop("$defs", {})).items():
         definitions[f"{spec.name}.{name}"] = _lenient(inner)
     # Older and simplified shapes use other parameter names; the compiler reports missing ones.

@@ -1,6 +1,7 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -22,6 +23,25 @@ def is_valid(document: object) -> bool:
 def test_the_schema_is_valid_and_equals_the_published_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == SCHEMA
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in a JSON value."""
+    if isinstance(value, dict):
+        entries = cast("dict[str, Any]", value)
+        yield entries
+        value = list(entries.values())
+    if isinstance(value, list):
+        for entry in cast("list[Any]", value):
+            yield from _objects(entry)
+
+
+def test_every_default_is_valid() -> None:
+    schemas = [schema for schema in _objects(SCHEMA) if "default" in schema and ("type" in schema or "anyOf" in schema)]
+    assert len(schemas) > 100
+    for schema in schemas:
+        validator: Any = Draft202012Validator({**schema, "$defs": SCHEMA.get("$defs", {})})
+        assert validator.is_valid(schema["default"]), schema
 
 
 @pytest.mark.parametrize("content", ["x", ["x"], None])
