@@ -16,7 +16,7 @@ async def _start(attacker: Attacker, dsl: Mapping[str, Any], query: str = "x") -
     agent = attacker.kept["agent"] = await attacker.agent(dsl)
     attacker.kept["path"] = f"/native/v1/agents/{agent}"
     run = as_mapping(await attacker.send("POST", f"{attacker.kept['path']}/runs", json={"query": query}))
-    attacker.kept |= {"run": run.get("id"), "session": run.get("session_id")}
+    attacker.kept |= {"run": run.get("id"), "last_run": run.get("id"), "session": run.get("session_id")}
 
 
 def _starting(dsl: Mapping[str, Any], turns: int = 1, query: str = "x") -> Step:
@@ -26,7 +26,8 @@ def _starting(dsl: Mapping[str, Any], turns: int = 1, query: str = "x") -> Step:
         await _start(attacker, dsl, query)
         for _ in range(turns - 1):
             body = {"query": query, "session_id": attacker.kept["session"]}
-            await attacker.send("POST", f"{attacker.kept['path']}/runs", json=body)
+            run = as_mapping(await attacker.send("POST", f"{attacker.kept['path']}/runs", json=body))
+            attacker.kept["last_run"] = run.get("id")
 
     return prepare
 
@@ -136,7 +137,7 @@ ATTACKS: list[Attack] = [
     ),
     Attack("run-lists", "runs of a long session", _get("/runs?session_id={session}"), _LONG_SESSION, at_once=16),
     Attack("forks", "copies of a long session", _post("/runs/{run}/fork", {}), _LONG_SESSION, at_once=16),
-    Attack("reruns", "turns run again from a node", _post("/runs/{run}/rerun", _RERUN), _LONG_SESSION, at_once=16),
+    Attack("reruns", "turns run again from a node", _post("/runs/{last_run}/rerun", _RERUN), _LONG_SESSION, at_once=16),
     Attack(
         "prunes",
         "a session pruned again and again",
