@@ -58,7 +58,9 @@ def test_invalid_and_unreadable_canvases_are_errors(tmp_path: Path) -> None:
         load_canvas({})
     with pytest.raises(CompileError):
         load_canvas(b"")
-    for path in (tmp_path, tmp_path / "none.json", "none\0.json"):
+    with pytest.raises(SettingsError, match="is a folder"):
+        load_canvas(tmp_path)
+    for path in (tmp_path / "none.json", "none\0.json"):
         with pytest.raises(SettingsError, match="cannot be read"):
             load_canvas(path)
 

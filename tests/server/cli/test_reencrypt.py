@@ -79,7 +79,7 @@ def test_memories_are_encrypted_as_well(folder: Path) -> None:
 
 def test_doctor_says_that_datasets_are_plain(folder: Path) -> None:
     write_settings(folder, "year")
-    assert "datasets" not in call("doctor").stdout
+    assert "the datasets in" not in call("doctor").stdout
     (folder / "notes").mkdir()
     (folder / "notes" / "a.txt").write_text("A horse.")
     assert call("kb", "add", "notes").returncode == 0
