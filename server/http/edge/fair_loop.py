@@ -42,7 +42,7 @@ CREDIT_S = 0.02
 SAVED_S = 0.05
 """How much of the time that a tenant did not use makes it the next one later."""
 
-LONG_S = 0.002
+LONG_S = 0.01
 """A call is long from here on. After one that is twice as long, its tenant waits for twice the duration, and so on."""
 
 MOST_OWED_S = 0.25

@@ -194,11 +194,11 @@ def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
 @pytest.mark.parametrize(
     ("others", "call_s", "least_s", "most_s"),
     [
-        ("quiet", 0.010, 0.2, 0.4),
+        ("quiet", 0.020, 0.5, 0.8),
         ("quiet", 0.100, 0.3, 0.6),  # waits a quarter of a second at most
-        ("quiet", 0.001, 1.2, 1.4),
-        ("long", 0.010, 0.9, 1.1),
-        ("", 0.010, 1.3, 1.4),
+        ("quiet", 0.005, 1.2, 1.4),
+        ("long", 0.020, 0.9, 1.1),
+        ("", 0.020, 1.3, 1.4),
     ],
 )
 def test_a_tenant_waits_after_a_long_call_while_others_have_short_ones(
