@@ -13,7 +13,7 @@ PRIORITY = 10
 
 
 def lower_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Let an event loop run what takes long, such as encoding large values, in threads of a lower priority.
+    """Run long work of an event loop, such as encoding large values, in threads of a lower priority.
 
     Such a thread computes while the processor is free, so that others notice little of a tenant's large values.
     """
