@@ -18,6 +18,8 @@ PIECES = (
     *("os.system('x')", "__import__", ")", "]", ",", "f", "title", "{sys.query}", "\t", "é", "日本", "class", "`", "|"),
 )
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=8).map("".join) | st.text(max_size=60)
+# A package of these two canvases uses every name that the generator may write: the second one reads a secret.
+PLAIN_NAMES = ("plain", "AUTHORIZATION")
 SAFE_NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,12}", fullmatch=True)
 
 
@@ -60,6 +62,7 @@ def identifiers(package: EjectedPackage | None) -> set[str]:
 
 @given(TEXTS, TEXTS, TEXTS, SAFE_NAMES)
 @example('"""\nimport os\n"""', "\\", '")', "A")
+@example("", '"', "AUTHORIZATION", "A")
 @example("'''\\", '{"a": 1}\n"""', "{x}", "class")
 def test_texts_stay_literals(title: str, prompt: str, name: str, id_: str) -> None:
     package = eject(hostile(title, prompt, name, id_))
@@ -68,7 +71,8 @@ def test_texts_stay_literals(title: str, prompt: str, name: str, id_: str) -> No
     for function in package.names.values():
         assert function.isidentifier()
         assert not keyword.iskeyword(function)
-    assert identifiers(package) <= identifiers(eject(hostile("plain", "{sys.query} a", "plain", "Plain")))
+    expected = [identifiers(eject(hostile("plain", "{sys.query} a", plain, "Plain"))) for plain in PLAIN_NAMES]
+    assert identifiers(package) <= set().union(*expected)
     tomllib.loads(package.files["pyproject.toml"])
 
 
