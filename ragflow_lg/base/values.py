@@ -168,15 +168,15 @@ def to_json(value: Any) -> JsonValue:
     return _Normaliser().walk(value, 0)
 
 
-def to_json_with_cost(value: Any) -> tuple[JsonValue, int]:
-    """Convert a value as `to_json` does. Return it with the cost of copying it: its entries, and 1 per 256 characters.
+def to_json_with_size(value: Any) -> tuple[JsonValue, int, int]:
+    """Convert a value as `to_json` does. Return it with the numbers of its characters and of its entries.
 
     Raises:
         ComponentError: if the value exceeds the maximum depth or size of a stored value.
     """
     normaliser = _Normaliser()
     result = normaliser.walk(value, 0)
-    return result, normaliser.items + normaliser.chars // 256
+    return result, normaliser.chars, normaliser.items
 
 
 def _text(value: str) -> str:

@@ -21,6 +21,10 @@ class Size:
         self.chars = chars
         self.entries = entries
 
+    def plus(self, other: Size) -> Size:
+        """Return the sum of both."""
+        return Size(self.chars + other.chars, self.entries + other.entries)
+
 
 def size_of(value: Any) -> Size:
     """Return the size of a JSON value."""
@@ -42,11 +46,23 @@ def size_of(value: Any) -> Size:
     return Size(chars, entries)
 
 
+def global_part(name: str) -> str:
+    """Return the name of a global as a part of the state."""
+    return _GLOBAL + name
+
+
+def output_part(node: str, name: str) -> str:
+    """Return the name of a single output as a part of the state; the part of a whole node has its id."""
+    return f"{node}@{name}"
+
+
 class StateSize:
     """The sizes of the parts of a turn's state, as far as this process knows them."""
 
     def __init__(self) -> None:
         self._parts: dict[str, Size] | None = None
+        self._lists: dict[str, list[Any]] = {}
+        """The lists that are known to have the sizes of their parts."""
         self._globals: Mapping[str, Any] = {}
         """Those of the first node. They are measured together: there can be tens of thousands."""
         self._chars = 0
@@ -75,6 +91,21 @@ class StateSize:
         old = self._size_of(part)
         self._check(size.chars - old.chars, size.entries - old.entries, limits)
         self._put(part, size)
+        self._lists.pop(part, None)
+
+    def store(self, part: str, value: Any, size: Size | None, limits: StateLimits) -> None:
+        """Set the value of a part, whose size is measured if it is None.
+
+        Raises:
+            ComponentError: if the state would exceed a limit. The part then keeps its size.
+        """
+        self.replace(part, size_of(value) if size is None else size, limits)
+        if isinstance(value, list):
+            self._lists[part] = cast("list[Any]", value)
+
+    def size_of_list(self, part: str, value: list[Any]) -> Size | None:
+        """Return the size of the list that was stored last for a part; None if the value is another one."""
+        return self._size_of(part) if self._lists.get(part) is value else None
 
     def add(self, part: str, size: Size, limits: StateLimits) -> None:
         """Add to the size of a part.
@@ -82,8 +113,7 @@ class StateSize:
         Raises:
             ComponentError: if the state would exceed a limit. The part then keeps its size.
         """
-        old = self._size_of(part)
-        self.replace(part, Size(old.chars + size.chars, old.entries + size.entries), limits)
+        self.replace(part, self._size_of(part).plus(size), limits)
 
     def _size_of(self, part: str) -> Size:
         """Return the size of a part so far."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.values import JsonValue, empty_like, to_json_with_cost, to_number
+from ragflow_lg.base.values import MAX_CHARS, MAX_ITEMS, JsonValue, empty_like, to_json_with_size, to_number
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
+from ragflow_lg.component.state_size import Size
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ Operator: TypeAlias = Literal[
 
 WITHOUT_PARAMETER = ("clear", "remove_first", "remove_last")
 BY_REFERENCE = ("overwrite", "append", "extend")
+GROWING = ("append", "extend")
 
 MAX_COPIED = 2_000_000
 """Maximum number of entries that the changes of one node may copy, which takes about a second."""
@@ -124,16 +126,16 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
             raise ComponentError("Variable is not complete.", node=ctx.node.id)
         current = ctx.value(change.variable)
         try:
-            value = OPERATIONS[change.operator](current, _parameter(ctx, change, current))
+            value, size = _change(ctx, change.operator, change.variable, current, _parameter(ctx, change, current))
         except _InvalidChangeError as error:
             errors.append(f"{change.variable.text}: {error}")
             continue
         # Bounded at every step, because each change may double the result of the previous one.
-        value, cost = to_json_with_cost(value)
+        cost = size.entries + size.chars // 256
         copied += cost
         if copied > MAX_COPIED:
             raise ComponentError(f"The changes copy more than {MAX_COPIED:,} entries.", node=ctx.node.id)
-        ctx.assign(change.variable, value)
+        ctx.assign(change.variable, value, size)
         if cost > LARGE_COPY:
             await asyncio.sleep(0)  # let others run
     return Outputs.model_validate({"errors": errors}) if errors else _NO_ERRORS
@@ -141,6 +143,23 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
 
 class _InvalidChangeError(Exception):
     """A change that the value types do not allow."""
+
+
+def _change(
+    ctx: RunContext, name: Operator, variable: Reference, current: JsonValue, parameter: JsonValue
+) -> tuple[JsonValue, Size]:
+    """Return the new value as plain JSON, and its size.
+
+    Only what is added to a list that this turn has stored is converted and measured: a long list would be read again
+    in every round of a Loop.
+    """
+    if name in GROWING and isinstance(current, list) and (known := ctx.size_of_list(variable, current)) is not None:
+        new_items, chars, entries = to_json_with_size(_new_items(name, current, parameter))
+        size = Size(known.chars + chars, known.entries + entries)
+        if size.chars <= MAX_CHARS and size.entries <= MAX_ITEMS:
+            return [*current, *cast("list[Any]", new_items)], size
+    value, chars, entries = to_json_with_size(OPERATIONS[name](current, parameter))
+    return value, Size(chars, entries)
 
 
 def _parameter(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonValue:
@@ -162,18 +181,22 @@ def _as_list(current: JsonValue) -> list[Any]:
     return cast("list[Any]", current)
 
 
-def _append(current: JsonValue, item: JsonValue) -> JsonValue:
-    return _extend(current, [item])
-
-
-def _extend(current: JsonValue, items: JsonValue) -> JsonValue:
-    values = _as_list(current)
-    if not isinstance(items, list):
+def _new_items(name: Operator, values: Sequence[Any], parameter: JsonValue) -> list[Any]:
+    """Return what an operator adds to a list."""
+    new_items = [parameter] if name == "append" else parameter
+    if not isinstance(new_items, list):
         raise _InvalidChangeError(PARAMETER_NOT_LIST)
-    new_items = cast("list[Any]", items)
     if values and any(type(item) is not type(values[0]) for item in new_items):
         raise _InvalidChangeError(OTHER_ELEMENT_TYPE)
-    return [*values, *new_items]
+    return new_items
+
+
+def _grow(name: Operator) -> Callable[[JsonValue, JsonValue], JsonValue]:
+    def operate(current: JsonValue, parameter: JsonValue) -> JsonValue:
+        values = _as_list(current)
+        return [*values, *_new_items(name, values, parameter)]
+
+    return operate
 
 
 def _compute(compute: Callable[[Any, Any], float]) -> Callable[[JsonValue, JsonValue], JsonValue]:
@@ -207,8 +230,8 @@ OPERATIONS: Mapping[Operator, Callable[[JsonValue, JsonValue], JsonValue]] = {
     "overwrite": lambda current, parameter: parameter,
     "set": lambda current, parameter: parameter,
     "clear": lambda current, parameter: empty_like(current),
-    "append": _append,
-    "extend": _extend,
+    "append": _grow("append"),
+    "extend": _grow("extend"),
     "remove_first": lambda current, parameter: _as_list(current)[1:],
     "remove_last": lambda current, parameter: _as_list(current)[:-1],
     "+=": _compute(operator.add),

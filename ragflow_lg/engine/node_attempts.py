@@ -19,7 +19,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
-from ragflow_lg.component.state_size import size_of
+from ragflow_lg.component.state_size import global_part, output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.node_program import NodeProgram, Outcome, forward_targets, route_outputs, targets_after_default
 from ragflow_lg.engine.node_result import json_map
@@ -90,10 +90,12 @@ def _check_size(node: PlanNode, ctx: RunContext, turn: TurnContext, outputs: Map
     size, limits = turn.state_size, turn.services.state_limits
     size.replace(node.id, size_of(outputs), limits)
     for name, value in ctx.global_updates.items():
-        size.replace(f"global {name}", size_of(value), limits)
+        part = global_part(name)
+        size.store(part, value, ctx.assigned_sizes.get(part), limits)
     for other, patch in ctx.output_updates.items():
         for name, value in patch.items():
-            size.replace(f"{other}@{name}", size_of(value), limits)
+            part = output_part(other, name)
+            size.store(part, value, ctx.assigned_sizes.get(part), limits)
 
 
 def plain_outputs(result: ComponentOutputs) -> dict[str, JsonValue]:

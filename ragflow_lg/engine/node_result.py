@@ -18,10 +18,10 @@ def state_update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
     node = program.node
     outputs: dict[str, Any] = {node.id: outcome.outputs}
     if ctx.output_updates:
-        outputs = output_patch(set=outputs, patch=json_map(ctx.output_updates))
+        outputs = output_patch(set=outputs, patch=ctx.output_updates)
     update: dict[str, Any] = {"outputs": outputs}
     if ctx.global_updates:
-        update["globals"] = to_json(ctx.global_updates)
+        update["globals"] = ctx.global_updates
     if program.exits and (leaving := [target for target in outcome.targets if target in program.exits]):
         update["scope"] = {"leave": leaving}
     if record := _turn_record(program, ctx, outcome, step):

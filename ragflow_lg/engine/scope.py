@@ -20,7 +20,7 @@ from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import ERROR, Region
 from ragflow_lg.component.spec import RegionRules
 from ragflow_lg.component.state import join_outputs, look_up, merge, merge_outputs, merge_turn, output_patch
-from ragflow_lg.component.state_size import Size, size_of
+from ragflow_lg.component.state_size import Size, output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.engine.node import may_start, visit_item
@@ -270,7 +270,7 @@ class Scope(Struct, eq=False):
 
     def _part(self, name: str) -> str:
         """Return the name of a collected output as a part of the turn's state."""
-        return f"{self.program.owner.node.id}@{name}"
+        return output_part(self.program.owner.node.id, name)
 
     def _forget_collected(self) -> None:
         """Do not count what an earlier entry into the region has collected; it is replaced."""
