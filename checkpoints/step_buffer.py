@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextvars import Context
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
+from ragflow_lg.base.request_notes import request_context
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
 from ragflow_lg.checkpoints.saver_operations import checkpoint_key
 
@@ -55,6 +55,8 @@ class StepBuffer:
         """``write`` stores parts in their order. ``on_close`` is called when the run has ended."""
         self._write = write
         self._on_close = on_close
+        self._context = request_context()
+        """For writes, which must not use what a step has open, such as a transaction, but take the tenant's turns."""
         self._parts: list[Part] = []
         self._added = self._written = 0
         """How many parts have been added and written."""
@@ -137,7 +139,7 @@ class StepBuffer:
         if self._timer is not None and self._timer.when() <= when:
             return
         self._stop_timer()
-        self._timer = loop.call_at(when, self._start, context=Context())
+        self._timer = loop.call_at(when, self._start, context=self._context)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -150,8 +152,8 @@ class StepBuffer:
             return
         self._stop_timer()
         parts, self._parts, self._is_urgent = self._parts, [], False
-        self._writing = asyncio.create_task(self._write(parts), context=Context())
-        self._writing.add_done_callback(partial(self._finish, len(parts)), context=Context())
+        self._writing = asyncio.create_task(self._write(parts), context=self._context)
+        self._writing.add_done_callback(partial(self._finish, len(parts)), context=self._context)
 
     def _finish(self, count: int, writing: asyncio.Task[None]) -> None:
         self._writing = None

@@ -46,6 +46,14 @@ def find_tenant(context: Context | None) -> str:
     return "" if notes is None or is_undelayed(context) else notes.tenant or notes.queue
 
 
+def request_context() -> Context:
+    """Return a new context that contains the current request's notes, and nothing else."""
+    context, notes = Context(), _NOTES.get()
+    if notes is not None:
+        context.run(_NOTES.set, notes)
+    return context
+
+
 @contextmanager
 def use_notes(notes: RequestNotes) -> Generator[None]:
     """Attribute all log lines in the block to a request."""

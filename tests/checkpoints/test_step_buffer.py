@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.base.request_notes import RequestNotes, find_tenant, use_notes
 from ragflow_lg.checkpoints import Store, step_buffer
 from ragflow_lg.checkpoints.memory.memory_store import memory_store
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
@@ -51,6 +52,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.written: list[list[Part]] = []
+        self.tenants: list[str] = []
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.error: Exception | None = None
@@ -62,6 +64,9 @@ class Recorder:
         if self.error is not None:
             raise self.error
         self.written.append(list(parts))
+
+    async def note_tenant(self, _: Sequence[Part]) -> None:
+        self.tenants.append(find_tenant(None))
 
     def _close(self) -> None:
         self.is_closed = True
@@ -95,6 +100,14 @@ async def test_steps_wait_until_they_are_needed(recorder: Recorder) -> None:
     await _add(recorder, 4)
     await recorder.steps.close()
     assert (recorder.counts, recorder.is_closed) == ([3, 1], True)
+
+
+async def test_writes_take_the_turns_of_their_tenant(recorder: Recorder) -> None:
+    with use_notes(RequestNotes(tenant="ann")):
+        steps = StepBuffer(recorder.note_tenant, lambda: None)
+    await steps.add(_result(checkpoint_config("t"), 1))
+    await steps.settle()
+    assert recorder.tenants == ["ann"]
 
 
 async def test_the_result_of_an_effect_is_stored_soon(recorder: Recorder) -> None:

@@ -5,9 +5,9 @@ step of another tenant's run waits for a hundred others. Here, every tenant has 
 used the least time is next, and after a short time the loop looks for new data.
 
 Being next is not enough: a turn has hundreds of steps, and each would wait until the call that is running returns. A
-tenant with a backlog therefore uses at most a share of the time while others without one are present. The loop is then
-often idle when their next step becomes ready. Nothing can interrupt a long call, such as one for a value of megabytes:
-after it, its tenant waits the longer, so that the others have had many steps before the next one.
+tenant with a backlog therefore uses at most a share of the time that others without one leave, while they are present.
+The loop is then often idle when their next step becomes ready. Nothing can interrupt a long call, such as one for a
+value of megabytes: after it, its tenant waits the longer, so that the others have had many steps before the next one.
 """
 
 from __future__ import annotations
@@ -30,11 +30,26 @@ SLICE_S = 0.0002
 ROUND_S = 0.0005
 """How long calls run before the loop looks for new data."""
 
-SHARE = 0.3
-"""The share of the time that a tenant with a backlog may use while others without one are present."""
+SHARE = 0.25
+"""The share that a tenant with a backlog may use of the time that light tenants leave, while they are present.
 
-BACKLOG_S = 0.03
-"""A tenant has a backlog if its queue has not been empty for so long."""
+Of all time, it would be too much for a loop that is busy with light tenants: they would get a backlog themselves.
+"""
+
+BACKLOG_S = 0.25
+"""A tenant has a backlog if its calls have run for so long while its queue did not become empty.
+
+The time that they wait does not count: a tenant that others delay would get a backlog by that.
+"""
+
+MAX_BACKLOG_S = 0.5
+"""How much of that time counts at most, so that a tenant soon has no backlog after it has become idle."""
+
+REST = 5
+"""How many seconds of that time are forgotten in a second in which the queue is empty."""
+
+MOST_LIGHT = 0.95
+"""How much of the time light tenants can use; the rest is left, so that the others never stop."""
 
 CREDIT_S = 0.02
 """How much of an unused share a tenant may use later."""
@@ -73,9 +88,9 @@ class Call(asyncio.Handle):
 class _Queue:
     """The calls of one tenant."""
 
-    __slots__ = ("calls", "credit_s", "filled_s", "is_active", "owed_s", "seen_s", "used_s")
+    __slots__ = ("backlog_s", "calls", "credit_s", "emptied_s", "is_active", "left_s", "owed_s", "seen_s", "used_s")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, left_s: float = 0.0) -> None:
         self.calls: deque[Call] = deque()
         self.is_active = False
         """Whether it is among those that have calls. The last one may add another one while it runs."""
@@ -85,27 +100,31 @@ class _Queue:
         """How long its calls may run while others are present, at `seen_s`."""
         self.owed_s = 0.0
         """How long its next call waits for others after a long one, at `seen_s`."""
-        self.seen_s = self.filled_s = now
-        """When the credit was counted, and when a call was added to the empty queue."""
+        self.left_s = left_s
+        """The time that light tenants had left, at `seen_s`."""
+        self.backlog_s = 0.0
+        """How long its calls have run, less its rests."""
+        self.seen_s = self.emptied_s = now
+        """When the credit was counted, and when the queue became empty."""
 
-    def is_light(self, now: float) -> bool:
+    def is_light(self) -> bool:
         """Return whether it has neither a backlog nor long calls."""
-        return self.owed_s <= 0 and now - self.filled_s <= BACKLOG_S
+        return self.owed_s <= 0 and self.backlog_s <= BACKLOG_S
 
     def has_credit(self) -> bool:
         """Return whether its calls may run while light tenants are present."""
         return self.credit_s > 0 and self.owed_s <= 0
 
-    def refill(self, now: float) -> None:
-        """Count the time since the last look."""
-        elapsed_s = now - self.seen_s
-        self.credit_s = min(self.credit_s + elapsed_s * SHARE, CREDIT_S)
-        self.owed_s = max(self.owed_s - elapsed_s, 0.0)
-        self.seen_s = now
+    def refill(self, now: float, left_s: float) -> None:
+        """Count the time since the last look, and how much of it light tenants have left."""
+        self.credit_s = min(self.credit_s + (left_s - self.left_s) * SHARE, CREDIT_S)
+        self.owed_s = max(self.owed_s - (now - self.seen_s), 0.0)
+        self.seen_s, self.left_s = now, left_s
 
     def pay(self, used_s: float) -> None:
         """Count the time that its calls have run."""
         self.used_s += used_s
+        self.backlog_s = min(self.backlog_s + used_s, MAX_BACKLOG_S)
         self.credit_s = max(self.credit_s - used_s, -CREDIT_S)
         if used_s > LONG_S:
             self.owed_s = (
@@ -124,10 +143,12 @@ class FairCalls:
         """The queues that have calls."""
         self._used_s = 0.0
         """What the queue that came last had used."""
-        self._latest = _Queue(-PRESENT_S)
-        """The light queue whose calls ran last."""
+        self._light_s = 0.0
+        """How long the calls of light queues have run."""
+        self._latest = self._other = _Queue(0.0)
+        """The light queue whose calls ran last, and another one whose calls ran before."""
         self._latest_s = self._other_s = -PRESENT_S
-        """When they ran, and when those of another such queue did."""
+        """When they ran."""
 
     def __bool__(self) -> bool:
         """Return whether any call is ready."""
@@ -139,11 +160,13 @@ class FairCalls:
         if queue is None:
             if len(self._queues) >= MAX_QUEUES:
                 self._queues = {name: other for name, other in self._queues.items() if other.is_active}
-            queue = self._queues[tenant] = _Queue(self._clock())
+            now = self._clock()
+            queue = self._queues[tenant] = _Queue(now, now - self._light_s)
         if not queue.is_active:
             queue.is_active = True
             queue.used_s = max(queue.used_s, self._used_s - SAVED_S)
-            queue.filled_s = self._clock()
+            now = self._clock()
+            queue.backlog_s = max(queue.backlog_s - (now - queue.emptied_s) * REST, 0.0)
             self._active.append(queue)
         queue.calls.append(call)
 
@@ -162,20 +185,26 @@ class FairCalls:
         return True
 
     def _next(self, now: float) -> _Queue | None:
-        """Return the queue of the tenant that has used the least time, of those that may run."""
+        """Return the queue of the tenant that has used the least time, of those that may run.
+
+        Those with a backlog whose share is used are last: others may soon have none if they are not delayed.
+        """
         if len(self._active) == 1:  # as a rule
             (queue,) = self._active
-            queue.refill(now)
+            queue.refill(now, now - self._light_s)
             return queue if queue.has_credit() or not self._is_in_the_way(queue, now) else None
         for queue in self._active:
-            queue.refill(now)
+            queue.refill(now, now - self._light_s)
         free = [queue for queue in self._active if queue.has_credit() or not self._is_in_the_way(queue, now)]
-        return min(free, key=_used) if free else None
+        return min(free, key=_order) if free else None
 
     def _is_in_the_way(self, queue: _Queue, now: float) -> bool:
         """Return whether a queue is not light while other, light tenants are present."""
-        other_s = self._other_s if queue is self._latest else self._latest_s
-        return not queue.is_light(now) and now - other_s < PRESENT_S
+        if queue.is_light():
+            return False
+        is_latest = queue is self._latest
+        other, other_s = (self._other, self._other_s) if is_latest else (self._latest, self._latest_s)
+        return now - other_s < PRESENT_S and other.is_light()
 
     def _run_slice(self, queue: _Queue, began: float) -> float:
         """Run calls of one queue; return the time."""
@@ -186,21 +215,23 @@ class FairCalls:
                 now = self._clock()
         finally:  # also after KeyboardInterrupt and SystemExit, which a handle raises
             queue.pay(now - began)
-            if queue.is_light(now):
+            if queue.is_light():
+                self._light_s += (now - began) * MOST_LIGHT
                 self._note_present(queue, now)
             if not calls:
                 queue.is_active = False
+                queue.emptied_s = now
                 self._active.remove(queue)
         return now
 
     def _note_present(self, queue: _Queue, now: float) -> None:
         if queue is not self._latest:
-            self._latest, self._other_s = queue, self._latest_s
+            self._latest, self._other, self._other_s = queue, self._latest, self._latest_s
         self._latest_s = now
 
 
-def _used(queue: _Queue) -> float:
-    return queue.used_s
+def _order(queue: _Queue) -> tuple[bool, float]:
+    return queue.backlog_s > BACKLOG_S and queue.credit_s <= 0, queue.used_s
 
 
 def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenant) -> asyncio.AbstractEventLoop:

@@ -166,7 +166,10 @@ def test_the_tenant_that_has_used_the_least_time_is_next():
     assert seen == ["slow", "fast", "fast", "fast", "fast", "slow", "slow", "slow"]
 
 
-@pytest.mark.parametrize(("others", "least_s", "most_s"), [("quiet", 0.5, 0.8), ("busy", 0.9, 1.01), ("", 1.9, 2.01)])
+@pytest.mark.parametrize(
+    ("others", "least_s", "most_s"),
+    [("quiet", 0.4, 0.55), ("light", 0.15, 0.4), ("busy", 0.9, 1.01), ("", 1.9, 2.01)],
+)
 def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
     others: str, least_s: float, most_s: float
 ) -> None:
@@ -182,13 +185,19 @@ def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
     calls.add("first", Call(work, ("first",), loop, Context()))
     if others == "busy":
         calls.add("second", Call(work, ("second",), loop, Context()))
-    while clock() < 2:
+    rest_s, before_s = 0.0, 0.0
+    while clock() < 3:
+        if clock() < 1:
+            before_s = used_s["first"]
         if others == "quiet":
             calls.add("second", Call(lambda: None, (), loop, Context()))
+        elif others == "light" and clock() >= rest_s:  # it uses about half of the time
+            calls.add("second", Call(pass_time, (0.001,), loop, Context()))
+            rest_s = clock() + 0.002
         if not calls.run():
             pass_time(PAUSE_S)
     loop.close()
-    assert least_s <= used_s["first"] <= most_s
+    assert least_s <= used_s["first"] - before_s <= most_s
 
 
 @pytest.mark.parametrize(
@@ -252,7 +261,7 @@ def test_a_tenant_that_was_idle_saves_little_time():
     def add(tenant: str) -> None:
         def work() -> None:
             seen.append(tenant)
-            pass_time(0.02)
+            pass_time(0.01)
 
         calls.add(tenant, Call(work, (), asyncio.new_event_loop(), Context()))
 
@@ -266,7 +275,31 @@ def test_a_tenant_that_was_idle_saves_little_time():
     for _ in range(14):
         calls.run()
     assert len(seen) == 14
-    assert 7 <= seen.count("new") <= 9
+    assert 8 <= seen.count("new") <= 10
+
+
+def test_a_tenant_that_others_delay_gets_no_backlog_by_that():
+    """A tenant was slowed down for seconds: its calls had waited for another one, and then for their own backlog."""
+    clock, pass_time = _clock()
+    calls, loop = FairCalls(clock), asyncio.new_event_loop()
+    waited_s = list[float]()
+
+    def work(tenant: str, began_s: float) -> None:
+        pass_time(0.009 if tenant == "rare" else 0.001)
+        if tenant == "often":
+            waited_s.append(clock() - began_s)
+
+    next_s = {"often": 0.0, "rare": 0.0}
+    while clock() < 5:
+        for tenant, pause_s in (("often", 0.0014), ("rare", 0.05)):
+            if clock() >= next_s[tenant]:
+                calls.add(tenant, Call(work, (tenant, clock()), loop, Context()))
+                next_s[tenant] = max(next_s[tenant] + pause_s, clock() - 0.1)
+        if not calls.run():
+            pass_time(PAUSE_S)
+        pass_time(0.00001)
+    loop.close()
+    assert max(waited_s) < 0.1
 
 
 def test_queues_without_calls_are_forgotten_if_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
