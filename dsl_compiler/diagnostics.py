@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Protocol
@@ -119,5 +118,8 @@ def extend_pointer(base: str, path: Iterable[str | int]) -> str:
     >>> extend_pointer("/components", ["a/b", 0])
     '/components/a~1b/0'
     """
-    short = itertools.takewhile(lambda segment: len(str(segment)) <= MAX_SEGMENT_CHARS, path)
-    return base + "".join("/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in short)
+    for segment in map(str, path):
+        if len(segment) > MAX_SEGMENT_CHARS:
+            break
+        base += "/" + segment.replace("~", "~0").replace("/", "~1")
+    return base

@@ -74,6 +74,8 @@ class Draft(Struct, frozen=True):
     globals: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     form: tuple[FormField, ...] = ()
     regions: Mapping[NodeId, Region] = field(default_factory=dict[NodeId, Region])
+    flows: Mapping[NodeId | None, Flow] = field(default_factory=dict[NodeId | None, Flow])
+    """The flow for the canvas, under None, and for each region's body, by region id."""
     cyclic: frozenset[NodeId] = frozenset()
     joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
     messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])

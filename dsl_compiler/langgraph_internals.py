@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, cast
 
 from langchain_core.callbacks.manager import AsyncCallbackManager
@@ -15,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph._internal._runnable import RunnableSeq
 from langgraph._internal._typing import MISSING as MISSING  # a channel's checkpoint that is not stored
+from langgraph.pregel._read import PregelNode
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
@@ -39,6 +41,36 @@ OVERWRITE = "__overwrite__"
 _SEND, _RUNTIME = "__pregel_send", "__pregel_runtime"
 """Where a task's config has the function that takes its writes, and its runtime."""
 _TASKS, _END = "__pregel_tasks", "__end__"
+
+
+def compile_graph(builder: Any, name: str) -> Any:
+    """Compile a graph whose nodes are Runnables that return commands. Call ``graph.validate()`` afterwards.
+
+    LangGraph makes a writer for each node and inspects its signature, although all writers do the same. Here, the nodes
+    are copies of the first one that reads the same channels.
+    """
+    specs: dict[str, Any] = builder.nodes
+    examples: dict[Any, str] = {}
+    for node, spec in specs.items():
+        examples.setdefault(_kind_of(spec), node)
+    starts = {end for _, end in builder.edges}  # LangGraph checks that they exist
+    builder.nodes = {node: specs[node] for node in specs if node in starts or node in examples.values()}
+    graph = builder.compile(name=name)
+    builder.nodes, nodes, channels = specs, graph.nodes, graph.channels
+    for node, spec in specs.items():
+        channel, example = BRANCH_PREFIX + node, examples[_kind_of(spec)]
+        compiled = nodes.pop(node, None)  # added again, so that the order is that of the builder
+        if compiled is None:
+            update = {"triggers": [channel], "bound": spec.runnable, "subgraphs": []}
+            compiled = nodes[example].copy(update)
+        nodes[node] = compiled
+        channels[channel] = channels.pop(channel, None) or channels[BRANCH_PREFIX + example].copy()
+    return graph
+
+
+def _kind_of(spec: Any) -> tuple[Any, bool]:
+    """Return what distinguishes the compiled form of a node from that of another one."""
+    return spec.input_schema, spec.defer
 
 
 def add_trigger(graph: Any, node: str, channel: str) -> None:
@@ -66,8 +98,19 @@ def skip_unheard_tracking(graph: Any) -> None:
     For short nodes, that is a third of their time.
     """
     for node in graph.nodes.values():
-        if isinstance(node.node, RunnableSeq):
-            node.node.__class__ = _SequenceOfNode
+        node.__class__ = _UntrackedNode
+
+
+class _UntrackedNode(PregelNode):
+    """A node that LangGraph's tracking can skip."""
+
+    @cached_property
+    def node(self) -> Any:
+        """What runs: the node and its writers. It is made when the node runs first."""
+        sequence = super().node
+        if isinstance(sequence, RunnableSeq):
+            sequence.__class__ = _SequenceOfNode
+        return sequence
 
 
 class _SequenceOfNode(RunnableSeq):

@@ -13,6 +13,8 @@ _OLD_KEYS = {"llm_enabled_tools": "tools"}
 
 def as_map(value: Any) -> Mapping[str, Any]:
     """Return the value if it is a map, or else an empty map."""
+    if type(value) is dict:  # a check against an abstract class is slow
+        return cast("Mapping[str, Any]", value)
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 

@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl.value_types import UNKNOWN, Schema
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
-from ragflow_lg.dsl_compiler.draft import Children, Draft, build_flows, group_by_region
-from ragflow_lg.dsl_compiler.flow import Flow
+from ragflow_lg.dsl_compiler.draft import Children, Draft, group_by_region
 from ragflow_lg.dsl_compiler.lenient_values import yields_items
 from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes
 
@@ -44,10 +42,6 @@ class ReadableValues(Struct, frozen=True, dict=True):
     def types(self) -> ReferenceTypes:
         """The types of the values."""
         return ReferenceTypes(self.draft)
-
-    @cached_property
-    def _flows(self) -> dict[NodeId | None, Flow]:
-        return build_flows(self.draft)
 
     @cached_property
     def _children(self) -> Children:
@@ -89,7 +83,7 @@ class ReadableValues(Struct, frozen=True, dict=True):
             yield from ((node, None) for node in self._children.get(reader.id, ()))
         earlier: list[PlanNode] = []
         for _ in range(MAX_LEVELS):
-            flow = self._flows.get(reader.parent)
+            flow = self.draft.flows.get(reader.parent)
             inside = self._children.get(reader.parent, ())
             before = [n for n in inside if n.id != reader.id and flow is not None and flow.is_ancestor(n.id, reader.id)]
             earlier += (node for node in before if node.spec.region is not None)

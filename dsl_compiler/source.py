@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn, cast
 
+from ragflow_lg.base.values import MAPS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -241,9 +242,9 @@ def _is_bounded(value: Any, reporter: Reporter) -> bool:
 
 
 def _children(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
+    if isinstance(value, list):
+        return cast("list[Any]", value)
+    return cast("Mapping[str, Any]", value).values() if isinstance(value, MAPS) else ()
 
 
 def _report_depth(reporter: Reporter) -> None:

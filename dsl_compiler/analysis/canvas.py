@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.analysis.activity import Activity
-from ragflow_lg.dsl_compiler.draft import Children, Draft, build_flows, group_by_region
+from ragflow_lg.dsl_compiler.draft import Children, Draft, group_by_region
 from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes, assignment_targets
 
 
@@ -20,7 +20,7 @@ class AnalysedCanvas(Struct, frozen=True, dict=True):
     @cached_property
     def activities(self) -> dict[NodeId | None, Activity]:
         """Which nodes run together: for the canvas, under None, and for each region's body, by region id."""
-        return {scope: Activity(self.draft, flow) for scope, flow in build_flows(self.draft).items()}
+        return {scope: Activity(self.draft, flow) for scope, flow in self.draft.flows.items()}
 
     @cached_property
     def children(self) -> Children:

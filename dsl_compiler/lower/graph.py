@@ -20,6 +20,7 @@ from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import as_canvas_graph
 from ragflow_lg.dsl_compiler.langgraph_app.gate import JoinGate, gate_key
 from ragflow_lg.dsl_compiler.langgraph_internals import (
     add_trigger,
+    compile_graph,
     set_stream_channels,
     set_subgraph,
     skip_unheard_tracking,
@@ -78,7 +79,7 @@ class _Lowering:
         """Build the graph for the canvas itself."""
         plan, joins = self._plan, self._joins(None)
         gates = {join: gate_key(join) for join in joins}
-        builder = StateGraph(
+        builder: Any = StateGraph(
             _with_gates("State", _EntryState, joins),
             context_schema=TurnContext,
             input_schema=_Request,
@@ -95,7 +96,7 @@ class _Lowering:
             self._add(builder, node, shell, _EntryState if is_entry else CanvasState)
         builder.add_node(CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=CanvasState, defer=True)
         builder.add_edge(START, self._names[plan.entry])
-        return self._finish(builder.compile(name=plan.title or "canvas"), gates, regions)
+        return self._finish(compile_graph(builder, plan.title or "canvas"), gates, regions)
 
     def _build_region(self, region: Region) -> tuple[RegionProgram, SubGraph, int]:
         """Build the graph for a region's body. Also return its program and the maximum supersteps per round."""
@@ -104,14 +105,13 @@ class _Lowering:
         entry = graph_name(region.entry)
         program = self._region_program(region, gates)
         schema = CollectingState if program.collects else RegionState  # each channel costs time in every superstep
-        builder = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
+        builder: Any = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
         regions: dict[str, SubGraph] = {}
         item = self._plan.nodes[region.item] if region.item else None
         if item is not None:
             self._add(builder, item, RegionEntry(item.id), schema)
         else:
-            targets = tuple(self._names[n] for n in region.start)
-            builder.add_node(entry, RegionEntry(region.owner), input_schema=schema, destinations=targets)
+            builder.add_node(entry, RegionEntry(region.owner), input_schema=schema)
         for node in self._scope(region.owner):
             if node.id != region.item:
                 shell = self._shell(node, gates, regions, region)
@@ -120,7 +120,7 @@ class _Lowering:
             closing = RoundClosing(_looping(joins))
             builder.add_node(CLOSING_NODE, closing, input_schema=schema, defer=True)
         builder.add_edge(START, entry)
-        graph = self._finish(builder.compile(name=region.owner), gates, regions)
+        graph = self._finish(compile_graph(builder, region.owner), gates, regions)
         in_cycle = any(node in self._plan.cyclic for node in region.body)
         steps = CYCLE_STEPS if in_cycle else len(region.body) + len(_looping(joins)) + 2
         if region.item:
@@ -187,12 +187,7 @@ class _Lowering:
         )
 
     def _add(self, builder: Any, node: PlanNode, shell: Any, schema: Any) -> None:
-        builder.add_node(
-            self._names[node.id],
-            shell,
-            input_schema=schema,
-            destinations=tuple(self._names[target] for target in self._targets(node)),
-        )
+        builder.add_node(self._names[node.id], shell, input_schema=schema)
 
     def _leaves(self, node: PlanNode, target: NodeId) -> bool:
         """Return whether an edge leads out of the body that contains the node."""
@@ -217,10 +212,8 @@ class _Lowering:
 
 def _build_parallel_region(region: Region, body: SubGraph, steps: int) -> SubGraph:
     """Build the graph that runs a body for several items in parallel, each as a separate task."""
-    builder = StateGraph(ParallelState, context_schema=TurnContext)
-    builder.add_node(
-        graph_name(region.entry), ParallelEntry(region.entry), input_schema=ParallelState, destinations=(ROUND_NODE,)
-    )
+    builder: Any = StateGraph(ParallelState, context_schema=TurnContext)
+    builder.add_node(graph_name(region.entry), ParallelEntry(region.entry), input_schema=ParallelState)
     builder.add_node(ROUND_NODE, ParallelRound(graph_name(region.entry), body, steps), input_schema=_OneRound)
     builder.add_edge(START, graph_name(region.entry))
     graph = builder.compile(name=region.owner)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from types import NoneType
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from ragflow_lg.base.diagnostics import Fix
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import MAPS
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
@@ -160,8 +163,10 @@ def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, rep
 
 def _is_default(key: str, value: Any, spec: AnySpec) -> bool:
     """Return whether a value is null in the sense of "not set": editors write null into fields with a default."""
+    if value is not None:
+        return False
     field = spec.params.model_fields.get(key)
-    return value is None and field is not None and not field.is_required()
+    return field is not None and not field.is_required()
 
 
 def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) -> None:
@@ -208,17 +213,29 @@ def _accepts_anything(spec: AnySpec) -> bool:
     return spec.params.model_fields.keys() == ComponentParams.model_fields.keys()
 
 
+_PLAIN = frozenset({str, int, float, bool, NoneType})
+"""Types of values that contain no references."""
+
+
+@cache
+def _field_names(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(model.model_fields)
+
+
 def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Reference, tuple[str | int, ...]]]:
     """Yield every reference in typed params, with its path. Unknown parameters are not searched."""
+    if type(value) in _PLAIN:
+        return
     if isinstance(value, Reference):
         yield value, path
     elif isinstance(value, Template):
         for reference in value.references:
             yield reference, path
     elif isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _references(getattr(value, name), (*path, name))
-    elif isinstance(value, Mapping):
+        for name in _field_names(type(value)):
+            if type(entry := getattr(value, name)) not in _PLAIN:
+                yield from _references(entry, (*path, name))
+    elif isinstance(value, MAPS):
         for key, entry in cast("Mapping[str, Any]", value).items():
             yield from _references(entry, (*path, key))
     elif isinstance(value, list | tuple):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
-from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, build_flows, group_by_region
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, group_by_region
 from ragflow_lg.dsl_compiler.passes.order_nodes import UNREACHED
 from ragflow_lg.dsl_compiler.rounds import find_conflict, nodes_inside
 
@@ -79,7 +79,7 @@ def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
 
 def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
     """Report every node that cannot be reached from the entry."""
-    children, flows = group_by_region(draft), build_flows(draft)
+    children, flows = group_by_region(draft), draft.flows
     round_starts = {
         node.id: region.entry
         for region in draft.regions.values()

@@ -10,7 +10,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ERROR, NEXT, PlanNode
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
-from ragflow_lg.dsl_compiler.draft import Draft, build_flows
+from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.reference_types import assignment_targets
 
@@ -34,7 +34,7 @@ class _Canvas(Struct, frozen=True, dict=True):
     """Everything that references in a canvas can read."""
 
     draft: Draft
-    flows: dict[NodeId | None, Flow]
+    flows: Mapping[NodeId | None, Flow]
     """The flows by region, each for the region's body."""
     assigned: frozenset[str]
     """Assignment targets. An assignment may create a global or an output."""
@@ -50,7 +50,7 @@ def check_references(draft: Draft, reporter: Reporter) -> Draft:
     Such a reference is empty when read. A region that iterates over it fails, just as it does when iterating over text.
     """
     assigned = frozenset(assignment_targets(draft))
-    canvas = _Canvas(draft, build_flows(draft), assigned, Nearest(draft.nodes), Nearest(draft.globals), {})
+    canvas = _Canvas(draft, draft.flows, assigned, Nearest(draft.nodes), Nearest(draft.globals), {})
     for node in draft.nodes.values():
         alternatives = _alternatives(node)
         iterated = node.spec.region.list_reference(node.params) if node.spec.region else None

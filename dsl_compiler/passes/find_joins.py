@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft, build_flows
+from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 
 MAX_WATCHED = 8_000_000
@@ -25,7 +25,7 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     joins: dict[NodeId, JoinRegion] = {}
     alone: set[NodeId] = set()
     budget = MAX_WATCHED
-    for flow in build_flows(draft).values():
+    for flow in draft.flows.values():
         # A region's node is also the entry of its body's flow.
         solitary = flow.order if _takes_turns(draft, flow) else flow.solitary
         alone |= {n for n in solitary if n != flow.entry or n not in draft.regions}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ragflow_lg.base.values import MAPS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 
@@ -48,7 +49,7 @@ class _Size:
             if isinstance(current, str):
                 self.chars += len(current)
                 self.braces += current.count("{")
-            elif isinstance(current, Mapping):
+            elif isinstance(current, MAPS):
                 entries = cast("Mapping[str, Any]", current)
                 self.entries += len(entries)
                 pending.extend(entries.values())

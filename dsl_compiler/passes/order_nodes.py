@@ -62,9 +62,13 @@ def rank_nodes(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
-    """Record the nodes on cycles. A cycle with an exit is a warning. A cycle without one never ends and is an error."""
+    """Record the flows and the nodes on cycles.
+
+    A cycle with an exit is a warning. A cycle without one never ends and is an error.
+    """
     cyclic: set[NodeId] = set()
-    for flow in build_flows(draft).values():
+    flows = build_flows(draft)
+    for flow in flows.values():
         for group in flow.components:
             if group[0] not in flow.cyclic:
                 continue
@@ -82,7 +86,7 @@ def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
                 hint="Use a Loop instead." if has_exit else "Use a Switch or a Loop there.",
                 component=first,
             )
-    return replace(draft, cyclic=frozenset(cyclic))
+    return replace(draft, flows=flows, cyclic=frozenset(cyclic))
 
 
 def _may_leave(node: PlanNode, inside: set[NodeId]) -> bool:

@@ -11,7 +11,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import MessagePlan, PlanNode, is_answer
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft, build_flows
+from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 
 Disturbing: TypeAlias = Mapping[NodeId, NodeId]
@@ -27,7 +27,7 @@ def plan_streaming(draft: Draft, reporter: Reporter) -> Draft:
     messages: dict[NodeId, MessagePlan] = {}
     streams_to: dict[NodeId, list[NodeId]] = {}
     writers = [n for n in draft.nodes.values() if n.spec.kind == "interrupt" or any(n.spec.writes(n.params))]
-    for flow in build_flows(draft).values():
+    for flow in draft.flows.values():
         # A canvas can have as many flows as nodes, so that flows without models must cost only their own nodes.
         can_stream = any(_may_stream(draft.nodes[id_]) for id_ in flow.order)
         disturbing: Disturbing = _find_disturbing(draft, flow, writers) if can_stream else {}

@@ -25,15 +25,11 @@ def route_edges(draft: Draft, reporter: Reporter) -> Draft:
 
 def _connect(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
     raw = draft.components[node.id]
-    goto = _existing_targets(
-        draft,
-        reporter,
-        raw,
-        node.on_error.goto,
-        extend_pointer(raw.params_pointer, ["exception_goto"]),
-        is_needed=False,
-    )
-    on_error = node.on_error._replace(goto=goto)
+    on_error = node.on_error
+    if on_error.goto:
+        pointer = extend_pointer(raw.params_pointer, ["exception_goto"])
+        goto = _existing_targets(draft, reporter, raw, on_error.goto, pointer, is_needed=False)
+        on_error = on_error._replace(goto=goto)
     if node.spec.kind == "route":
         declared = tuple(node.spec.routes(node.params))
         routes = tuple(_connect_route(draft, reporter, raw, route) for route in declared)

@@ -198,7 +198,7 @@ def _big(value: int) -> str:
         return hex(value)
 
 
-_MAPS = (dict, Mapping)
+MAPS = (dict, Mapping)
 """``dict`` is first because the check against an abstract class is slower."""
 
 
@@ -249,7 +249,7 @@ class _Normaliser:
             return int(value) if -(2**63) <= value < 2**63 else self._text(_big(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else None
-        if isinstance(value, _MAPS):
+        if isinstance(value, MAPS):
             pairs = cast("Mapping[Any, Any]", value)
             self._count(len(pairs), depth)
             return {self._key(k): self.walk(v, depth + 1) for k, v in pairs.items()}

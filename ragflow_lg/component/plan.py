@@ -98,7 +98,7 @@ class PlanNode(Struct, frozen=True):
     pointer: str
     """The JSON pointer to the component in the document."""
     downstream: tuple[NodeId, ...] = ()
-    """The successors of a node that does not choose."""
+    """The successors of a node that does not choose, without duplicates."""
     routes: tuple[Route, ...] = ()
     """The exits of a node that chooses, with existing targets only."""
     on_error: ExceptionPolicy = STOPS
@@ -137,6 +137,8 @@ class PlanNode(Struct, frozen=True):
     @property
     def targets(self) -> tuple[NodeId, ...]:
         """All declared successors, including those after errors, in order and without duplicates."""
+        if not (self.routes or self.on_error.goto or self.exits):
+            return self.downstream
         routed = (NodeId(t) for route in self.routes for t in route.targets)
         jumps = self.on_error.goto if self.on_error.jumps else ()
         return tuple(dict.fromkeys((*self.downstream, *routed, *jumps, *self.exits)))

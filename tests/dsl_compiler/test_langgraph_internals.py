@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config, var_child_runnable_config
 from langchain_core.tracers import BaseTracer
 from langchain_core.tracers.schemas import Run
@@ -27,6 +27,10 @@ from ragflow_lg.dsl_compiler import langgraph_internals as internals
 
 class State(TypedDict, total=False):
     text: str
+    other: str
+
+
+class Other(TypedDict, total=False):
     other: str
 
 
@@ -104,6 +108,41 @@ async def test_a_node_also_runs_for_an_added_trigger() -> None:
     graph.validate()
     await graph.ainvoke({"other": "x"})
     assert visits == ["join"]
+
+
+async def test_a_compiled_graph_is_the_one_that_langgraph_compiles() -> None:
+    class Step(Runnable[Any, Command[Any]]):
+        def __init__(self, name: str, *following: str) -> None:
+            self.name, self.following = name, following
+
+        def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
+            return Command(update={"text": input.get("text", "") + (self.name or "")}, goto=self.following)
+
+    def build() -> Any:
+        builder: Any = StateGraph(State)
+        builder.add_node("c", Step("c", "end"))
+        builder.add_node("a", Step("a", "b", "end"))
+        builder.add_node("b", Step("b", "c"))
+        builder.add_node("other", Step("other"), input_schema=Other)
+        builder.add_node("end", Step("end"), defer=True)
+        builder.add_node("end of all", Step("end of all"), defer=True)
+        builder.add_edge(START, "a")
+        return builder
+
+    theirs, ours = build().compile(name="g"), internals.compile_graph(build(), "g")
+    ours.validate()
+    internals.skip_unheard_tracking(ours)
+    assert list(ours.nodes) == list(theirs.nodes)
+    assert list(ours.channels) == list(theirs.channels)
+    assert list(map(type, ours.channels.values())) == list(map(type, theirs.channels.values()))
+    assert ours.trigger_to_nodes == theirs.trigger_to_nodes
+    assert list(ours.builder.nodes) == list(theirs.builder.nodes)
+    for name, node in theirs.nodes.items():
+        mine = ours.nodes[name]
+        assert (mine.triggers, mine.channels, mine.subgraphs) == (node.triggers, node.channels, node.subgraphs)
+        assert type(mine.bound) is type(node.bound)
+        assert [writer.get_name() for writer in mine.flat_writers] == [w.get_name() for w in node.flat_writers]
+    assert await ours.ainvoke({"text": ""}) == await theirs.ainvoke({"text": ""}) == {"text": "abcend"}
 
 
 def test_a_declared_subgraph_is_found() -> None:
