@@ -305,7 +305,7 @@ async def _ask(
 
 def _reset(scope: Scope, step: Step) -> Step:
     """Reset the body's gates if the step begins a round."""
-    if not step.begins_round:
+    if not step.begins_round or not scope.program.gates:
         return step
     gates = {gate: {**RESET, **step.update.get(gate, {})} for gate in scope.program.gates}
     return Step({**step.update, **gates}, step.goto)

@@ -176,6 +176,9 @@ def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
     """Combine two updates of ``outputs`` into one; the second overrides the first."""
     if OPERATIONS not in first and OPERATIONS not in second:
         return {**first, **second}
+    if OPERATIONS not in second:
+        operations = first[OPERATIONS]
+        return {OPERATIONS: {**operations, "set": {**operations["set"], **second}}}
     a, b = _operations(first), _operations(second)
     patch = {node: {**a["patch"].get(node, {}), **b["patch"].get(node, {})} for node in {**a["patch"], **b["patch"]}}
     return output_patch(clear=a["clear"], set={**a["set"], **b["set"]}, patch=patch)

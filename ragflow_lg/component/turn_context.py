@@ -176,7 +176,8 @@ class TurnContext(Struct, eq=False):
         if self.sink is None:
             self.write(event, write)
             return
-        await self.sink.room()
+        if self.sink.is_full:
+            await self.sink.room()
         self.sink.put(event)
 
     def write(self, event: EngineEvent, write: Callable[[Any], None] | None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -27,6 +29,9 @@ MAX_COMPARED = 64 * 1024 * 1024
 
 ENTRY_COST = 16
 """How many characters of a text can be compared in the time for one entry of a list."""
+
+_SMALL = frozenset({int, float, bool, NoneType})
+"""Types of values whose comparison costs next to nothing, whatever they are compared with."""
 
 _OPPOSITE = {"=": "≠", "≠": "=", ">": "≤", "<": "≥", "≥": "<", "≤": ">", "contains": "not contains"}
 _BARE_NAME = re.compile(r"\{\s*([A-Za-z_]\w*)\s*\}")
@@ -178,17 +183,23 @@ def _results(ctx: RunContext, rows: Iterable[LoopCondition]) -> Iterator[bool]:
     compared = 0
     for row in rows:
         left, right = _operands(ctx, row)
-        weight = ENTRY_COST if isinstance(left, list | dict) else 1
-        compared += weight * measure((left, right), MAX_COMPARED)
-        if compared > MAX_COMPARED:
-            raise ComponentError(f"The conditions compare more than {MAX_COMPARED:,} characters.", node=ctx.node.id)
+        if type(left) not in _SMALL:
+            weight = ENTRY_COST if isinstance(left, list | dict) else 1
+            compared += weight * measure((left, right), MAX_COMPARED)
+            if compared > MAX_COMPARED:
+                raise ComponentError(f"The conditions compare more than {MAX_COMPARED:,} characters.", node=ctx.node.id)
         yield holds(left, row.operator or "", right)
+
+
+@lru_cache(4096)
+def _own_variable(loop: str, name: str) -> Reference:
+    return Reference("output", f"{loop}@{name}", name, loop)
 
 
 def _operands(ctx: RunContext, row: LoopCondition) -> tuple[JsonValue, JsonValue]:
     variable = row.variable
     if not isinstance(variable, Reference):
-        variable = Reference("output", f"{ctx.node.id}@{variable}", str(variable), ctx.node.id)
+        variable = _own_variable(ctx.node.id, str(variable))
     value = ctx.value(row.value) if isinstance(row.value, Reference) else row.value
     return ctx.value(variable), value
 

@@ -91,19 +91,19 @@ async def visit(
 
 async def visit_item(
     program: NodeProgram,
+    ctx: RunContext,
     state: Mapping[str, Any],
     turn: TurnContext,
-    round: Round,
     write: Callable[[EngineEvent], None] | None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Run a region's item node, which begins a round. It never waits, chooses or fails.
+    """Run a region's item node, which begins a round. It never waits, chooses or fails, and reads only the round.
 
-    It has no time limit, retries or policies, so that a round takes little more time than its body.
+    It has no time limit, retries or policies, and runs in the context of its region, so that a round takes little more
+    time than its body.
     """
     node = program.node
     if not may_start(node, state, turn):
         return {}, []
-    ctx = RunContext(program.plan, node, turn, state, round=round, write=write)
     turn.visits += 1
     created_at = turn.services.clock.now()
     await turn.emit(NodeStarted(node.id, created_at, turn.visits, ctx.place), write)
@@ -112,7 +112,7 @@ async def visit_item(
         node.id,
         created_at,
         0.0,
-        ctx.inputs,
+        {},
         outputs,
         targets=program.default_targets,
         visit=turn.visits,

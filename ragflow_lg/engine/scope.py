@@ -84,9 +84,10 @@ class Step(Struct):
 
     def then(self, other: Step) -> Step:
         """Combine with a later step in the same superstep."""
-        update = {**self.update, **other.update}
-        for key in self.update.keys() & other.update.keys() & _REDUCERS.keys():
-            update[key] = _REDUCERS[key](self.update[key], other.update[key])
+        update = dict(self.update)
+        for key, value in other.update.items():
+            reduce = _REDUCERS.get(key) if key in update else None
+            update[key] = value if reduce is None else reduce(update[key], value)
         return Step(update, other.goto, other.begins_round)
 
 
@@ -217,9 +218,11 @@ class Scope(Struct, eq=False):
         owner = self.program.owner.node
         return Step({**update, "turn": {**update.get("turn", {}), "error": [0, owner.rank, owner.id, text]}})
 
-    async def _begin(self, state: Mapping[str, Any], index: int, write: Write | None) -> Step:
+    async def _begin(self, preview: dict[str, Any], index: int, write: Write | None) -> Step:
+        """Begin a round, or end the region. ``preview`` is the state before it, and becomes the state in it."""
         program = self.program
-        view = self.view({**state, "scope": {**state.get("scope", {}), "round": index}})
+        preview["scope"] = {**preview.get("scope", {}), "round": index}
+        view = self.view(preview)
         items = self._items(view["scope"])
         current = Round(index, items)
         ctx = RunContext(program.owner.plan, program.owner.node, self.turn, view, round=current)
@@ -236,7 +239,7 @@ class Scope(Struct, eq=False):
                 list(program.start),
                 begins_round=True,
             )
-        update, goto = await visit_item(program.item, view, self.turn, current, write)
+        update, goto = await visit_item(program.item, ctx, view, self.turn, write)
         return Step({**update, "scope": scope}, goto, begins_round=bool(update.get("outputs")))
 
     async def _end_item(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:

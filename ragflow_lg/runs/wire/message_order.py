@@ -159,10 +159,16 @@ class MessageOrder:
 
     # Events
 
-    def _on_started(self, event: NodeStarted) -> Iterator[wire.WireEvent]:
+    def _on_started(self, event: NodeStarted) -> Iterable[wire.WireEvent]:
         visit = (event.place, event.node)
         self._waiting.pop(event.node, None)
         self._tokens.pop(visit, None)
+        if event.previews is None and not self._shows and event.node not in self._plan.messages:
+            return (self._node_started(visit, event.created_at),)
+        return self._on_shown_started(event, visit)
+
+    def _on_shown_started(self, event: NodeStarted, visit: Visit) -> Iterator[wire.WireEvent]:
+        """Process the start of a Message or of a model, or of a node beside a Message that is shown."""
         if event.previews is not None:
             yield from self._end_model(visit)  # it has run before, and no Message has shown it
             self._answers[visit] = _Answer(event.previews)
@@ -174,11 +180,17 @@ class MessageOrder:
             self._shows.append(_Show(visit, is_running=True))
         yield self._node_started(visit, event.created_at)
 
-    def _on_finished(self, event: NodeFinished) -> Iterator[wire.WireEvent]:
-        visit = (event.place, event.node)
+    def _on_finished(self, event: NodeFinished) -> Iterable[wire.WireEvent]:
         if event.usage is not None:
             self._usage = self._usage.plus(event.usage)
         self._report_to_joins(event)
+        if not self._shows and not self._answers and not event.fallback:
+            return (self._node_finished(event),)
+        return self._on_shown_finished(event)
+
+    def _on_shown_finished(self, event: NodeFinished) -> Iterator[wire.WireEvent]:
+        """Process the end of a node while a Message is shown or a model answers."""
+        visit = (event.place, event.node)
         if visit in self._answers and event.error is None:
             self._answers[visit].finished = event
         elif (show := self._show_of(visit)) is not None:
