@@ -60,7 +60,7 @@ SAVED_S = 0.05
 LONG_S = 0.01
 """A call is long from here on. After one that is twice as long, its tenant waits for twice the duration, and so on."""
 
-MOST_OWED_S = 0.25
+MOST_OWED_S = 1.0
 """How long a tenant waits at most after a long call."""
 
 PRESENT_S = 0.2

@@ -204,7 +204,8 @@ def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
     ("others", "call_s", "least_s", "most_s"),
     [
         ("quiet", 0.020, 0.5, 0.8),
-        ("quiet", 0.100, 0.3, 0.6),  # waits a quarter of a second at most
+        ("quiet", 0.100, 0.2, 0.3),
+        ("quiet", 0.300, 0.6, 0.6),  # waits a second at most
         ("quiet", 0.005, 1.2, 1.4),
         ("long", 0.020, 0.9, 1.1),
         ("", 0.020, 1.3, 1.4),
