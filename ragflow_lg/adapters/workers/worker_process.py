@@ -8,6 +8,7 @@ import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, NoReturn
 
 import orjson
@@ -47,7 +48,7 @@ class WorkerProcess:
         """Start a process. It imports the modules of its tasks when they are first used."""
         environment = {name: value for name in _VARIABLES if (value := os.environ.get(name)) is not None}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        process = await asyncio.create_subprocess_exec(
+        starting = asyncio.create_subprocess_exec(
             sys.executable,
             *_PROGRAM,
             str(memory_bytes),
@@ -56,6 +57,8 @@ class WorkerProcess:
             stderr=asyncio.subprocess.DEVNULL,
             env=environment,
         )
+        # The event loop receives the results of all tasks in this context: it must not be the first tenant's.
+        process = await asyncio.create_task(starting, context=Context())
         lower_priority(process.pid)
         return cls(process, memory_bytes)
 

@@ -9,10 +9,12 @@ from contextvars import Context
 import pytest
 import uvloop
 
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.request_notes import RequestNotes, find_tenant, use_notes
 from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.server.http.edge import fair_loop
 from ragflow_lg.server.http.edge.fair_loop import PAUSE_S, PRESENT_S, Call, FairCalls, make_fair_loop
+from tests.fakes.worker_tasks import process_id
 
 BASES: tuple[type[asyncio.AbstractEventLoop], ...] = (asyncio.SelectorEventLoop, uvloop.Loop)
 
@@ -135,6 +137,28 @@ def test_a_holder_of_a_shared_lock_does_not_wait_for_its_turn(runner: asyncio.Ru
 
     quiet_s, busy_s = runner.run(main())
     assert quiet_s < busy_s / 3
+
+
+def test_results_of_a_worker_are_not_received_in_the_turns_of_the_tenant_that_started_it(
+    runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+):
+    tenants, add = list[str](), FairCalls.add
+
+    def note(calls: FairCalls, tenant: str, call: Call) -> None:
+        tenants.append(tenant)
+        add(calls, tenant, call)
+
+    async def main() -> None:
+        monkeypatch.setattr(FairCalls, "add", note)
+        pool = WorkerPool(1)
+        for tenant in ("first", "second"):
+            tenants.clear()
+            with use_notes(RequestNotes(tenant=tenant)):
+                await asyncio.create_task(pool.run(process_id))
+        assert set(tenants) == {"second"}
+        await pool.aclose()
+
+    runner.run(main())
 
 
 def _clock() -> tuple[Callable[[], float], Callable[[float], None]]:
