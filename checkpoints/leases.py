@@ -70,8 +70,11 @@ class StoredLease:
         self._session = session
         self._token = token
         self._on_lost = on_lost
-        self._is_lost = False
-        self._renewal = asyncio.create_task(self._renew(), context=Context())
+        self._is_lost = self._is_released = False
+        self._renewed_s = asyncio.get_running_loop().time()
+        self._renewal: asyncio.TimerHandle | asyncio.Task[None]
+        """The next renewal, or the current one."""
+        self._renew_later()
 
     @property
     def token(self) -> int:
@@ -87,27 +90,34 @@ class StoredLease:
 
     async def release(self) -> None:
         """End the lease."""
+        self._is_released = True
         self._renewal.cancel()  # not awaited, so that a caller cancelled here does not keep the session
         if not self._is_lost:
             await self._leases.free(self._session, self._token)
 
+    def _renew_later(self) -> None:
+        if not self._is_released:
+            loop = asyncio.get_running_loop()
+            self._renewal = loop.call_later(self._leases.renew_s, self._begin_renewal, context=Context())
+
+    def _begin_renewal(self) -> None:
+        self._renewal = asyncio.create_task(self._renew())
+
     async def _renew(self) -> None:
         loop = asyncio.get_running_loop()
-        renewed_at = loop.time()
-        while True:
-            await asyncio.sleep(self._leases.renew_s)
-            requested_at = loop.time()
-            try:
-                async with asyncio.timeout(self._leases.renew_s):  # a store may stop answering
-                    is_ours = await self._leases.table.renew(self._session, self._token)
-            except (*self._leases.table.errors, TimeoutError):
-                is_ours = loop.time() - renewed_at < self._leases.lease_s  # the store may recover in time
-            else:
-                renewed_at = requested_at
-            if not is_ours:
-                self._is_lost = True
-                self._on_lost()
-                return
+        requested_s = loop.time()
+        try:
+            async with asyncio.timeout(self._leases.renew_s):  # a store may stop answering
+                is_ours = await self._leases.table.renew(self._session, self._token)
+        except (*self._leases.table.errors, TimeoutError):
+            is_ours = loop.time() - self._renewed_s < self._leases.lease_s  # the store may recover in time
+        else:
+            self._renewed_s = requested_s
+        if is_ours:
+            self._renew_later()
+        else:
+            self._is_lost = True
+            self._on_lost()
 
 
 class StoredLeases:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -131,6 +130,12 @@ class CallbackDispatcher:
         """Report the end, and wait for the callbacks until the timeout."""
         for queue in self._queues:
             queue.enqueue("on_run_finished", self._run, summary, is_last=True)
+        unstarted = [queue for queue in self._queues if queue.task is None and queue.has_calls]
+        if len(unstarted) == 1 and not any(queue.task for queue in self._queues):
+            await unstarted[0].work()  # nothing else needs to be waited for: a task would only cost time
+            return
+        for queue in unstarted:
+            queue.start()
         if tasks := [queue.task for queue in self._queues if queue.task is not None]:
             await asyncio.wait(tasks, timeout=self._limits.timeout_s)
         for queue in self._queues:
@@ -145,8 +150,8 @@ class _CallbackQueue:
         self._methods = {name: method for name in _NAMES if _is_overridden(method := getattr(callback, name), name)}
         self._limits = limits
         self._logged_ids = logged_ids
-        self._calls: deque[_Call] = deque()
-        self._wake = asyncio.Event()
+        self._calls: list[_Call] = []
+        self._wake: asyncio.Event | None = None
         self._is_closed = False
         self._has_timed_out = False
         self.task: asyncio.Task[None] | None = None
@@ -154,13 +159,24 @@ class _CallbackQueue:
     def enqueue(self, name: str, *arguments: Any, is_last: bool = False) -> None:
         """Call a method, unless it is the one of the base class, which does nothing."""
         if (method := self._methods.get(name)) is not None:
+            if self.task is None and not is_last:
+                self.start()
             self._add(partial(method, *arguments), is_last=is_last)
         self._is_closed = self._is_closed or is_last
-        self._wake.set()
+        if self._wake is not None:
+            self._wake.set()
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether calls are waiting."""
+        return bool(self._calls)
+
+    def start(self) -> None:
+        """Call the methods in a task from now on."""
+        self._wake = asyncio.Event()
+        self.task = asyncio.create_task(self.work())
 
     def _add(self, call: _Call, *, is_last: bool) -> None:
-        if self.task is None:
-            self.task = asyncio.create_task(self._work())
         if len(self._calls) >= self._limits.max_waiting and not is_last:
             self._log_once(f"is too slow: more than {self._limits.max_waiting:,} events are queued, some are dropped")
         elif not self._has_timed_out:
@@ -171,11 +187,12 @@ class _CallbackQueue:
             self._log_once(f"did not finish within {self._limits.timeout_s:g} s")
             self.task.cancel()
 
-    async def _work(self) -> None:
+    async def work(self) -> None:
+        """Call the methods until the end of the run has been reported."""
         while not self._has_timed_out:
             while self._calls and not self._has_timed_out:
-                await self._call(self._calls.popleft())
-            if self._is_closed:
+                await self._call(self._calls.pop(0))
+            if self._is_closed or self._wake is None:
                 return
             self._wake.clear()
             await self._wake.wait()

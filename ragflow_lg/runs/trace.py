@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -95,36 +94,42 @@ class TraceWriter:
         self._record = record
         self._log = log
         self._is_stale = False
-        self._is_broken = False
-        self._closing: asyncio.Event | None = None
-        """Set when the run ends; made with the first write, since most runs have none before."""
-        self._writing: asyncio.Task[None] | None = None
+        self._is_broken = self._is_closed = False
+        self._earliest_s = 0.0
+        """When the next write may begin."""
+        self._writing: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        """The next write, or the current one."""
 
     def touch(self) -> None:
         """Schedule a write."""
         self._is_stale = True
-        if self._writing is None or self._writing.done():
-            self._closing = self._closing or asyncio.Event()
-            self._writing = asyncio.create_task(self._write(self._closing))
+        if self._writing is None:
+            loop = asyncio.get_running_loop()
+            wait_s = max(self._delay_s, self._earliest_s - loop.time())
+            self._delay_s = 0.0
+            if wait_s > 0:
+                self._writing = loop.call_later(wait_s, self._begin_write)
+            else:
+                self._begin_write()
+
+    def _begin_write(self) -> None:
+        self._writing = asyncio.create_task(self._put())
+        self._writing.add_done_callback(self._end_write)
+
+    def _end_write(self, _: asyncio.Task[None]) -> None:
+        self._writing, self._earliest_s = None, asyncio.get_running_loop().time() + PAUSE_S
+        if self._is_stale and not self._is_closed:
+            self.touch()
 
     async def close(self, *, is_lost: bool = False) -> None:
         """Write the remaining entries, unless another runner has taken over the session."""
-        if self._closing is not None:
-            self._closing.set()
+        self._is_closed = True
         self._is_broken = self._is_broken or is_lost
-        if self._writing is not None:
+        if isinstance(self._writing, asyncio.Task):
             await self._writing
+        elif self._writing is not None:
+            self._writing.cancel()
         await self._put()
-
-    async def _write(self, closing: asyncio.Event) -> None:
-        if delay_s := self._delay_s:
-            self._delay_s = 0.0
-            with suppress(TimeoutError):
-                await asyncio.wait_for(closing.wait(), delay_s)
-        while self._is_stale and not closing.is_set():
-            await self._put()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(closing.wait(), PAUSE_S)
 
     async def _put(self) -> None:
         if not self._is_stale or self._is_broken:
