@@ -4,6 +4,10 @@ The second request of an application in this process is measured, so that nothin
 Only functions of this repository count. A function carries a text if an argument, other than `self`, contains it.
 The way in ends when `sys.query` has its value. The way out is that of one
 piece of a model's answer in a second canvas, whose Message streams it, until its frame is handed to the server.
+
+Tasks and calls are also counted for a third canvas, and for a small server that runs the same graph, written by hand,
+with our saver (`benchmarks.server_apps`). There, the calls of Python functions in all packages count, in the thread of
+the event loop.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from msgspec import Struct
 from starlette.types import Message
 
 from benchmarks import canvases
-from benchmarks.server_apps import ours
+from benchmarks.server_apps import by_hand, canvas, ours
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest
 
 ROOT = Path(__file__).parent.parent
@@ -98,6 +102,37 @@ def _contains(value: Any, mark: str, depth: int) -> bool:
     return False
 
 
+class Counts:
+    """The tasks of one request, by the coroutine that they run, and the calls of functions."""
+
+    def __init__(self) -> None:
+        self.tasks: Counter[str] = Counter()
+        self.calls = 0
+
+    @contextmanager
+    def counted(self) -> Generator[None]:
+        """Count what happens in the block."""
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(self._make_task)
+        sys.setprofile(self)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            loop.set_task_factory(None)
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        """Count a call."""
+        self.calls += event == "call"
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        self.tasks[getattr(coroutine, "__qualname__", str(coroutine))] += 1
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+    def __str__(self) -> str:
+        return f"{self.calls:,} calls, {self.tasks.total()} tasks"
+
+
 class Profile:
     """The windows of a request, filled by `sys.setprofile`."""
 
@@ -105,7 +140,7 @@ class Profile:
         self.whole = PassedCode()
         self.way_in = PassedCode(QUESTION)
         self.way_out = PassedCode(PIECE)
-        self.tasks: Counter[str] = Counter()
+        self.streamed, self.chain, self.chain_by_hand = Counts(), Counts(), Counts()
         self.open: list[PassedCode] = []
         self.is_streaming = False
         self.is_complete = False
@@ -113,9 +148,7 @@ class Profile:
 
     @contextmanager
     def trace(self, *windows: PassedCode) -> Generator[None]:
-        """Open these windows, and count the tasks of the whole request."""
-        loop = asyncio.get_running_loop()
-        loop.set_task_factory(self._make_task)
+        """Open these windows."""
         sys.setprofile(self)
         self.open.extend(windows)
         try:
@@ -123,7 +156,6 @@ class Profile:
         finally:
             self.open.clear()
             sys.setprofile(None)
-            loop.set_task_factory(None)
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Record an event of the interpreter in the open windows."""
@@ -148,11 +180,6 @@ class Profile:
             is_ours = real.is_relative_to(ROOT) and not real.is_relative_to(ROOT / "benchmarks")
             name = self._files[path] = str(real.relative_to(ROOT)) if is_ours and ".venv" not in real.parts else ""
         return name
-
-    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        if self.is_streaming:
-            self.tasks[getattr(coroutine, "__qualname__", str(coroutine))] += 1
-        return asyncio.Task(coroutine, loop=loop, **options)
 
 
 class MarkedModel:
@@ -227,9 +254,20 @@ async def _measure(folder: Path) -> Profile:
         profile.is_streaming = True
         with profile.trace():
             answer = await _request(app, COMPLETIONS, key, streamed, close_way_out)
+        profile.is_streaming = False
+        await _count(profile.streamed, app, COMPLETIONS, key, streamed)
+        await _count(profile.chain, app, COMPLETIONS, key, await _warm(app, key, canvas()))
+    async with by_hand("theirs", folder) as (app, _, key):
+        await _request(app, "/chat", key, {"query": QUESTION})
+        await _count(profile.chain_by_hand, app, "/chat", key, {"query": QUESTION})
     if not profile.is_complete:
         raise SystemExit(f"The measured piece did not arrive: {answer[-2000:]!r}")
     return profile
+
+
+async def _count(counts: Counts, app: Any, path: str, key: str, body: Any) -> None:
+    with counts.counted():
+        await _request(app, path, key, body)
 
 
 async def _warm(app: Any, key: str, dsl: Any) -> dict[str, Any]:
@@ -261,9 +299,14 @@ def main() -> None:
         print(_list(profile.way_out))
     generators = profile.way_out.generators
     print(f"asynchronous generators on the way out: {len(generators)}: {', '.join(generators)}")
-    print(f"tasks: {sum(profile.tasks.values())}")
-    for name, number in profile.tasks.most_common():
-        print(f"    {number} {name}")
+    for name, counts in (
+        ("the streamed request", profile.streamed),
+        ("five nodes without a model", profile.chain),
+        ("the same graph on the small server", profile.chain_by_hand),
+    ):
+        print(f"{name}: {counts}")
+        for task, number in counts.tasks.most_common() if lists else ():
+            print(f"    {number} {task}")
 
 
 if __name__ == "__main__":
