@@ -25,7 +25,6 @@ from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.http.document.document_route import make_document_route
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
-from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeaders, StripTrailingSlash
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
 from ragflow_lg.server.http.native import (
     native_begin_routes,
@@ -172,14 +171,15 @@ def make_app(app_state: AppState) -> FastAPI:
     if section.ragflow_ui is not None:
         _mount_front_end(app, section.ragflow_ui, section.allow_origins)
     app.add_middleware(PageFiles, has_root=section.ragflow_ui is None, frame_origins=section.frame_origins)
-    app.add_middleware(BodyLimit, limits=read_limits(app_state.settings), timeout_s=section.body_timeout_s)
     if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(
-        RequestObserver, operations=operations, refuse=_respond_refusal, max_header_bytes=section.max_header_bytes
+        RequestObserver,
+        operations=operations,
+        refuse=_respond_refusal,
+        max_header_bytes=section.max_header_bytes,
+        limits=read_limits(app_state.settings),
     )
-    app.add_middleware(StripTrailingSlash)
-    app.add_middleware(SecurityHeaders)
     app.add_exception_handler(RagflowLgError, _handle_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)

@@ -1,4 +1,4 @@
-"""Middleware that records every request (id, span, status, duration) and limits the rate of each address."""
+"""The outermost middleware: it records every request, limits it, and completes the headers of its response."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -15,6 +15,8 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
+from ragflow_lg.server.http.edge.request_guards import SECURITY_HEADERS
+from ragflow_lg.server.http.shared.body_limits import GENERAL_LIMITS, BodyLimits, LimitedBody
 from ragflow_lg.server.http.shared.event_stream import LATER, EventStream
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.observability.operations import Operations
 
-REQUEST_ID = "x-request-id"
+REQUEST_ID = b"x-request-id"
 CLIENT_CLOSED_REQUEST = 499
 """Status in logs and metrics if the client disconnected before the request body was complete."""
 UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
@@ -36,7 +38,11 @@ logger = logging.getLogger("ragflow_lg.access")
 
 
 class RequestObserver:
-    """Middleware that records every request, and refuses requests that are too frequent or have an oversized head."""
+    """Middleware around everything else. It looks at the headers of a request once, and once at those of its response.
+
+    It records every request (id, span, status, duration), refuses requests that are too frequent or have an oversized
+    head, limits bodies, removes trailing slashes from paths, and adds security headers.
+    """
 
     def __init__(
         self,
@@ -44,10 +50,12 @@ class RequestObserver:
         operations: Operations,
         refuse: Callable[[Request, RequestError], Response],
         max_header_bytes: int = 32 * 1024,
+        limits: BodyLimits = GENERAL_LIMITS,
     ) -> None:
         """Create the middleware. ``refuse`` builds the response to a refused request, in the format for its path."""
         self._app = app
         self._max_header_bytes = max_header_bytes
+        self._limits = limits
         self._operations = operations
         self._refuse = refuse
 
@@ -56,44 +64,46 @@ class RequestObserver:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        client = scope.get("client")
-        notes = RequestNotes(_read_request_id(scope["headers"]), client[0] if client else "")
+        # The first of several headers with one name counts, as in the routes.
+        headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        if scope["path"].endswith("/"):
+            scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        method, path = scope["method"], scope["path"]
+        network = client_network(scope["client"][0]) if scope.get("client") else ""
+        notes = RequestNotes(_read_request_id(headers), scope["client"][0] if network else "")
         recorder = _ResponseRecorder(self._operations, send, notes.request_id)
-        notes.queue = self._find_queue(scope)
+        if path not in UNLIMITED:  # probes do not wait for others
+            credential = headers.get(b"authorization", b"").decode("latin-1")
+            notes.queue = self._operations.tenants.find(credential) or f"address {network or 'unknown'}"
         streams: list[EventStream] = []
-        inner, route = {**scope, LATER: streams}, ""
-        with use_notes(notes), self._operations.spans.span(scope["method"], scope["headers"]) as span:
+        length = headers.get(b"content-length", b"")
+        body = LimitedBody(receive, self._limits, int(length[:20]) if length.isdigit() else 0)
+        inner, route = {**scope, LATER: streams, **body.scope()}, ""
+        with use_notes(notes), self._operations.spans.span(method, scope["headers"]) as span:
             try:
                 if notes.queue:
                     await asyncio.sleep(0)  # it waits in this queue before anything is computed for it
-                await self._select_app(scope)(inner, receive, recorder.send)
+                await self._select_app(inner, network)(inner, body.receive, recorder.send)
                 route, inner = _get_route_path(inner), scope  # what was put into the scope is not needed any more
                 for stream in streams:
-                    await stream.send_body(receive, recorder.send)
+                    recorder.begin_events()
+                    await stream.send_body(receive, send)
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST
             except Exception:
                 # The error text may contain secrets, so it is only logged.
-                logger.exception("%s %s failed", scope["method"], scope["path"])
+                logger.exception("%s %s failed", method, path)
                 if recorder.has_begun:
                     raise
                 error = RequestError("Internal server error; see the server log.", 100, status=500, has_data=True)
                 await self._refuse(Request(scope), error)(scope, receive, recorder.send)
             finally:
                 route = route or _get_route_path(inner)
-                recorder.end(scope["method"], route)
-                span.end(scope["method"], route, recorder.status)
-                logger.info("%s %s %s %.3f s", scope["method"], scope["path"], recorder.status, recorder.seconds)
+                recorder.end(method, route)
+                span.end(method, route, recorder.status)
+                logger.info("%s %s %s %.3f s", method, path, recorder.status, recorder.seconds)
 
-    def _find_queue(self, scope: Scope) -> str:
-        """Return whose calls a request belongs to before it is authenticated. Probes do not wait for others."""
-        if scope["path"] in UNLIMITED:
-            return ""
-        credential = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        address = client_network(scope["client"][0]) if scope.get("client") else "unknown"
-        return self._operations.tenants.find(credential) or f"address {address}"
-
-    def _select_app(self, scope: Scope) -> ASGIApp:
+    def _select_app(self, scope: Scope, network: str) -> ASGIApp:
         """Return the application, or a refusal."""
         size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope.get("raw_path", b""))
         if size + len(scope["query_string"]) > self._max_header_bytes:
@@ -103,10 +113,7 @@ class RequestObserver:
                 f"The headers and the address are larger than {self._max_header_bytes:,} bytes.", 431, status=431
             )
             return self._refuse(Request(scope), error)
-        if scope["path"] in UNLIMITED:
-            return self._app
-        address = client_network(scope["client"][0]) if scope.get("client") else ""
-        if wait_s := self._operations.addresses.wait_s(address):
+        if scope["path"] not in UNLIMITED and (wait_s := self._operations.addresses.wait_s(network)):
             self._operations.metrics.count_refusal("rate")
             audit("request.too_often", whose="address")
             return self._refuse(Request(scope), RateError("Too many requests from this address.", wait_s))
@@ -118,7 +125,7 @@ class _ResponseRecorder:
         self._operations = operations
         self._send = send
         self._request_id = request_id
-        self._began = time.monotonic()
+        self._began_s = time.monotonic()
         self._is_stream = False
         self._has_events = False
         self.has_begun = False
@@ -127,26 +134,35 @@ class _ResponseRecorder:
         self.seconds = 0.0
 
     async def send(self, message: Message) -> None:
+        """Send the head of the response, with what is missing in it, or a part of its body."""
         if message["type"] == "http.response.start":
             self.status, self.has_begun = message["status"], True
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
-            self._is_stream = any(n == b"content-type" and v.startswith(b"text/event-stream") for n, v in headers)
-            message = {**message, "headers": [*headers, (REQUEST_ID.encode(), self._request_id.encode())]}
-        elif self._is_stream and not self._has_events and message.get("body"):
-            self._has_events = True
-            self._operations.metrics.begin_stream(time.monotonic() - self._began)
+            own = dict(headers)
+            self._is_stream = own.get(b"content-type", b"").startswith(b"text/event-stream")
+            missing = [each for each in SECURITY_HEADERS if each[0] not in own]
+            message = {**message, "headers": [*headers, (REQUEST_ID, self._request_id.encode()), *missing]}
+        elif self._is_stream and message.get("body"):
+            self.begin_events()
         await self._send(message)
 
+    def begin_events(self) -> None:
+        """Record that the first event of a stream is sent."""
+        if not self._has_events:
+            self._has_events = True
+            self._operations.metrics.begin_stream(time.monotonic() - self._began_s)
+
     def end(self, method: str, route: str) -> None:
-        self.seconds = time.monotonic() - self._began
+        """Record the end of the response."""
+        self.seconds = time.monotonic() - self._began_s
         self._operations.metrics.count_request(method, route, self.status, self.seconds)
         if self._has_events:
             self._operations.metrics.end_stream()
 
 
-def _read_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+def _read_request_id(headers: Mapping[bytes, bytes]) -> str:
     """Return the id from the header set by a proxy or client, or a new id."""
-    header = next((value for name, value in headers if name == REQUEST_ID.encode()), b"")
+    header = headers.get(REQUEST_ID, b"")
     return header.decode("ascii") if _ID.fullmatch(header) else secrets.token_hex(16)
 
 

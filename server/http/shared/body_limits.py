@@ -1,16 +1,19 @@
-"""Limits on the size of request bodies, which routes choose before they read a body."""
+"""Limits on request bodies. Routes choose the size before they read a body."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.settings import ServerSection
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.types import Message, Receive
 
     from ragflow_lg.server.settings import Settings
 
@@ -43,10 +46,15 @@ class BodyLimits(Struct, frozen=True):
 
     general: ByteLimit
     kinds: Mapping[BodyKind, ByteLimit] = {}
+    timeout_s: float = 60.0
+    """How long a body may take to arrive."""
 
     def get(self, kind: BodyKind) -> ByteLimit:
         """Return the limit for a kind of body."""
         return self.kinds.get(kind, self.general)
+
+
+GENERAL_LIMITS = BodyLimits(ByteLimit(ServerSection().max_body_bytes, _GENERAL))
 
 
 def read_limits(settings: Settings) -> BodyLimits:
@@ -66,30 +74,59 @@ def read_limits(settings: Settings) -> BodyLimits:
         for kind, size in sizes.items()
         if size is not None and size < general.bytes
     }
-    return BodyLimits(general, kinds)
+    return BodyLimits(general, kinds, settings.server.body_timeout_s)
 
 
-class ChosenLimit:
-    """The limit of one request: that of all bodies, until its route chooses another one."""
+class LimitedBody:
+    """The body of one request, which is refused if it is too large or takes too long to arrive.
 
-    __slots__ = ("_limits", "current")
+    It is read only up to the limit that its route chooses, and not at all if its declared length exceeds it. The limit
+    is that of all bodies until the route chooses another one.
+    """
 
-    def __init__(self, limits: BodyLimits) -> None:
-        """Initialize."""
+    __slots__ = ("_deadline", "_declared_bytes", "_is_whole", "_limit", "_limits", "_read_bytes", "_receive")
+
+    def __init__(self, receive: Receive, limits: BodyLimits, declared_bytes: int) -> None:
+        """Initialize. ``declared_bytes`` is its declared length, or 0."""
+        self._receive = receive
         self._limits = limits
-        self.current = limits.general
+        self._limit = limits.general
+        self._declared_bytes = declared_bytes
+        self._read_bytes = 0
+        self._is_whole = False
+        self._deadline = asyncio.get_running_loop().time() + limits.timeout_s
 
     def choose(self, kind: BodyKind) -> None:
         """Apply the limit for a kind of body."""
-        self.current = self._limits.get(kind)
+        self._limit = self._limits.get(kind)
 
-    def scope(self) -> dict[str, ChosenLimit]:
+    def scope(self) -> dict[str, LimitedBody]:
         """Return the entry for the scope of the request."""
         return {_SCOPE_KEY: self}
+
+    async def receive(self) -> Message:
+        """Receive the next part of the body or, after it, what the client does.
+
+        Raises:
+            RequestError: if the body is too large or too slow.
+        """
+        if self._is_whole:
+            return await self._receive()
+        self._limit.check(self._declared_bytes)
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            timeout_s = self._limits.timeout_s
+            raise RequestError(f"The body did not arrive within {timeout_s:g} s.", 408, status=408) from None
+        self._is_whole = not message.get("more_body", False)
+        self._read_bytes += len(message.get("body", b""))
+        self._limit.check(self._read_bytes)
+        return message
 
 
 def limit_body(request: Request, kind: BodyKind) -> None:
     """Limit the size of the request's body. Call this before the body is read."""
-    chosen = request.scope.get(_SCOPE_KEY)
-    if isinstance(chosen, ChosenLimit):
-        chosen.choose(kind)
+    body = request.scope.get(_SCOPE_KEY)
+    if isinstance(body, LimitedBody):
+        body.choose(kind)

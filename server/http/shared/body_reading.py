@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import get_app_state
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
-from ragflow_lg.server.http.shared.json_bodies import MAX_ENTRIES, JsonScanner, split_text
+from ragflow_lg.server.http.shared.json_bodies import MAX_ENTRIES, SLICE_BYTES, JsonScanner, split_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -90,7 +90,9 @@ async def read_bytes(request: Request, kind: BodyKind, scanner: BodyScanner | No
     pieces: list[bytes] = []
     async for piece in request.stream():
         pieces.append(piece)
-        if scanner is not None:
+        if scanner is not None and len(piece) <= SLICE_BYTES:
+            scanner.feed(piece)
+        elif scanner is not None:
             await scan_slices(piece, scanner)
     request._body = b"".join(pieces)  # pyright: ignore[reportPrivateUsage]  # as `Request.body` does
     return request._body  # pyright: ignore[reportPrivateUsage]

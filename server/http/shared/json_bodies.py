@@ -51,15 +51,11 @@ class JsonScanner:
         Raises:
             RequestError: if the text so far has too many values, they are nested too deeply, or a number is too large.
         """
-        for piece in split_text(text):
-            self._scan(piece)
-
-    def _scan(self, piece: bytes) -> None:
-        if self._backslash or b"\\" in piece:
+        if self._backslash or b"\\" in text:
             # Backslashes occur in strings only, so it does not matter what is escaped.
-            piece = _ESCAPED.sub(b"", self._backslash + piece)
-            self._backslash = b"\\" if piece.endswith(b"\\") else b""
-        parts = piece.split(b'"')
+            text = _ESCAPED.sub(b"", self._backslash + text)
+            self._backslash = b"\\" if text.endswith(b"\\") else b""
+        parts = text.split(b'"')
         outside = b"".join(parts[1 if self._is_in_string else 0 :: 2])
         self._is_in_string ^= len(parts) % 2 == 0
         self._check_integers(outside)
