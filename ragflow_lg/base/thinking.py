@@ -53,21 +53,14 @@ class ThinkingSplitter:
             if text:
                 yield AnswerPart(text)
             return
-        yield from self._split(text)
-
-    def finish(self) -> Iterator[AnswerPart]:
-        """Yield the text that was held back, at the end of the answer."""
-        pending, self._pending = self._pending, ""
-        if pending:
-            yield AnswerPart(pending)
-
-    def _split(self, text: str) -> Iterator[AnswerPart]:
         whole, self._pending = self._pending + text, ""
         start = 0
         while start < len(whole):
             tag = CLOSING if self._is_thinking else OPENING
             found = whole.find(tag, start)
-            end = found if found >= 0 else len(whole) - _tag_prefix_length(whole, tag, len(whole) - start)
+            end = found if found >= 0 else len(whole)
+            if found < 0 and (begun := whole.rfind("<", start)) >= 0 and tag.startswith(whole[begun:]):
+                end = begun  # the rest of the tag may follow
             if end > start:
                 yield AnswerPart(whole[start:end])
             if found < 0:
@@ -76,6 +69,12 @@ class ThinkingSplitter:
             yield AnswerPart("", "end" if self._is_thinking else "start")
             self._is_thinking = not self._is_thinking
             start = found + len(tag)
+
+    def finish(self) -> Iterator[AnswerPart]:
+        """Yield the text that was held back, at the end of the answer."""
+        pending, self._pending = self._pending, ""
+        if pending:
+            yield AnswerPart(pending)
 
 
 def split_thinking(answer: str) -> list[AnswerPart]:
@@ -86,11 +85,6 @@ def split_thinking(answer: str) -> list[AnswerPart]:
     """
     splitter = ThinkingSplitter()
     return [*splitter.feed(answer), *splitter.finish()]
-
-
-def _tag_prefix_length(text: str, tag: str, limit: int) -> int:
-    """Return how many of the last ``limit`` characters of ``text`` might be the beginning of ``tag``."""
-    return next((n for n in range(min(len(tag) - 1, limit), 0, -1) if text.endswith(tag[:n])), 0)
 
 
 def strip_thinking(answer: str) -> str:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppres
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import (
@@ -21,7 +22,15 @@ from ragflow_lg.base.errors import (
     SessionBusyError,
 )
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
-from ragflow_lg.component.events import AgentRecord, EngineEvent, EventSink, NodeFinished, TurnFinished
+from ragflow_lg.component.events import (
+    AgentRecord,
+    Delta,
+    EngineEvent,
+    EventSink,
+    MessagePiece,
+    NodeFinished,
+    TurnFinished,
+)
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
@@ -53,6 +62,22 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 
+class RunOptions(Struct, frozen=True):
+    """What all runs of a runner have in common."""
+
+    canvas: CompiledCanvas
+    services: Services
+    has_saver: bool
+    store: SessionStore | None
+    canvas_id: str
+    model: str
+    event_limit: int
+    callbacks: CallbackSet
+    busy_s: float
+    running: set[Run]
+    """The runs that are being iterated."""
+
+
 class Run:
     """One turn. Iterate over it once to run it and receive its wire events.
 
@@ -61,20 +86,10 @@ class Run:
 
     def __init__(
         self,
-        canvas: CompiledCanvas,
-        services: Services,
+        options: RunOptions,
         session: SessionId | str,
         intent: Intent,
         request: TurnRequest,
-        *,
-        has_saver: bool,
-        store: SessionStore | None,
-        canvas_id: str,
-        model: str,
-        event_limit: int,
-        running: set[Run],
-        callbacks: CallbackSet,
-        busy_s: float = 0.0,
         envelope: Envelope | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -82,20 +97,23 @@ class Run:
 
         See `Runner.take_over` for the ``progress`` of an interrupted one.
         """
+        canvas, services, store = options.canvas, options.services, options.store
         self._progress = progress
         self._canvas = canvas
         self._services = services
         self._intent: Intent = intent
         self._request = request
-        self._config = with_recent_entries(thread_config(canvas, session), needed_entries(canvas.plan, request))
-        self._has_saver = has_saver
+        entries = needed_entries(canvas.plan, replaces_message=bool(request.get("message_id")))
+        self._config = with_recent_entries(thread_config(canvas, session), entries)
+        self._has_saver = options.has_saver
         self._store = store
-        self._running = running
-        self._busy_s = busy_s
-        self._sink = EventSink(event_limit)
+        self._running = options.running
+        self._busy_s = options.busy_s
+        self._sink = EventSink(options.event_limit)
         self._turn = TurnContext(services, self._sink, step_store(canvas, self._config))
         self._control: Any = None
         self._is_draining = False
+        self._began_s = 0.0
         self.collected = AnswerText()
         """The text and the sources that the events so far contain, and the form that the turn waits at."""
         self._has_lost_lease = self._has_started = False
@@ -105,9 +123,9 @@ class Run:
         self._is_taken_over = progress is not None
         self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
         now_ms, name, hash_ = int(now * 1000), str(session), canvas.plan.canvas_hash
-        record = RunRecord(self.envelope.message_id, session_id, name, canvas_id, hash_, model=model)
+        record = RunRecord(self.envelope.message_id, session_id, name, options.canvas_id, hash_, model=options.model)
         self.record = replace(record, started_ms=now_ms, updated_ms=now_ms)
-        self._observer = RunObserver(canvas.plan, callbacks, self.record, store)
+        self._observer = RunObserver(canvas.plan, options.callbacks, self.record, store)
         self.status: EndStatus = "running"
         self.error: str | None = None
         """The error that stopped the turn, if any."""
@@ -213,13 +231,13 @@ class Run:
     async def _play(self, with_records: bool) -> AsyncIterator[WireEvent | AgentRecord]:
         """Yield the events. This is a single generator, because each event would pass through every additional one."""
         self._running.add(self)
-        began = self._services.clock.monotonic()
+        self._began_s = self._services.clock.monotonic()
         inputs = self._request.get("inputs")
         message_order = MessageOrder(self._canvas.plan, created_at=float(self.envelope.created_at), inputs=inputs)
         try:
             async with self._session(), self._playing(message_order) as graph:
                 for frame in (frame for event in self.restored_events for frame in message_order.feed(event)):
-                    self._track_answer(frame, began)
+                    self.collected.feed(frame)
                     yield frame
                 if graph is None:
                     yield self._wait_for_user(message_order)
@@ -230,17 +248,17 @@ class Run:
                         if isinstance(event, TurnFinished):
                             end = event  # yielded after it is stored
                             continue
-                        self._observe(event)
+                        if not isinstance(event, Delta | MessagePiece):  # most events, and only the order needs them
+                            self._observe(event)
                         if with_records and isinstance(event, AgentRecord):
                             yield event
                         for frame in message_order.feed(event):
-                            self._track_answer(frame, began)
+                            self.collected.feed(frame)
                             yield frame
                 for frame in await self._finish(graph, message_order, end):
-                    self._track_answer(frame, began)
+                    self.collected.feed(frame)
                     yield frame
-                if self._intent == "start" and self.status == "failed" and not self.failed_node:
-                    raise InputRefusedError(self.error or "")  # no event has reported it
+                self._raise_refusal()
         except RagflowLgError as error:
             self._fail(error)
             raise
@@ -248,8 +266,15 @@ class Run:
             self._running.discard(self)
             if self.status == "running":
                 self.status = "cancelled"
-            elapsed_s = self._services.clock.monotonic() - began
+            elapsed_s = self._elapsed_s()
             await self._observer.end(RunSummary(self.status, self.error, elapsed_s, self.usage, self.agents))
+
+    def _raise_refusal(self) -> None:
+        if self._intent == "start" and self.status == "failed" and not self.failed_node:
+            raise InputRefusedError(self.error or "")  # no event has reported it
+
+    def _elapsed_s(self) -> float:
+        return self._services.clock.monotonic() - self._began_s
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[None]:
@@ -423,6 +448,9 @@ class Run:
     def _end(self, event: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:
         self.status, self.error = event.status, event.error
         frames = list(message_order.feed(event))
+        for frame in frames:
+            if isinstance(frame, WorkflowFinished):
+                frame.elapsed_time = self._elapsed_s()
         if event.failed_node and not self.failed_node and not self._is_taken_over:
             # It failed in an earlier run, next to an open form or before a crash.
             self.failed_node = event.failed_node
@@ -436,11 +464,6 @@ class Run:
                 self.usage = self.usage.plus(event.usage)
             if event.is_halting:
                 self.failed_node, self.error = event.node, event.error
-
-    def _track_answer(self, frame: WireEvent, began: float) -> None:
-        self.collected.feed(frame)
-        if isinstance(frame, WorkflowFinished):
-            frame.elapsed_time = self._services.clock.monotonic() - began
 
 
 _DURABLE_STATUSES = ("succeeded", "waiting", "drained")

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SessionBusyError
 from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
-from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.services.services import Clock
 from ragflow_lg.services.sessions import Lease, Leases, RecentEntries, RunRecord, RunStatus, Steps
@@ -59,14 +58,14 @@ def ended_record(record: RunRecord, end: EndStatus, error: str | None, checkpoin
     )
 
 
-def needed_entries(plan: Plan, request: TurnRequest) -> RecentEntries:
+def needed_entries(plan: Plan, *, replaces_message: bool) -> RecentEntries:
     """Return which part of the conversation a turn reads."""
     needed: dict[str, int] = {}
     if plan.history_window is not None:
         needed["history"] = plan.history_window
     if not plan.reads_history_variable:
         needed[HISTORY_VARIABLE] = 0
-    if not request.get("message_id"):  # it may replace a message
+    if not replaces_message:
         needed["messages"] = 0
     return needed
 

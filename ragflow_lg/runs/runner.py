@@ -18,7 +18,7 @@ from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, CallbackSe
 from ragflow_lg.runs.graph_input import Intent
 from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
-from ragflow_lg.runs.run import Run
+from ragflow_lg.runs.run import Run, RunOptions
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_checkpoints
 from ragflow_lg.runs.stored_turn import check_canvas, thread_config
 from ragflow_lg.runs.stored_variables import Moment, read_moment
@@ -78,31 +78,37 @@ class Runner:
         self.services = services
         self._store = store
         self._leases = store.leases if store is not None else None
-        self._canvas_id = canvas_id
-        self._model = model
         self._checkpointer = saver
-        self._event_limit = event_limit
-        self._busy_s = busy_s
-        self._running: set[Run] = set()
-        self._callbacks = CallbackSet(tuple(callbacks), callback_limits)
+        self._options = RunOptions(
+            self._canvas,
+            services,
+            saver is not None,
+            store,
+            canvas_id,
+            model,
+            event_limit,
+            CallbackSet(tuple(callbacks), callback_limits),
+            busy_s,
+            set(),
+        )
 
     def start(self, session: SessionId | str, request: TurnRequest) -> Run:
         """Start a new turn or answer the open forms; RAGFlow's clients use the same request for both.
 
         Nothing runs until you iterate over the result.
         """
-        return self._run(session, "start", request)
+        return Run(self._options, session, "start", request)
 
     def take_over(self, session: SessionId | str, envelope: Envelope, progress: Progress) -> Run:
         """Continue a turn under the name of the run that was interrupted, or send its open form again.
 
         ``progress`` is how far it has got. No other process may continue it.
         """
-        return self._run(session, "start" if progress.is_waiting else "continue", {}, envelope, progress)
+        return Run(self._options, session, "start" if progress.is_waiting else "continue", {}, envelope, progress)
 
     def play(self, session: SessionId | str, intent: Intent, request: TurnRequest, envelope: Envelope) -> Run:
         """Start a run that another process has ordered under the name in the ``envelope``."""
-        return self._run(session, intent, request, envelope)
+        return Run(self._options, session, intent, request, envelope)
 
     def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
         """Answer a waiting session, either by field name or by pause id, with a map of fields for each pause.
@@ -110,14 +116,14 @@ class Runner:
         The run raises ConflictError if the session is not waiting, and AnswerError if an answer is invalid. In the
         latter case, the session continues to wait.
         """
-        return self._run(session, "resume", {**(request or {}), "inputs": dict(answers)})
+        return Run(self._options, session, "resume", {**(request or {}), "inputs": dict(answers)})
 
     def continue_(self, session: SessionId | str) -> Run:
         """Continue a turn after a crash, a stop or a cancellation: only unfinished nodes run.
 
         The run raises ConflictError if there is nothing to continue.
         """
-        return self._run(session, "continue", {})
+        return Run(self._options, session, "continue", {})
 
     async def abandon(self, session: SessionId | str) -> None:
         """Abandon a turn that is waiting for an answer, so that the next `start` begins a new turn.
@@ -212,7 +218,7 @@ class Runner:
         await rerun(
             self._canvas, self._saver(), session, target, node, round=round, changes=changes, leases=self._leases
         )
-        return self._run(target, "continue", {})
+        return Run(self._options, target, "continue", {})
 
     @property
     def plan(self) -> Plan:
@@ -234,34 +240,8 @@ class Runner:
 
     def drain(self) -> None:
         """Stop every run at the end of its superstep; `continue_` resumes it, in this process or another."""
-        for run in self._running:
+        for run in self._options.running:
             run.drain()
-
-    def _run(
-        self,
-        session: SessionId | str,
-        intent: Intent,
-        request: TurnRequest,
-        envelope: Envelope | None = None,
-        progress: Progress | None = None,
-    ) -> Run:
-        return Run(
-            self._canvas,
-            self.services,
-            session,
-            intent,
-            request,
-            has_saver=self._checkpointer is not None,
-            store=self._store,
-            canvas_id=self._canvas_id,
-            model=self._model,
-            event_limit=self._event_limit,
-            running=self._running,
-            callbacks=self._callbacks,
-            busy_s=self._busy_s,
-            envelope=envelope,
-            progress=progress,
-        )
 
 
 async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:

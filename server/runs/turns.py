@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +17,7 @@ from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
+from ragflow_lg.server.assembly.library import MAX_CACHED
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
@@ -85,10 +87,10 @@ class Turn:
         """
         return each_event(self.pages(after))
 
-    def pages(self, after: int = 0) -> AsyncGenerator[list[tuple[int, WireEvent]]]:
+    def pages(self, after: int = 0) -> AsyncGenerator[EventPage[WireEvent]]:
         """Yield the events like `events`, those together that are there."""
         pages = self._turns.pages(self.envelope.message_id, after, order=self._order, has_records=False)
-        return cast("AsyncGenerator[list[tuple[int, WireEvent]]]", pages)
+        return cast("AsyncGenerator[EventPage[WireEvent]]", pages)
 
 
 class Turns:
@@ -106,6 +108,8 @@ class Turns:
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
         self._starts = TurnStarts()
+        self._runners: OrderedDict[tuple[str, str, bool], tuple[str, Runner]] = OrderedDict()
+        """The runners of the versions that were used last, by tenant, version, and whether a page uses it."""
         self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
@@ -205,8 +209,15 @@ class Turns:
             CompileError: If the canvas has errors.
         """
         app_state = self._app_state
-        return Runner(
-            await self.canvases.compile(version or await self.canvases.version(agent, session.version_id)),
+        version = version or await self.canvases.version(agent, session.version_id)
+        key = (agent.tenant, version.id, is_page)
+        dsl, known = self._runners.get(key, ("", None))
+        if known is not None and dsl == version.dsl:
+            self._runners.move_to_end(key)
+            return known
+        canvas = await self.canvases.compile(version)
+        runner = Runner(
+            canvas,
             tenant_services(app_state, agent.tenant, agent.id, is_page=is_page),
             store=app_state.store,
             canvas_id=agent.id,
@@ -214,6 +225,11 @@ class Turns:
             callbacks=app_state.callbacks,
             busy_s=app_state.settings.server.busy_s,
         )
+        if self.canvases.is_cached(version, canvas):
+            self._runners[key] = version.dsl, runner
+            if len(self._runners) > MAX_CACHED:
+                self._runners.popitem(last=False)
+        return runner
 
     async def play(
         self,
@@ -398,7 +414,7 @@ class Turns:
 
     def pages(
         self, run_id: str, after: int = 0, order: RunOrder | None = None, *, has_records: bool = True
-    ) -> AsyncGenerator[EventPage]:
+    ) -> AsyncGenerator[EventPage[StreamEvent]]:
         """Yield a run's events like `follow`, those together that are there.
 
         If the process of the run has died before it stored the request, the ``order`` says what to play.

@@ -5,20 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
-from itertools import islice
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
 from ragflow_lg.base.errors import RunUnknownError, StreamGapError
 from ragflow_lg.runs.wire.wire_events import Envelope
+from ragflow_lg.server.streaming.event_codec import EntryData, RunEnd, StreamEvent, count_bytes, decode_entry
 
 
 class Entry(NamedTuple):
     """One entry in a journal. ``id`` counts from 1 in each run."""
 
     id: int
-    data: bytes
+    data: EntryData
+
+    @property
+    def size(self) -> int:
+        """How many bytes the entry counts for."""
+        return count_bytes(self.data)
+
+    @property
+    def event(self) -> StreamEvent | RunEnd:
+        """The event, or the end of the run.
+
+        Raises:
+            StreamError: If the data has another form.
+        """
+        return decode_entry(self.data) if isinstance(self.data, bytes) else self.data
 
 
 class Bounds(Struct, frozen=True):
@@ -63,7 +77,7 @@ class Window:
     def __init__(self, bounds: Bounds, last: int = 0) -> None:
         """Start empty. ``last`` is the id of the newest entry before the window."""
         self._bounds = bounds
-        self._entries: deque[Entry] = deque()
+        self._entries: list[Entry] = []
         self.last: int = last
         """The newest entry's id."""
         self.bytes = 0
@@ -84,7 +98,7 @@ class Window:
                 self.bytes = 0
             self._entries.append(entry)
             self.last = entry.id
-            self.bytes += len(entry.data)
+            self.bytes += entry.size
         while len(self._entries) > self._bounds.entries or self.bytes > self._bounds.bytes:
             if not self.drop():
                 return
@@ -93,7 +107,7 @@ class Window:
         """Drop the oldest entry unless it is the only one. Return its size, or 0."""
         if len(self._entries) < 2:
             return 0
-        size = len(self._entries.popleft().data)
+        size = self._entries.pop(0).size
         self.bytes -= size
         return size
 
@@ -103,7 +117,8 @@ class Window:
             return []
         if after + 1 < self.first:
             return None
-        return first_page(islice(self._entries, after + 1 - self.first, None))
+        start = after + 1 - self.first
+        return first_page(self._entries[start : start + PAGE.entries])
 
 
 def first_page(entries: Iterable[Entry]) -> list[Entry]:
@@ -111,7 +126,7 @@ def first_page(entries: Iterable[Entry]) -> list[Entry]:
     page: list[Entry] = []
     size = 0
     for entry in entries:
-        size += len(entry.data)
+        size += entry.size
         if page and (size > PAGE.bytes or len(page) == PAGE.entries):
             break
         page.append(entry)
@@ -217,7 +232,9 @@ class RunHead(Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """Run events, each stored as a bytes entry. Entries are numbered from 1 in each run.
+    """Run events, each stored as an entry. Entries are numbered from 1 in each run.
+
+    A journal that other processes read gets bytes only.
 
     A run's entries are written in order by one run manager. A journal is bounded: a long run's oldest entries are
     dropped, and a finished run is removed after `retention_s`. All methods raise StreamError if the journal fails.
@@ -244,7 +261,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
         """Add entries. ``is_last`` closes the run. Returns once every reader can see them."""
         ...
 

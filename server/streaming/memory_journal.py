@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.server.streaming.event_codec import EntryData
 from ragflow_lg.server.streaming.journal import (
     MAX_RUN,
     QUIET_S,
@@ -86,7 +87,7 @@ class MemoryJournal:
         """Return False, since no other process can have started a run."""
         return False
 
-    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
         """Add entries."""
         run = self._find(run_id)
         window = run.window

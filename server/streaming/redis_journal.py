@@ -17,6 +17,7 @@ from ragflow_lg.base.errors import SessionKeyError, StreamError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.checkpoints.key_mark import require_plain
 from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
+from ragflow_lg.server.streaming.event_codec import EntryData, encode_entry
 from ragflow_lg.server.streaming.journal import (
     MAX_RUN,
     PAGE,
@@ -155,13 +156,13 @@ class RedisJournal:
         self._feeds.setdefault(run_id, Feed(Window(self._recent, number), self._quiet_s))
         return True
 
-    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
         """Add entries and trim the oldest ones in one round trip."""
         extent, feed = self._writing[run_id], self._feeds[run_id]
         entries = [Entry(number, each) for number, each in enumerate(data, extent.last + 1)]
-        for each in data:
+        for entry in entries:
             # Count it even if sending fails, because numbers are never reused for other entries.
-            extent.add(len(each))
+            extent.add(entry.size)
         try:
             if not await self._ask(lambda: self._send(run_id, entries, extent.first), self._patience_s):
                 raise StreamError(f"Another server has taken over run {run_id}; this one is no longer running it.")
@@ -182,25 +183,27 @@ class RedisJournal:
 
     async def _store(self, run_id: str, entry: Entry) -> bytes:
         """Return the data of an entry as it is stored: compressed if it is large, and encrypted if there are keys."""
-        data = entry.data if len(entry.data) < LARGE_BYTES else await asyncio.to_thread(pack, entry.data)
+        data = entry.data if isinstance(entry.data, bytes) else encode_entry(entry.data)
+        if len(data) >= LARGE_BYTES:
+            data = await asyncio.to_thread(pack, data)
         if self._keys is None:
             return data
         return self._keys.encrypt(run_domain(run_id), ["event", str(entry.id)], data)
 
     async def _parse(self, run_id: str, reply: Any) -> Entry:
-        entry = parse_entry(reply)
+        number, data = parse_entry(reply)
         try:
             if self._keys is None:
-                require_plain(entry.data)
+                require_plain(data)
             else:
-                entry = Entry(entry.id, self._keys.decrypt(run_domain(run_id), ["event", str(entry.id)], entry.data))
-            if is_packed(entry.data):
-                entry = Entry(entry.id, await asyncio.to_thread(unpack, entry.data, MAX_ENTRY_BYTES))
+                data = self._keys.decrypt(run_domain(run_id), ["event", str(number)], data)
+            if is_packed(data):
+                data = await asyncio.to_thread(unpack, data, MAX_ENTRY_BYTES)
         except SessionKeyError as error:
             raise StreamError(f"The events of run {run_id} cannot be read. {error}") from error
         except ValueError as error:
             raise StreamError(f"An event of run {run_id} is damaged: {error}.") from error
-        return entry
+        return Entry(number, data)
 
     async def head(self, run_id: str) -> RunHead | None:
         """Return a run's head."""

@@ -76,12 +76,12 @@ def _pairs(answer: Any) -> list[tuple[bytes, list[Any]]]:
     return list(answer or ())
 
 
-def parse_entry(reply: Any) -> Entry:
-    """Convert an entry as Redis returns it.
+def parse_entry(reply: Any) -> tuple[int, bytes]:
+    """Return the number and the data of an entry, as Redis returns it.
 
     Raises:
         StreamError: If the journal did not write it.
     """
     with suppress(ValueError, LookupError, AttributeError, TypeError):
-        return Entry(int(reply[0].partition(b"-")[0]), reply[1][b"e"])
+        return int(reply[0].partition(b"-")[0]), reply[1][b"e"]
     raise StreamError("An entry in Redis was not written by the journal.")

@@ -7,7 +7,7 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from contextvars import Context
 from typing import TypeAlias, TypeVar
@@ -16,8 +16,8 @@ from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamE
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Envelope
-from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry, revive_error
-from ragflow_lg.server.streaming.journal import QUEUED, Entry, Journal, RunHead, unknown_run
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, revive_error
+from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
 from ragflow_lg.server.streaming.run_task import (
     RunSpec,
@@ -35,10 +35,19 @@ DRAIN_S = 30.0
 MISSED_LOOKS = 2
 """How many consecutive checks must find no task for a run of this process."""
 
-T = TypeVar("T")
+Event = TypeVar("Event")
 
-EventPage: TypeAlias = list[tuple[int, StreamEvent]]
-"""Events of a run with their numbers."""
+
+class EventPage(list[tuple[int, Event]]):
+    """Events of a run with their numbers."""
+
+    __slots__ = ("is_last",)
+
+    def __init__(self, events: Iterable[tuple[int, Event]] = (), *, is_last: bool = False) -> None:
+        """Initialize. ``is_last`` means that the run has ended with these events, and without an error."""
+        super().__init__(events)
+        self.is_last = is_last
+
 
 TakeOver: TypeAlias = "Callable[[str], Awaitable[bool]]"
 """Continues an interrupted run. Returns whether it is continued, in any process."""
@@ -170,13 +179,13 @@ class RunManager:
         """
         await self.head(run_id)
         tail = await self._journal.tail(run_id)
-        last = decode_entry(tail.data) if tail is not None else None
+        last = tail.event if tail is not None else None
         return last if isinstance(last, RunEnd) else None
 
     async def has_events(self, run_id: str) -> bool:
         """Check whether a run has had any event."""
         tail = await self._journal.tail(run_id)
-        return tail is not None and (tail.id > 1 or not isinstance(decode_entry(tail.data), RunEnd))
+        return tail is not None and (tail.id > 1 or not isinstance(tail.event, RunEnd))
 
     async def is_played(self, run_id: str) -> bool:
         """Check whether any process appears to be executing a run."""
@@ -206,8 +215,7 @@ class RunManager:
             return events
         async with aclosing(self._journal.read(run_id, 0)) as pages:
             async for page in pages:
-                entries = [decode_entry(entry.data) for entry in page]
-                events += [event for event in entries if not isinstance(event, RunEnd)]
+                events += [event for entry in page if not isinstance(event := entry.event, RunEnd)]
                 if not page or page[-1].id >= tail.id:
                     break
         return events
@@ -221,7 +229,7 @@ class RunManager:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s), aclosing(self._journal.read(run_id, 0)) as pages:
                 async for page in pages:
-                    first = decode_entry(page[0].data) if page else None
+                    first = page[0].event if page else None
                     if isinstance(first, RunEnd) and first.error is not None:
                         raise revive_error(first.error)
                     if page:
@@ -233,7 +241,7 @@ class RunManager:
 
     async def pages(
         self, run_id: str, after: int = 0, take_over: TakeOver | None = None, *, has_records: bool = True
-    ) -> AsyncGenerator[EventPage]:
+    ) -> AsyncGenerator[EventPage[StreamEvent]]:
         """Yield a run's events after number ``after``, those together that are there, until the run ends.
 
         Use `contextlib.aclosing` so that the follower is unregistered immediately. If the run is interrupted,
@@ -254,19 +262,26 @@ class RunManager:
             task = self._tasks.get(run_id)
             self._join(run_id, task)
             try:
-                if task is None:
-                    await self._live(is_news=self._away[run_id] == 1)
-                    self._watch_player(run_id, head.player)
-                if after:
-                    await self._check_position(run_id, after)
+                await self._begin_to_follow(head, task, after)
                 async with aclosing(self._journal.read(run_id, after)) as pages:
                     missed = 0
                     async for page in pages:
                         missed = 0 if page else await self._look(run_id, task, missed)
-                        events, end, known_end = await self._decode(run_id, page, known_end)
-                        after = events[-1][0] if events else after
-                        if wanted := events if has_records else _without_records(events):
-                            yield wanted
+                        events = EventPage[StreamEvent]()
+                        end: RunEnd | None = None
+                        for entry in page:
+                            event = entry.event
+                            if not isinstance(event, RunEnd):
+                                after = entry.id
+                                if has_records or not isinstance(event, AgentRecord):
+                                    events.append((after, event))
+                            elif not event.is_interruption or await self._is_last(run_id, event, entry.id, known_end):
+                                end, known_end = event, entry.id
+                                break
+                        if events:
+                            events.is_last = end is not None and end.error is None
+                            yield events
+                        del events  # nothing needs them while the next ones are awaited
                         if end is not None and end.error is not None:
                             raise revive_error(end.error)
                         if end is not None:
@@ -277,21 +292,17 @@ class RunManager:
             finally:
                 self._leave(run_id, task)
 
-    async def _decode(self, run_id: str, page: Sequence[Entry], known_end: int) -> tuple[EventPage, RunEnd | None, int]:
-        """Return the events of a page up to the end of the run, and that end, unless another process continued it.
+    async def _begin_to_follow(self, head: RunHead, task: RunTask | None, after: int) -> None:
+        if task is None:
+            await self._live(is_news=self._away[head.run_id] == 1)
+            if not self._has_queue:
+                self._watch.follow(head.run_id, head.player)
+        if after:
+            await self._check_position(head.run_id, after)
 
-        ``known_end``, the number of the last interruption after which the run goes on, is returned with the new end.
-        """
-        events: EventPage = []
-        for entry in page:
-            event = decode_entry(entry.data)
-            if not isinstance(event, RunEnd):
-                events.append((entry.id, event))
-            elif not event.is_interruption or (
-                entry.id > known_end and (await self.head(run_id)).player == event.player
-            ):
-                return events, event, entry.id
-        return events, None, known_end
+    async def _is_last(self, run_id: str, end: RunEnd, number: int, known_end: int) -> bool:
+        """Check that no other process has continued a run after its interruption."""
+        return number > known_end and (await self.head(run_id)).player == end.player
 
     async def cancel(self, run_id: str) -> bool:
         """Cancel a run, wherever it is running. Return whether there was one to cancel.
@@ -371,10 +382,6 @@ class RunManager:
             del self._away[run_id]
             self._watch.leave(run_id)
 
-    def _watch_player(self, run_id: str, player: str) -> None:
-        if not self._has_queue:
-            self._watch.follow(run_id, player)
-
     async def _look(self, run_id: str, task: RunTask | None, missed: int) -> int:
         """Check that a run without new events is still executed. Return how often its task has been missed.
 
@@ -403,7 +410,7 @@ class RunManager:
     async def _check_position(self, run_id: str, after: int) -> None:
         tail = await self._journal.tail(run_id)
         last = tail.id if tail is not None else 0
-        if tail is not None and isinstance(decode_entry(tail.data), RunEnd):
+        if tail is not None and isinstance(tail.event, RunEnd):
             last -= 1
         if not 0 <= after <= last:
             raise StreamPositionError(
@@ -433,13 +440,9 @@ class RunManager:
                 self._watch.distrust()
 
 
-async def each_event(pages: AsyncGenerator[list[T]]) -> AsyncGenerator[T]:
+async def each_event(pages: AsyncGenerator[EventPage[Event]]) -> AsyncGenerator[tuple[int, Event]]:
     """Yield the events of pages one by one."""
     async with aclosing(pages):
         async for page in pages:
             for numbered in page:
                 yield numbered
-
-
-def _without_records(events: EventPage) -> EventPage:
-    return [(number, event) for number, event in events if not isinstance(event, AgentRecord)]

@@ -15,19 +15,15 @@ from msgspec import Struct
 from ragflow_lg.base.errors import (
     ConflictError,
     RagflowLgError,
-    RunCancelled,
     RunError,
     RunInterruptedError,
     SettingsError,
     StreamError,
 )
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
-from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
+from ragflow_lg.server.streaming.backlog import Backlog
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, keep_entry, store_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead
-
-MAX_BACKLOG = 256
-MAX_BACKLOG_BYTES = 1024 * 1024
-"""How many events may wait for the journal before the run has to wait."""
 
 LAST_S = 1.0
 """How long a journal that has failed may take to store the final entry."""
@@ -209,19 +205,12 @@ class RunTask:
         self._journal = journal
         self._arrival_s = arrival_s
         self._away_s = away_s
-        self._backlog: list[bytes] = []
-        self._backlog_bytes = 0
-        self._read_events = 0
-        self._written = 0
-        self._writings: list[tuple[int, asyncio.Future[bool]]] = []
-        self._has_news = asyncio.Event()
-        self._has_room = asyncio.Event()
+        self._backlog: Backlog | None = None
+        """The events that a journal of several processes has not stored yet."""
         self._followers = 0
         self._watching: asyncio.TimerHandle | asyncio.Task[None] | None = None
         """What cancels the run if nobody follows it."""
-        self._reading: asyncio.Task[None] | None = None
-        self._is_stopped = False
-        self._has_stopped_writing = False
+        self._is_reading = self._is_cut = self._is_stopped = self._has_read = False
         self.has_begun = False
         """Whether the run has produced an event. A refused run never does."""
         self.is_over = False
@@ -245,9 +234,14 @@ class RunTask:
     def stop(self) -> None:
         """Stop the run immediately, in the middle of its work. It can be continued."""
         self._is_stopped = True
+        self._cut()
+
+    def _cut(self) -> None:
+        """End the reading of the run."""
         self.run.cancel()
-        if self._reading is not None:
-            self._reading.cancel()
+        if self._is_reading:
+            self._is_cut = True
+            self.task.cancel()
 
     async def _play(self) -> None:
         try:
@@ -257,29 +251,17 @@ class RunTask:
             self.start_result.exception()  # the caller may be gone: mark the exception as retrieved
             return
         self.start_result.set_result(None)
-        reading = self._reading = asyncio.create_task(self._read())
-        if self._is_stopped:
-            reading.cancel()
-        reading.add_done_callback(lambda _: self._has_news.set())
+        if self._journal.is_shared:
+            self._backlog = Backlog(self._journal, self.head.run_id, self._cut)
         if not self._followers:
             self._watch_after(max(self._arrival_s, self._spec.policy.grace_s))
-        failure: StreamError | None = None
-        try:
-            await self._write(reading)
-        except StreamError as error:
-            failure = error
-        finally:
-            self._has_stopped_writing = True
-            self._report_written()
-            self._stop_watching()
-            if not reading.done():
-                self.run.cancel()
-            await end_task(reading)
+        raised = await self._read_all()
+        failure = await self._backlog.finish() if self._backlog is not None else None
         try:
             await self._spec.on_finished(self.has_begun)
         finally:
             self.is_over = True
-            end = self._build_end(reading, failure)
+            end = self._build_end(raised, failure)
             with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
                 async with asyncio.timeout(None if failure is None else LAST_S):
                     await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
@@ -297,27 +279,53 @@ class RunTask:
         end = RunEnd("drained", store_error(interruption_error(run_id)), self._spec.previous)
         await self._journal.append(run_id, [encode_entry(end)])
 
-    def _build_end(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
+    def _build_end(self, raised: BaseException | None, failure: StreamError | None) -> RunEnd:
         status = self.run.status
         error: RagflowLgError | None = failure
-        is_cut = reading.cancelled() or (self._is_stopped and status in ("running", "cancelled"))
+        is_cut = isinstance(raised, asyncio.CancelledError)
+        is_cut = is_cut or (self._is_stopped and status in ("running", "cancelled"))
         if failure is None and (is_cut or status == "drained"):
             status, error = "drained", interruption_error(self.head.run_id)
-        elif failure is None and (raised := reading.exception()) is not None:
+        elif failure is None and raised is not None:
             error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
             if raised is not error:
                 _log.error("Run %s failed.", self.head.run_id, exc_info=raised)
         return RunEnd(status, store_error(error) if error is not None else None, self.head.player)
 
+    async def _read_all(self) -> BaseException | None:
+        """Read the run to its end. Return the exception that ended it."""
+        self._is_reading = True
+        try:
+            if not self._is_stopped:
+                await self._read()
+        except asyncio.CancelledError as error:
+            if not self._is_cut:
+                raise
+            while self.task.uncancel():
+                pass
+            return error
+        except Exception as error:  # noqa: BLE001 - the end of the run contains it
+            return error
+        finally:
+            self._is_reading = False
+            self._has_read = True
+            self._stop_watching()
+        return asyncio.CancelledError() if self._is_stopped else None
+
     async def _read(self) -> None:
-        publish = self._wait_until_written if self._journal.is_shared else None
+        publish = self._backlog.wait_until_written if self._backlog is not None else None
         events = cast("AsyncGenerator[StreamEvent]", self.run.with_records(publish))
         replay = self._spec.replay
         voice = self._spec.open_voice(self._publish)
         try:
             async with aclosing(events):
                 async for event in events:
-                    await self._publish_and_speak(replay.feed(event) if replay is not None else (event,), voice)
+                    for each in replay.feed(event) if replay is not None else (event,):
+                        if voice is not None and isinstance(each, WorkflowFinished | UserInputs):
+                            await voice.finish(each)
+                        await self._publish(each)
+                        if voice is not None:
+                            voice.hear(each)
         except ConflictError as error:
             if replay is None:
                 raise
@@ -327,70 +335,19 @@ class RunTask:
             if voice is not None:
                 await voice.aclose()
 
-    async def _publish_and_speak(self, events: Sequence[StreamEvent], voice: Voice | None) -> None:
-        """Publish events. Only the last event of a run waits for the voice."""
-        for event in events:
-            if voice is not None and isinstance(event, WorkflowFinished | UserInputs):
-                await voice.finish(event)
-            await self._publish(event)
-            if voice is not None:
-                voice.hear(event)
-
     async def _publish(self, event: StreamEvent) -> None:
         if not self.has_begun:
             self.has_begun = True
             self._spec.on_begun()
-        data = encode_entry(event)
-        if not self._journal.is_shared:  # it stores without waiting
-            await self._journal.append(self.head.run_id, [data])
-            return
-        while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
-            self._has_room.clear()
-            await self._has_room.wait()
-        self._backlog.append(data)
-        self._read_events += 1
-        self._backlog_bytes += len(data)
-        self._has_news.set()
-
-    async def _write(self, reading: asyncio.Task[None]) -> None:
-        """Write until everything has been read. Events that arrive during one write are sent with the next."""
-        while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            is_over = reading.done()
-            data, self._backlog, self._backlog_bytes = self._backlog, [], 0
-            self._has_room.set()
-            if data:
-                await self._journal.append(self.head.run_id, data)
-                self._written += len(data)
-                self._report_written()
-            if is_over:
-                return
-
-    async def _wait_until_written(self) -> None:
-        """Wait until the journal has everything that has been read, so that another process can go on from here.
-
-        Raises:
-            RunCancelled: if the journal has failed before. What depends on these events must not be stored.
-        """
-        if self._written >= self._read_events:
-            return
-        if self._has_stopped_writing:
-            raise RunCancelled
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._writings.append((self._read_events, future))
-        if not await future:
-            raise RunCancelled
-
-    def _report_written(self) -> None:
-        while self._writings and (self._has_stopped_writing or self._writings[0][0] <= self._written):
-            count, future = self._writings.pop(0)
-            if not future.done():
-                future.set_result(count <= self._written)
+        data = keep_entry(event)
+        if self._backlog is None:
+            await self._journal.append(self.head.run_id, (data,))
+        else:
+            await self._backlog.add(data)
 
     def _watch_after(self, patience_s: float) -> None:
         """Cancel the run if it has no followers for so long, and the policy does not let it run to the end."""
-        if math.isfinite(self._spec.policy.grace_s) and not self._has_stopped_writing:
+        if math.isfinite(self._spec.policy.grace_s) and not self._has_read:
             self._watching = asyncio.get_running_loop().call_later(patience_s, self._start_watching)
 
     def _start_watching(self) -> None:

@@ -47,8 +47,14 @@ class AnswerText:
     def feed(self, event: WireEvent) -> str:
         """Process the next event; return the text that it adds."""
         if isinstance(event, Message):
-            self._pieces.append(self._piece(event))
-            return self._pieces[-1]
+            text = event.content
+            if self._thinking == "tagged":
+                text = ("<think>" if event.start_to_think else "</think>" if event.end_to_think else "") + text
+            else:
+                self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
+                text = "" if self._is_thinking and self._thinking == "omitted" else text
+            self._pieces.append(text)
+            return text
         if isinstance(event, MessageEnd):
             self._message_start = len(self._pieces)
             self._add_sources(event.extras.get("reference"))
@@ -57,7 +63,8 @@ class AnswerText:
         elif isinstance(event, MessageReset):
             del self._pieces[self._message_start :]
             self._is_thinking = False
-            self._pieces += [self._piece(frame) for frame in message_frames(event.content)]
+            for frame in message_frames(event.content):
+                self.feed(frame)
         return ""
 
     def _add_sources(self, reference: Any) -> None:
@@ -65,9 +72,3 @@ class AnswerText:
             for name, part in cast("dict[str, Any]", reference).items():
                 if isinstance(part, dict):
                     self.reference.setdefault(name, {}).update(cast("dict[str, Any]", part))
-
-    def _piece(self, frame: Message) -> str:
-        if self._thinking == "tagged":
-            return ("<think>" if frame.start_to_think else "</think>" if frame.end_to_think else "") + frame.content
-        self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
-        return "" if self._is_thinking and self._thinking == "omitted" else frame.content

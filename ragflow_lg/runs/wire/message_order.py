@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CANCELLED_TEXT
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.base.thinking import AnswerPart
+from ragflow_lg.base.thinking import CLOSING, OPENING
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import (
     AgentRecord,
@@ -47,14 +47,17 @@ class _Answer(Struct):
     """The answer so far from one execution of a streaming model."""
 
     previews: Mapping[NodeId, Preview]
-    deltas: list[Delta] = field(default_factory=list[Delta])
+    deltas: list[wire.Message] = field(default_factory=list[wire.Message])
     finished: NodeFinished | None = None
     """The model's end, reported after the end of its Message."""
     shown_by: _Show | None = None
 
     @property
     def text(self) -> str:
-        return "".join(AnswerPart(delta.text, delta.mark).source for delta in self.deltas)
+        return "".join(
+            OPENING if delta.start_to_think else CLOSING if delta.end_to_think else delta.content
+            for delta in self.deltas
+        )
 
 
 class _Show(Struct, eq=False):
@@ -105,7 +108,8 @@ class MessageOrder:
             case NodeFinished():
                 return self._on_finished(event)
             case Delta():
-                self._answers[event.place, event.node].deltas.append(event)
+                frame = wire.Message(event.text, event.mark == "start", event.mark == "end")
+                self._answers[event.place, event.node].deltas.append(frame)
                 return self._advance()
             case AnswerDiscarded():
                 return self._on_discarded((event.place, event.node))
@@ -212,7 +216,8 @@ class MessageOrder:
         if show is not None and show.shown_deltas:
             del show.sent[show.kept_pieces :]
             show.shown_deltas = 0
-            if next((delta.mark for delta in reversed(answer.deltas) if delta.mark), "") == "start":
+            marked = (delta for delta in reversed(answer.deltas) if delta.start_to_think or delta.end_to_think)
+            if (last := next(marked, None)) is not None and last.start_to_think:
                 # for clients that ignore the reset
                 yield wire.Message("", end_to_think=True, visit=wire.name_visit(*show.visit))
             yield wire.MessageReset(show.kept, wire.name_visit(*show.visit))
@@ -285,7 +290,7 @@ class MessageOrder:
                 text = segment if isinstance(segment, str) else segment.text
                 yield from self._send(show, message_frames(text))
             else:
-                yield from self._send(show, map(_frame, answer.deltas[show.shown_deltas :]))
+                yield from self._send(show, answer.deltas[show.shown_deltas :])
                 show.shown_deltas = len(answer.deltas)
                 if not answer.finished:
                     return
@@ -301,7 +306,7 @@ class MessageOrder:
         """Show a segment; a model's answer in the pieces in which it has arrived."""
         answer = self._answer_for(show, piece.model) if piece.model else None
         if answer is not None and answer.text == piece.text:
-            yield from self._send(show, map(_frame, answer.deltas))
+            yield from self._send(show, answer.deltas)
         else:
             yield from self._send(show, message_frames(piece.text))
 
@@ -380,7 +385,3 @@ class MessageOrder:
             event.created_at,
             event.place,
         )
-
-
-def _frame(delta: Delta) -> wire.Message:
-    return wire.Message(delta.text, start_to_think=delta.mark == "start", end_to_think=delta.mark == "end")

@@ -92,19 +92,21 @@ def read_event_position(request: Request, run_id: str, from_: str | None) -> int
 async def write_event_frames(
     run_id: str,
     session_id: str,
-    first: EventPage | None,
-    pages: AsyncGenerator[EventPage],
+    page: EventPage[StreamEvent] | None,
+    pages: AsyncGenerator[EventPage[StreamEvent]],
     show: Callable[[], Awaitable[BaseModel]],
 ) -> AsyncGenerator[bytes]:
-    """Write the events of a run, starting with the ``first`` page, and finally the run as returned by ``show``.
+    """Write the events of a run, starting with the first ``page``, and finally the run as returned by ``show``.
 
     The last frame has no id, so that a client that missed only this frame receives it again.
     """
     error: dict[str, Any] | None = None
     try:
-        yield retry_frame(RETRY_S) + _write_page(run_id, session_id, first or [])
+        yield retry_frame(RETRY_S) + (_write_page(run_id, session_id, page) if page else b"")
+        del page
         async for page in pages:
             yield _write_page(run_id, session_id, page)
+            del page
     except RagflowLgError as failure:
         error = to_problem(failure).model_dump()
     finally:
@@ -127,7 +129,7 @@ def refuse_frames(error: RagflowLgError) -> list[bytes]:
     return [native_frame({"run": None, "error": to_problem(error).model_dump()}, "end")]
 
 
-def _write_page(run_id: str, session_id: str, page: EventPage) -> bytes:
+def _write_page(run_id: str, session_id: str, page: EventPage[StreamEvent]) -> bytes:
     return b"".join(_write_frame(run_id, session_id, number, event) for number, event in page)
 
 

@@ -188,7 +188,7 @@ async def _begin_frames(
     """Wait for the first event of a run after number ``after``, and return the frames from there on."""
     pages = get_turns(request).pages(run.id, after, has_records=has_records)
     try:
-        first: EventPage | None = await anext(pages, None)
+        first: EventPage[StreamEvent] | None = await anext(pages, None)
     except BaseException:
         await pages.aclose()
         raise

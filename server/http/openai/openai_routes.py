@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn
+    from ragflow_lg.server.streaming.run_manager import EventPage
 
 router = APIRouter(tags=["OpenAI-compatible"], route_class=OpenaiRoute)
 
@@ -290,27 +291,31 @@ async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], bu
 
 
 async def _stream_chunks(
-    first: list[tuple[int, WireEvent]] | None,
-    pages: AsyncGenerator[list[tuple[int, WireEvent]]],
+    page: EventPage[WireEvent] | None,
+    pages: AsyncGenerator[EventPage[WireEvent]],
     turn: Turn,
     builder: _ResponseBuilder,
 ) -> AsyncGenerator[bytes]:
-    page = first
+    body = b""
     try:
         async with aclosing(pages):
             while page is not None:
-                if body := b"".join(builder.build_event(event) for _, event in page):
-                    yield body
+                body = b"".join(builder.build_event(event) for _, event in page)
+                if page.is_last:
+                    break
+                del page  # nothing needs it while the next one is awaited
+                yield body
+                body = b""
                 page = await anext(pages, None)
         status, failure = await turn.result()
         error = (failure or "The run failed.") if status == "failed" else ""
     except RagflowLgError as failure:
         error = str(failure)
     if error:
-        yield builder.build_error(error)
+        body += builder.build_error(error)
     reason, end = ("waiting_for_user", {"waiting_for_user": form.data()}) if (form := builder.form) else ("stop", {})
-    yield builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(builder.texts)))
-    yield OPENAI_DONE
+    last = builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(builder.texts)))
+    yield body + last + OPENAI_DONE
 
 
 class _ResponseBuilder:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turns
+    from ragflow_lg.server.streaming.run_manager import EventPage
 
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"], route_class=DescribedRoute)
@@ -295,30 +296,36 @@ async def collect(
 
 
 async def stream_frames(
-    first: list[tuple[int, WireEvent]] | None,
-    pages: AsyncGenerator[list[tuple[int, WireEvent]]],
+    page: EventPage[WireEvent] | None,
+    pages: AsyncGenerator[EventPage[WireEvent]],
     frames: FrameBuilder,
     position: StreamPosition,
     *,
     error_prefix: str = ERROR_PREFIX,
     end: bytes = RAGFLOW_DONE,
 ) -> AsyncGenerator[bytes]:
-    """Yield the frames of each page of a turn's events. Those up to the client's ``position`` are not sent again."""
+    """Yield the frames of the first ``page`` of a turn's events and of the following ones.
+
+    Those up to the client's ``position`` are not sent again.
+    """
     envelope = frames.envelope
     run_id = envelope.message_id
-    page = first
     try:
         async with aclosing(pages):
             if page is None and not position.after:
                 yield ragflow_frame({"session_id": envelope.session_id, "data": {}})
             while page is not None:
-                built = [(number, frames.build(event)) for number, event in page]
-                if body := b"".join(
+                built = ((number, frames.build(event)) for number, event in page)
+                body = b"".join(
                     ragflow_frame(frame, event_id(run_id, number) if position.has_ids else None)
                     for number, frame in built
                     if frame is not None and number > position.after
-                ):
-                    yield body
+                )
+                if page.is_last and (frames.has_ended or frames.forwarding != "page"):
+                    yield body + end  # in one write
+                    return
+                del page, built  # nothing needs them while the next ones are awaited
+                yield body
                 page = await anext(pages, None)
         if frames.forwarding == "page" and not frames.has_ended:
             yield ragflow_frame(build_error_frame(PAGE_FAILURE))

@@ -22,6 +22,14 @@ Forwarding: TypeAlias = Literal["all", "session", "messages", "page"]
 """The events that a client receives. ``session``: the events for sessions with source `agent`.
 ``messages``: the events that RAGFlow's oldest clients read. ``page``: what visitors to an embedded page may see."""
 
+_SENT: dict[Forwarding, tuple[type[Any], ...]] = {
+    "all": (),
+    "session": (Message, MessageEnd, UserInputs, MessageReset, WireNodeFinished, WorkflowFinished),
+    "messages": (Message, MessageEnd, UserInputs),  # the oldest clients would append the content of a MessageReset
+    "page": (Message, MessageEnd, UserInputs, MessageReset, WorkflowFinished),
+}
+"""The kinds of events that are sent; an empty tuple for all."""
+
 PAGE_FAILURE = "The agent failed. Its owner can see the reason."
 """The only text about a failed node or service that visitors receive. The reason may name hosts and contain values."""
 
@@ -44,6 +52,7 @@ class FrameBuilder:
         self.envelope = envelope
         self.forwarding: Forwarding = forwarding
         self._has_trace = has_trace
+        self._sent = _SENT[forwarding] + ((WireNodeFinished,) if has_trace and forwarding == "messages" else ())
         self._trace: list[dict[str, Any]] = []
         self.has_ended = False
         """Whether the turn has succeeded, was cancelled, or waits for an answer."""
@@ -51,7 +60,7 @@ class FrameBuilder:
     def build(self, event: WireEvent) -> dict[str, Any] | None:
         """Return the frame for an event, or None if the client does not receive it."""
         self.has_ended = self.has_ended or isinstance(event, UserInputs | WorkflowFinished)
-        if not self._is_sent(event):
+        if self._sent and not isinstance(event, self._sent):
             return None
         frame: dict[str, Any] = self.envelope.wrap(event)
         if self.forwarding == "session" and isinstance(event, WorkflowFinished):
@@ -66,19 +75,6 @@ class FrameBuilder:
             frame["data"] = {**frame["data"], "content": ""} if self.forwarding == "messages" else {**frame["data"]}
             frame["data"]["trace"] = list(self._trace)
         return frame
-
-    def _is_sent(self, event: WireEvent) -> bool:
-        if self.forwarding == "all":
-            return True
-        if isinstance(event, Message | MessageEnd | UserInputs):
-            return True
-        if isinstance(event, MessageReset):
-            return self.forwarding != "messages"  # the oldest clients would append its content
-        if self.forwarding == "messages":
-            return isinstance(event, WireNodeFinished) and self._has_trace
-        if self.forwarding == "page":
-            return isinstance(event, WorkflowFinished)
-        return isinstance(event, WireNodeFinished | WorkflowFinished)
 
 
 class AnswerCollector:

@@ -125,6 +125,7 @@ class EventStream(StreamingResponse):
                     self._sent += 1
                     await send({"type": "http.response.body", "body": part, "more_body": True})
                     self._is_inside_frame = start + PART_BYTES < len(frames)
+            frames = part = b""  # not kept while the next ones are awaited
         async with self._socket:
             self._has_ended_body = True
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -26,5 +26,5 @@ def test_a_record_says_how_a_run_has_ended(end: EndStatus, status: RunStatus, is
 
 def test_a_turn_reads_messages_only_if_it_may_replace_one() -> None:
     plan = plan_of(canvas({"a": text()}))
-    assert needed_entries(plan, {"query": "q"})["messages"] == 0
-    assert "messages" not in needed_entries(plan, {"query": "q", "message_id": "m"})
+    assert needed_entries(plan, replaces_message=False)["messages"] == 0
+    assert "messages" not in needed_entries(plan, replaces_message=True)

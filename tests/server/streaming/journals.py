@@ -59,7 +59,7 @@ async def read(journal: Journal, run_id: str, after: int, count: int) -> list[tu
     entries: list[tuple[int, bytes]] = []
     async with aclosing(journal.read(run_id, after)) as pages:
         async for page in pages:
-            entries += [(entry.id, entry.data) for entry in page]
+            entries += [(entry.id, entry.data) for entry in page if isinstance(entry.data, bytes)]
             if len(entries) >= count:
                 return entries
     return entries

@@ -1,13 +1,12 @@
 import pytest
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.streaming.journal import Entry
 from ragflow_lg.server.streaming.redis_tail import parse_entry
 from tests.server.streaming.journals import OpenJournal, head, read
 
 
 def test_an_entry_is_parsed() -> None:
-    assert parse_entry((b"17-0", {b"e": b"data"})) == Entry(17, b"data")
+    assert parse_entry((b"17-0", {b"e": b"data"})) == (17, b"data")
 
 
 @pytest.mark.parametrize("reply", [(b"x-0", {b"e": b""}), (b"1-0", {}), (b"1-0", None), None, (b"1-0",)], ids=range(5))

@@ -29,7 +29,7 @@ from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DisconnectPol
 from tests.fakes.canvas import canvas, node
 from tests.fakes.scripted_run import ScriptedRun, words
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-from tests.server.streaming.journals import OpenJournal, follow_to_end, open_manager
+from tests.server.streaming.journals import OpenJournal, follow_to_end, memory_journal, open_manager
 
 
 async def start(run_manager: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
@@ -393,3 +393,15 @@ async def test_is_played_until_the_end_of_a_run(open_journal: OpenJournal) -> No
         gate.set()
         assert len(await follow_to_end(run_manager, run_id, 0)) == 2
         assert not await run_manager.is_played(run_id)
+
+
+async def test_the_last_page_says_that_the_run_has_ended() -> None:
+    async with memory_journal() as journal, open_manager(journal) as run_manager:
+        run_id = await start(run_manager, ScriptedRun(words(3)))
+        await run_manager.wait(run_id)
+        async with aclosing(run_manager.pages(run_id)) as pages:
+            assert [(len(page), page.is_last) async for page in pages] == [(3, True)]
+        failed = await start(run_manager, ScriptedRun([*words(2), RunError("broken")]))
+        await run_manager.wait(failed)
+        async with aclosing(run_manager.pages(failed)) as pages:
+            assert not (await anext(pages)).is_last

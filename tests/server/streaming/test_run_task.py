@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RunCancelled, RunError, SettingsError, StreamError
-from ragflow_lg.server.streaming.event_codec import RunEnd, decode_entry
+from ragflow_lg.server.streaming.backlog import MAX_BACKLOG
+from ragflow_lg.server.streaming.event_codec import EntryData, RunEnd
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.run_task import (
     CANCEL,
     CONTINUE,
-    MAX_BACKLOG,
     DisconnectPolicy,
     RunSpec,
     RunTask,
@@ -31,7 +31,7 @@ class SlowJournal(MemoryJournal):
         self.sizes: list[int] = []
         self.is_broken = False
 
-    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
         await self.gate.wait()
         if self.is_broken:
             raise StreamError("The event journal failed: gone.")
@@ -91,7 +91,7 @@ async def test_a_run_stopped_before_its_first_event_ends_as_interrupted() -> Non
     await task.task
     tail = await journal.tail(run.envelope.message_id)
     assert tail is not None
-    end = decode_entry(tail.data)
+    end = tail.event
     assert isinstance(end, RunEnd)
     assert end.error is not None
     assert (end.status, end.error.code) == ("drained", "run-interrupted")
@@ -180,11 +180,11 @@ async def test_the_end_of_a_run_is_stored_once_before_followers_learn_of_it(scri
 
     async def store(has_begun: bool) -> None:
         tail = await journal.tail(run.envelope.message_id)
-        stored.append((has_begun, tail is not None and isinstance(decode_entry(tail.data), RunEnd)))
+        stored.append((has_begun, tail is not None and isinstance(tail.event, RunEnd)))
 
     head = RunHead(run.envelope, "run_manager")
     await RunTask(RunSpec(run, on_finished=store), head, journal, arrival_s=1, away_s=1).task
     assert stored == [(has_begun, False)]
     tail = await journal.tail(run.envelope.message_id)
     assert tail is not None
-    assert isinstance(decode_entry(tail.data), RunEnd)
+    assert isinstance(tail.event, RunEnd)

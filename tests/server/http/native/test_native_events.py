@@ -29,9 +29,9 @@ async def fail() -> BaseModel:
     raise DatabaseError("It is down.")
 
 
-async def pages(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[EventPage]:
+async def pages(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[EventPage[StreamEvent]]:
     for number, event in enumerate(items, 1):
-        yield [(number, event)]
+        yield EventPage([(number, event)])
     if error is not None:
         raise error
 
@@ -41,7 +41,7 @@ async def read(stream: AsyncGenerator[bytes]) -> list[tuple[str, str, Any]]:
 
 
 async def test_every_event_has_an_id_and_the_run_comes_last() -> None:
-    first: EventPage = [(1, WorkflowStarted(None)), (2, RECORD)]
+    first = EventPage[StreamEvent]([(1, WorkflowStarted(None)), (2, RECORD)])
     received = await read(write_event_frames("r", "s", first, pages(Message("Hi")), show))
     names = [("r:1", "workflow_started"), ("r:2", "agent_record"), ("r:1", "message"), ("", "end")]
     assert [(id_, name) for id_, name, _ in received] == names

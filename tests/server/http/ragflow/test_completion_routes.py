@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.runs.wire.wire_events import Envelope, Message, WireEvent
 from ragflow_lg.server.database.database import Database
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.ragflow.completion_routes import stream_frames
+from ragflow_lg.server.http.ragflow.ragflow_frames import FrameBuilder
+from ragflow_lg.server.http.shared.event_stream import StreamPosition
+from ragflow_lg.server.streaming.run_manager import EventPage
+from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, ragflow_frame
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, RETRYING, AppServer, frames, start_app
@@ -36,6 +42,21 @@ async def test_an_emoji_that_is_split_between_deltas_is_whole_again_in_the_joine
         chunks = [json.loads(line)["choices"][0]["delta"]["content"] for line in lines]
     for joined in ("".join(texts), "".join(chunk or "" for chunk in chunks)):
         assert joined.encode("utf-16", "surrogatepass").decode("utf-16") == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(("is_last", "writes"), [(True, 1), (False, 2)])
+async def test_the_end_of_a_stream_is_written_with_the_last_frames_that_are_there(is_last: bool, writes: int) -> None:
+    envelope = Envelope("run", 1, "session", "session")
+
+    async def no_more() -> AsyncGenerator[EventPage[WireEvent]]:
+        return
+        yield
+
+    first = EventPage[WireEvent]([(1, Message("Hi"))], is_last=is_last)
+    builder = FrameBuilder(envelope, "all", has_trace=False)
+    written = [body async for body in stream_frames(first, no_more(), builder, StreamPosition())]
+    assert len(written) == writes
+    assert b"".join(written) == ragflow_frame(envelope.wrap(Message("Hi"))) + RAGFLOW_DONE
 
 
 async def test_a_turn_is_streamed_with_the_order_and_keys_of_ragflow(tmp_path: Path) -> None:
