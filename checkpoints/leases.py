@@ -71,10 +71,9 @@ class StoredLease:
         self._token = token
         self._on_lost = on_lost
         self._is_lost = self._is_released = False
-        self._renewed_s = asyncio.get_running_loop().time()
-        self._renewal: asyncio.TimerHandle | asyncio.Task[None]
-        """The next renewal, or the current one."""
-        self._renew_later()
+        self.renewed_s = asyncio.get_running_loop().time()
+        """When the lease was acquired or last renewed, by the event loop's clock."""
+        self._renewal: asyncio.Task[None] | None = None
 
     @property
     def token(self) -> int:
@@ -91,17 +90,15 @@ class StoredLease:
     async def release(self) -> None:
         """End the lease."""
         self._is_released = True
-        self._renewal.cancel()  # not awaited, so that a caller cancelled here does not keep the session
+        self._leases.stop_renewing(self)
+        if self._renewal is not None:
+            self._renewal.cancel()  # not awaited, so that a caller cancelled here does not keep the session
         if not self._is_lost:
             await self._leases.free(self._session, self._token)
 
-    def _renew_later(self) -> None:
-        if not self._is_released:
-            loop = asyncio.get_running_loop()
-            self._renewal = loop.call_later(self._leases.renew_s, self._begin_renewal, context=Context())
-
-    def _begin_renewal(self) -> None:
-        self._renewal = asyncio.create_task(self._renew())
+    def begin_renewal(self) -> None:
+        """Renew the lease in a task."""
+        self._renewal = asyncio.create_task(self._renew(), context=Context())
 
     async def _renew(self) -> None:
         loop = asyncio.get_running_loop()
@@ -110,11 +107,13 @@ class StoredLease:
             async with asyncio.timeout(self._leases.renew_s):  # a store may stop answering
                 is_ours = await self._leases.table.renew(self._session, self._token)
         except (*self._leases.table.errors, TimeoutError):
-            is_ours = loop.time() - self._renewed_s < self._leases.lease_s  # the store may recover in time
+            is_ours = loop.time() - self.renewed_s < self._leases.lease_s  # the store may recover in time
         else:
-            self._renewed_s = requested_s
+            self.renewed_s = requested_s
+        if self._is_released:
+            return
         if is_ours:
-            self._renew_later()
+            self._leases.renew_later(self)
         else:
             self._is_lost = True
             self._on_lost()
@@ -129,6 +128,9 @@ class StoredLeases:
         self.renew_s = renew_s
         self._pending: set[asyncio.Future[Any]] = set()
         """Tasks that must finish although no caller is waiting for them."""
+        self._due: dict[StoredLease, float] = {}
+        """When leases are to be renewed, the next one first."""
+        self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, session: str, on_lost: Callable[[], None]) -> StoredLease:
         """Acquire a session's lease.
@@ -150,7 +152,33 @@ class StoredLeases:
         if isinstance(result, LeaseHolder):
             text = "The session is already running. Wait until its turn ends, or cancel it."
             raise SessionBusyError(text, _describe(result))
-        return StoredLease(self, session, result, on_lost)
+        lease = StoredLease(self, session, result, on_lost)
+        self.renew_later(lease)
+        return lease
+
+    def renew_later(self, lease: StoredLease) -> None:
+        """Renew a lease after `renew_s`. All leases share a timer."""
+        loop = asyncio.get_running_loop()
+        self._due[lease] = loop.time() + self.renew_s
+        if self._timer is None:
+            self._timer = loop.call_later(self.renew_s, self._begin_renewals, context=Context())
+
+    def stop_renewing(self, lease: StoredLease) -> None:
+        """Do not renew a lease any more."""
+        self._due.pop(lease, None)
+        if not self._due and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _begin_renewals(self) -> None:
+        loop = asyncio.get_running_loop()
+        now, self._timer = loop.time(), None
+        for lease, due_s in list(self._due.items()):
+            if due_s > now:
+                self._timer = loop.call_at(due_s, self._begin_renewals, context=Context())
+                return
+            del self._due[lease]
+            lease.begin_renewal()
 
     async def _take(self, session: str) -> int | LeaseHolder:
         owner = this_process()
