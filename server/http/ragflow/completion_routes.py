@@ -324,8 +324,8 @@ async def stream_frames(
                 if page.is_last and (frames.has_ended or frames.forwarding != "page"):
                     yield body + end  # in one write
                     return
-                del page, built  # nothing needs them while the next ones are awaited
                 yield body
+                del body, built, page  # nothing needs them while the next ones are awaited
                 page = await anext(pages, None)
         if frames.forwarding == "page" and not frames.has_ended:
             yield ragflow_frame(build_error_frame(PAGE_FAILURE))
