@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turns
 
 CANCELLED = "Nobody answered the form in time, so the turn was cancelled."
+NO_DEFAULT = "Nobody answered the form in time, and it has no valid default answer, so the turn was cancelled: "
+"""Followed by what is wrong with the values of the fields."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,14 +74,17 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
         control = RunControl(self._app_state, self._turns, agent, CONTINUE, is_background=True)
         if await control.state(run) != "waiting":
             return ""
-        if control.expired_answer == "defaults" and await self._answer(control, agent, run):
-            return ""
+        reason = CANCELLED
+        if control.expired_answer == "defaults":
+            if not (problem := await self._answer(control, agent, run)):
+                return ""
+            reason = NO_DEFAULT + problem
         await control.cancel(run)
         audit("pause.expired", tenant=row.tenant, agent=agent.id, run=run.id, answer="cancel")
-        return CANCELLED
+        return reason
 
-    async def _answer(self, control: RunControl, agent: AgentRow, run: RunRow) -> bool:
-        """Answer with the values of the fields. Return False if a field that is required has none."""
+    async def _answer(self, control: RunControl, agent: AgentRow, run: RunRow) -> str:
+        """Answer with the values of the fields. Return what is wrong with them; a required field may have none."""
         runner = await self._turns.runner(agent, await control.session(run.session_id))
         pauses = await runner.pauses(run.session_id)
         answers = {pause.id: default_answer(runner.plan, pause) for pause in pauses}
@@ -87,10 +92,10 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
             turn = await control.resume(run, answers)
         except AnswerError as error:
             logger.warning("the form of run %s has no default answer: %s", run.id, error)
-            return False
+            return str(error)
         next_run = turn.envelope.message_id
         audit("pause.expired", tenant=agent.tenant, agent=agent.id, run=run.id, answer="defaults", next=next_run)
-        return True
+        return ""
 
 
 def _can_be_repeated(error: RagflowLgError) -> bool:

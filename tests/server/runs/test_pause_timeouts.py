@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import QuotaError, StreamError
 from ragflow_lg.server.database.pause_repository import claim_expired, find_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.runs.pause_timeouts import CANCELLED, PauseTimeouts
+from ragflow_lg.server.runs.pause_timeouts import CANCELLED, NO_DEFAULT, PauseTimeouts
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.settings.pauses_section import PausesSection
 from tests.server.http.app_server import AppServer, canvas, start_app
@@ -107,18 +107,23 @@ REQUIRED: dict[str, Any] = {"size": {"name": "Size", "type": "integer"}}
 
 
 @pytest.mark.parametrize(
-    ("answer", "fields"),
-    [("cancel", DEFAULTS), ("defaults", REQUIRED), ("defaults", {"size": {"value": "x"} | REQUIRED["size"]})],
+    ("answer", "fields", "reason"),
+    [
+        ("cancel", DEFAULTS, ""),
+        ("defaults", REQUIRED, "'Size' (size) is required."),
+        ("defaults", {"size": {"value": "x"} | REQUIRED["size"]}, "'Size' (size) should be a whole number"),
+    ],
 )
 async def test_turns_are_cancelled_if_the_settings_say_so_or_there_is_no_valid_default(
-    tmp_path: Path, answer: str, fields: dict[str, Any]
+    tmp_path: Path, answer: str, fields: dict[str, Any], reason: str
 ) -> None:
     async with waiting(tmp_path, fields, answer=answer) as (server, client, run, time):
         time.ms = expire_ms(run)
         assert run["pauses"][0]["expire_answer"] == "cancel"
         await end_pauses(server, time)
         (ended,) = await runs_of(client)
-        assert (ended["status"], ended["error"], ended["pauses"]) == ("cancelled", CANCELLED, [])
+        assert (ended["status"], ended["pauses"]) == ("cancelled", [])
+        assert ended["error"] == CANCELLED if not reason else ended["error"].startswith(NO_DEFAULT + reason)
         refused = await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
         assert problem(refused) == (409, "run-not-waiting")
         more = await client.post("/runs", json={"query": "again", "session_id": run["session_id"]})
