@@ -55,7 +55,8 @@ def _form(ctx: RunContext, params: Params) -> Form | None:
     declarations: dict[str, Mapping[str, JsonValue]] = {}
     for name, value in params.inputs.items():
         field = cast("dict[str, Any]", value) if isinstance(value, dict) else {"name": name, "type": "line"}
-        declarations[name] = {**field, "value": None}
+        default = {"default": field["value"]} if field.get("value") is not None else {}
+        declarations[name] = {**field, "value": None, **default}  # RAGFlow shows no value
     return Form(_tips(ctx, params) or "", declarations)
 
 

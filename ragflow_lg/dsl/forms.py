@@ -65,7 +65,7 @@ def form_fields(declared: Any) -> Iterator[FormField]:
             to_text(field.get("type")) or "line",
             bool(field.get("optional")),
             tuple(cast("list[Any]", options)) if isinstance(options, list) else (),
-            field.get("value"),
+            field.get("default") if field.get("value") is None else field["value"],
         )
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
 from ragflow_lg.components.user_fill_up import user_fill_up
+from ragflow_lg.dsl.forms import form_schema
+from ragflow_lg.runs.wire.wire_events import UserInputs
 from tests.fakes.canvas import switch
 from tests.fakes.regions import form, node, out, play_run, runner_of, text
 from tests.fakes.run import bind
@@ -106,6 +108,16 @@ async def test_several_forms_can_be_answered_together_one_by_one_and_by_id() -> 
     assert (await play_run(play.resume("ids", {by_node["l"]: {"left": "L"}})))[1] == ["+l", "-l", "?right"]
     assert [pause.id for pause in await play.pauses("ids")] == [by_node["r"]]
     assert (await play_run(play.resume("ids", {by_node["r"]: {"right": "R"}})))[0] == "L+R"
+
+
+async def test_clients_see_the_default_of_a_field() -> None:
+    fields: dict[str, Any] = {"x": {"name": "x", "type": "integer", "value": 42}, "y": {"name": "y", "type": "line"}}
+    play = runner_of({"ask": form(downstream=["out"], **fields), **out("{ask@x}")})
+    run = play.start("s", {"query": "q"})
+    (shown,) = [event.inputs async for event in run if isinstance(event, UserInputs)]
+    assert shown == {"x": {**fields["x"], "value": None, "default": 42}, "y": {**fields["y"], "value": None}}
+    (pause,) = await play.pauses("s")
+    assert form_schema(pause.inputs)["properties"]["x"]["default"] == 42
 
 
 async def test_an_empty_form_does_not_pause() -> None:
