@@ -61,6 +61,9 @@ def decode_order(data: bytes, run_id: str = "", keys: KeyRing | None = None) -> 
         if keys is not None:
             data = keys.decrypt(run_domain(run_id), _PLACE, data)
         require_plain(data)
-        return _DECODER.decode(data)
+        order = _DECODER.decode(data)
     except (msgspec.MsgspecError, RecursionError, SessionKeyError) as error:
         raise StreamError(f"An order in the queue cannot be read: {error}") from error
+    if not isinstance(order.request.get("inputs") or {}, dict):
+        raise StreamError("An order in the queue cannot be read: its inputs are not an object")
+    return order

@@ -51,7 +51,15 @@ def test_what_a_newer_version_adds_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"intent": "dream"}, {"envelope": "r"}, {"tenant": None}, {"start_ms": "x"}, {"request": [1]}]
+    "change",
+    [
+        {"intent": "dream"},
+        {"envelope": "r"},
+        {"tenant": None},
+        {"start_ms": "x"},
+        {"request": [1]},
+        {"request": {"inputs": [1]}},
+    ],
 )
 def test_an_order_that_cannot_be_read_is_an_error(change: dict[str, Any]) -> None:
     with pytest.raises(StreamError, match="cannot be read"):
