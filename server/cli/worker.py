@@ -39,10 +39,16 @@ def worker(
     from ragflow_lg.base.errors import SettingsError
     from ragflow_lg.server.http.edge.uvicorn_server import run
     from ragflow_lg.server.settings import load_settings
+    from ragflow_lg.server.settings.server_section import ServerSection
 
     config = with_queue(load_settings(settings), queue)
     if not config.queue.url.get_secret_value():
         raise SettingsError("A worker needs a queue: use --queue redis://… or set url in the section [queue].")
+    if (database := config.server.database) == ServerSection().database:
+        raise SettingsError(
+            "A worker needs the database of the servers: set database in the section [server]. By default, it is "
+            f"{database.get_secret_value()}, a file in the working directory."
+        )
     run(_work(config, model, concurrency))
 
 
