@@ -27,7 +27,7 @@ class Readiness(LazyModel):
     """Whether the server can handle requests."""
 
     status: Literal["ready", "starting", "stopping", "failing"]
-    parts: dict[str, Literal["ok", "failed", "timed out", "late"]]
+    parts: dict[str, Literal["ok", "failed", "timed out", "late", "none"]]
 
 
 OPERATIONAL_ROUTES = {

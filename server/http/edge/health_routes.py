@@ -38,6 +38,9 @@ CHECK_S = 2.0
 FRESH_S = 1.0
 """Time for which results are reused, so that frequent probes cost nothing."""
 
+NO_WORKERS = "none"
+"""The state of the workers of a queue if there are none. The server still handles requests: runs wait for a worker."""
+
 PROBE_ID = "0" * 32
 """The session to lease and the run to look up; neither exists."""
 
@@ -68,7 +71,7 @@ async def ready(request: Request) -> Response:
     if is_loading():  # it would keep the clients waiting whose runs it takes over
         return _json({"status": "starting", "parts": {}}, 503)
     parts = await cast("Readiness", request.app.state.readiness).check()
-    status = "ready" if set(parts.values()) == {"ok"} else "failing"
+    status = "ready" if set(parts.values()) <= {"ok", NO_WORKERS} else "failing"
     return _json({"status": status, "parts": parts}, 200 if status == "ready" else 503)
 
 
@@ -116,7 +119,8 @@ class Readiness:
     async def check(self) -> Mapping[str, str]:
         """Return ``ok``, ``failed`` or ``timed out`` for each part: ``database``, ``checkpoints``, ``journal``.
 
-        The part ``event_loop`` is ``late`` if the event loop was late recently.
+        The part ``event_loop`` is ``late`` if the event loop was late recently. With a queue, the part ``workers`` is
+        ``none`` if there are none.
         """
         async with self._lock:
             if time.monotonic() >= self._expires_at:
@@ -124,6 +128,7 @@ class Readiness:
                     "database": self._check_database,
                     "checkpoints": self._check_checkpoints,
                     "journal": self._check_journal,
+                    **({"workers": self._check_workers} if self._app_state.queue is not None else {}),
                 }
                 states = await asyncio.gather(*(_run_check(name, check) for name, check in checks.items()))
                 self._states = dict(zip(checks, states, strict=True))
@@ -144,15 +149,19 @@ class Readiness:
     async def _check_journal(self) -> None:
         await self._app_state.run_manager.journal.head(PROBE_ID)
 
+    async def _check_workers(self) -> str:
+        queue = self._app_state.queue
+        return "ok" if queue is None or await queue.has_worker() else NO_WORKERS
 
-async def _run_check(name: str, check: Callable[[], Awaitable[None]]) -> str:
+
+async def _run_check(name: str, check: Callable[[], Awaitable[str | None]]) -> str:
+    """Return the state of a part: what its check returns, ``ok`` if that is nothing, or that it does not work."""
     try:
         async with asyncio.timeout(CHECK_S):
-            await check()
+            return await check() or "ok"
     except TimeoutError:
         logger.error("not ready: the %s did not answer within %g s", name, CHECK_S)
         return "timed out"
     except (RagflowLgError, OSError) as error:
         logger.error("not ready: the %s fails: %s", name, error)
         return "failed"
-    return "ok"

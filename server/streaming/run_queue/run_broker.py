@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from taskiq import AckableMessage
 from taskiq_redis import RedisStreamBroker
 
@@ -27,6 +27,8 @@ GROUP = "workers"
 REPORTS = 5
 """How often a worker reports its messages in the time after which they are claimed."""
 PAUSE_S = 0.5
+WORKER_S = 3.0
+"""How long, at least, a worker must be silent before it counts as gone."""
 _TICKET = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 logger = logging.getLogger(__name__)
@@ -103,6 +105,15 @@ class RunBroker(RedisStreamBroker):
             length = await client.xlen(self.queue_name)
             pending: Any = await client.xpending(self.queue_name, self.consumer_group_name)
         return length - int(pending["pending"])
+
+    async def has_worker(self) -> bool:
+        """Return whether a worker has asked for messages or reported any lately."""
+        async with Redis(connection_pool=self.connection_pool) as client:
+            try:
+                workers: Any = await client.xinfo_consumers(self.queue_name, self.consumer_group_name)
+            except ResponseError:  # Redis has lost the queue
+                return False
+        return any(worker["idle"] < max(WORKER_S, 2 * self._silence_s) * 1000 for worker in workers)
 
     async def shutdown(self) -> None:
         """Stop reporting and close the connections."""

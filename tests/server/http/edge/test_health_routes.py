@@ -3,7 +3,9 @@ import sqlite3
 import time
 from importlib.metadata import version
 from pathlib import Path
-from unittest.mock import AsyncMock
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import httpx
 import pytest
@@ -49,6 +51,22 @@ async def test_a_failing_part_is_named_without_its_error(tmp_path: Path, monkeyp
         parts = {**READY, "database": "failed"}
         assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})
         assert (await client.get("/health")).status_code == 200
+
+
+@pytest.mark.parametrize(("has_worker", "state"), [(True, "ok"), (False, "none")])
+async def test_a_server_with_a_queue_says_whether_there_are_workers(
+    tmp_path: Path, has_worker: bool, state: str
+) -> None:
+    async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+        queue: Any = SimpleNamespace(has_worker=AsyncMock(return_value=has_worker))
+        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue), Mock(is_late=False))
+        ready = await client.get("/ready")
+        parts = {**READY, "workers": state}
+        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "parts": parts})
+        queue.has_worker.side_effect = StreamError("password geheim")
+        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue), Mock(is_late=False))
+        ready = await client.get("/ready")
+        assert (ready.status_code, ready.json()["parts"]["workers"]) == (503, "failed")
 
 
 async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:

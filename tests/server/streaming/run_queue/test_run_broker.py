@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from taskiq import AckableMessage
 
 from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
+from ragflow_lg.server.streaming.run_queue import run_broker
 from ragflow_lg.server.streaming.run_queue.run_broker import GROUP, RunBroker, read_ticket
 from tests.stores import fresh_prefix
 
@@ -43,6 +44,32 @@ async def test_a_silent_workers_message_is_claimed_although_no_other_arrives(red
             await receive(dead.listen())
         message = await receive(other.listen())
         assert read_ticket(message.data) == "r1"
+
+
+async def test_a_worker_is_there_while_it_asks_for_messages(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_broker, "WORKER_S", 0.0)
+    prefix = fresh_prefix()
+    async with opened(redis_url, prefix) as server:
+        assert not await server.has_worker()
+        async with opened(redis_url, prefix) as worker:
+            asking = asyncio.create_task(receive(worker.listen(), 60.0))
+            async with asyncio.timeout(5):
+                while not await server.has_worker():
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(3 * SILENCE_S)
+            assert await server.has_worker()
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        async with asyncio.timeout(5):
+            while await server.has_worker():
+                await asyncio.sleep(0.01)
+
+
+async def test_there_is_no_worker_if_redis_has_lost_the_queue(redis_url: str) -> None:
+    async with opened(redis_url, fresh_prefix()) as server:
+        async with Redis(connection_pool=server.connection_pool) as client:
+            await client.delete(server.queue_name)
+        assert not await server.has_worker()
 
 
 async def test_a_workers_message_stays_its_own_while_it_reports(redis_url: str) -> None:
