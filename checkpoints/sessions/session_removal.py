@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.store import Store
+    from ragflow_lg.services.sessions import Traces
 
 
 class Removed(Struct, frozen=True):
@@ -35,6 +37,13 @@ async def remove_session(store: Store, session: str) -> Removed:
     checkpoints = [1 async for _ in store.saver.list_keys(thread)]
     parts = [name for name in await store.saver.parts.names(thread) if is_part(name)]
     runs = [record.run_id async for record in store.runs.of_session(session)]
-    traces = [1 for run in runs for table in (store.traces, store.node_logs) if await table.get(run) is not None]
+    traces = [1 for run in runs for table in (store.traces, store.node_logs) if await _has_trace(table, run)]
     await store.delete_session(session)
     return Removed(len(checkpoints), len(parts), len(runs), len(traces))
+
+
+async def _has_trace(traces: Traces, run_id: str) -> bool:
+    try:
+        return await traces.get(run_id) is not None
+    except SessionKeyError:  # it is deleted without being read
+        return True

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.errors import ConflictError, SessionKeyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
 from ragflow_lg.runs.runner import abandon
@@ -55,7 +55,10 @@ async def has_session(store: Store, session: str) -> bool:
     if await newest_run(store, session) is not None:
         return True
     place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
-    return await store.saver.aget_tuple(place) is not None
+    try:
+        return await store.saver.aget_tuple(place) is not None
+    except SessionKeyError:  # it is there, but nobody can read it
+        return True
 
 
 async def is_interrupted(store: Store, record: RunRecord) -> bool:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.checkpoints import open_items
+from ragflow_lg.checkpoints import open_items, open_store
+from ragflow_lg.server.settings import load_settings
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import out
 from tests.server.cli.command import call
@@ -75,6 +76,31 @@ def test_memories_are_encrypted_as_well(folder: Path) -> None:
     assert "1 entry of memories could not be encrypted" in left.stdout
     write_settings(folder, "next", "year")
     assert call("sessions", "reencrypt").returncode == 0
+
+
+async def put_traces(session: str) -> None:
+    settings = load_settings()
+    async with open_store(settings.checkpoints, SystemClock(), **settings.store_options) as store:
+        (record,) = [record async for record in store.runs.sessions() if record.name == session]
+        for table in (store.traces, store.node_logs):
+            await table.put(record, [{"component_id": "a", "trace": []}])
+
+
+def test_sessions_whose_key_is_lost_can_be_deleted(folder: Path) -> None:
+    write_settings(folder, "year")
+    for name in ("ben", "carl"):
+        assert call("run", "c.json", "hello", "--session", name).returncode == 0
+    asyncio.run(put_traces("ben"))
+    with closing(sqlite3.connect(folder / "ragflow-lg.db")) as file:
+        file.execute("DELETE FROM runs WHERE name = 'carl'")
+        file.commit()
+    write_settings(folder, "next")
+    assert "'year'" in call("sessions", "export", "ben").stderr
+    done = call("sessions", "delete", "ben", "carl")
+    assert (done.returncode, done.stderr) == (0, "")
+    counts = [re.sub(r"\d+ checkpoints, \d+ parts", "…", line) for line in done.stdout.splitlines()]
+    assert counts == ["deleted ben: …, 1 run and 2 traces", "deleted carl: …, 0 runs and 0 traces"]
+    assert "There is no session" in call("sessions", "delete", "carl").stderr
 
 
 def test_doctor_says_that_datasets_are_plain(folder: Path) -> None:
