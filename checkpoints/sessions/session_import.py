@@ -38,7 +38,7 @@ from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, hold_lease, with_lease_token, with_recent_entries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from ragflow_lg.checkpoints.store import Store
     from ragflow_lg.services.sessions import Runs
@@ -48,6 +48,8 @@ BATCH_LINES, BATCH_BYTES = 100, 1024 * 1024
 MAX_NAMESPACE_CHARS = 10_000
 _RUN_ID = re.compile(r"[\w-]{1,128}", re.ASCII)
 _TASK_ID = re.compile(r"[0-9a-f-]{1,64}")
+_MARK = "import"
+"""The name, among those of a session's parts, that says that its import has not ended."""
 _HEX = re.compile(r"[0-9a-f]{32}")
 _ORDER: tuple[type[Line] | tuple[type[Line], ...], ...] = (PartLine, (CheckpointLine, WritesLine), TraceLine, RunLine)
 
@@ -142,6 +144,10 @@ async def _put_server_line(store: Store, server_rows: ServerRows, number: int, l
 
 
 async def _make_room(store: Store, session: str, *, replaces: bool) -> None:
+    """Delete what is there of a session: what an import that was killed has left, or a session to replace."""
+    if _MARK in await store.saver.parts.names(str(thread_of_session(session))):
+        await store.delete_session(session)
+        return
     exists = bool([key async for key in store.saver.list_keys(str(thread_of_session(session)), limit=1)])
     name = session
     async for record in store.runs.of_session(session):
@@ -159,7 +165,10 @@ async def _import_session(
     imported: Imported | None = None
     try:
         async with hold_lease(store.leases, session) as token:
-            imported = await _Import(store, known_runs, session, token).read(number, lines)
+            reader = _Import(store, known_runs, session, token)
+            await reader.set_mark()
+            imported = await reader.read(number, lines)
+            await reader.remove_mark()
         return imported
     finally:
         if imported is None:
@@ -184,6 +193,20 @@ class _Import:
         self._last: CheckpointLine | None = None
         self._count = {CheckpointLine: 0, RunLine: 0}
         self._name = ""
+
+    async def set_mark(self) -> None:
+        """Mark the session as incomplete, in case that this process is killed."""
+        await self._write_mark(lambda: self._saver.values.blobs.put(self._thread, {_MARK: b"[]"}))
+
+    async def remove_mark(self) -> None:
+        """Mark the session as complete."""
+        await self._write_mark(lambda: self._saver.values.blobs.erase(self._thread, [_MARK]))
+
+    async def _write_mark(self, write: Callable[[], Awaitable[None]]) -> None:
+        values = self._saver.values
+        with values.errors.translate("written"):
+            async with values.transaction(Precondition(self._thread, self._token)):
+                await write()
 
     async def read(self, number: int, lines: Iterator[tuple[int, Line]]) -> Imported:
         """Read lines until the session's end."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -245,6 +246,26 @@ async def test_an_import_that_is_interrupted_leaves_nothing(error: BaseException
             async for _ in import_sessions(store, BrokenFile(b"".join(lines))):
                 pass
         assert [key async for key in store.saver.list_keys(None)] == []
+
+
+async def test_an_import_that_was_killed_is_begun_again(
+    stores: list[OpenStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stores[0]() as store:
+        await fill(store)
+        lines, before = await exported(store), await everything(store)
+    for open_next in stores[1:]:
+        async with open_next() as store:
+            with monkeypatch.context() as killed:
+                killed.setattr(Store, "delete_session", AsyncMock())  # nobody cleans up
+                with pytest.raises(SessionFileError, match="ends inside a session"):
+                    await imported(store, lines[:-1])
+            assert [key async for key in store.saver.list_keys(None)] != []
+            (result,) = await imported(store, lines)
+            assert result.checkpoints == len(before[0])
+            assert await everything(store) == before
+            with pytest.raises(ConflictError, match="exists already"):
+                await imported(store, lines)
 
 
 async def test_a_session_whose_server_rows_are_refused_is_not_imported(tmp_path: Path) -> None:
