@@ -8,6 +8,7 @@ Being next is not enough: a turn has hundreds of steps, and each would wait unti
 tenant with a backlog therefore uses at most a share of the time that others without one leave, while they are present.
 The loop is then often idle when their next step becomes ready. Nothing can interrupt a long call, such as one for a
 value of megabytes: after it, its tenant waits the longer, so that the others have had many steps before the next one.
+Long work in a thread counts as a long call, because it holds the interpreter, or a processor.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, TypeVarTuple
 
 from ragflow_lg.server.http.edge.unread_data import ProtocolFactory, read_in_turn
@@ -127,9 +129,12 @@ class _Queue:
         self.backlog_s = min(self.backlog_s + used_s, MAX_BACKLOG_S)
         self.credit_s = max(self.credit_s - used_s, -CREDIT_S)
         if used_s > LONG_S:
-            self.owed_s = (
-                min(self.owed_s + used_s * used_s / LONG_S, MOST_OWED_S) + used_s
-            )  # its own time has not passed
+            self.owe(used_s)
+            self.owed_s += used_s  # its own time has not passed
+
+    def owe(self, used_s: float) -> None:
+        """Let the next call wait after a long one."""
+        self.owed_s = min(self.owed_s + used_s * used_s / LONG_S, MOST_OWED_S)
 
 
 class FairCalls:
@@ -169,6 +174,11 @@ class FairCalls:
             queue.backlog_s = max(queue.backlog_s - (now - queue.emptied_s) * REST, 0.0)
             self._active.append(queue)
         queue.calls.append(call)
+
+    def note_thread(self, tenant: str, used_s: float) -> None:
+        """Count processor time of a thread. Long work in it may have held the interpreter as a long call does."""
+        if used_s > LONG_S and (queue := self._queues.get(tenant)) is not None:
+            queue.owe(used_s)
 
     def run(self) -> bool:
         """Run calls for about `ROUND_S`. Return False if none may run now: their tenants have used their shares."""
@@ -234,53 +244,71 @@ def _order(queue: _Queue) -> tuple[bool, float]:
     return queue.backlog_s > BACKLOG_S and queue.credit_s <= 0, queue.used_s
 
 
+class _FairLoop:
+    """What an event loop of tenants that take turns does in its own way."""
+
+    def __init__(self, find_tenant: FindTenant) -> None:
+        base: Any = super()
+        base.__init__()
+        self._call_now = base.call_soon
+        self._connect = base.create_connection
+        self._run_in_thread = base.run_in_executor
+        self._call_later = base.call_later
+        self._find_tenant = find_tenant
+        self._fair_calls = FairCalls()
+        self._is_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def call_soon(
+        self,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        tenant = self._find_tenant(context)
+        if not tenant:
+            return self._call_now(callback, *args, context=context)
+        loop: Any = self
+        call = Call(callback, args, loop, context if context is not None else copy_context())
+        self._fair_calls.add(tenant, call)
+        self._schedule()
+        return call
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        tenant = self._find_tenant(None)
+        work = partial(self._work_for, tenant, func) if tenant else func
+        return self._run_in_thread(executor, work, *args)
+
+    def _work_for(self, tenant: str, func: Callable[..., Any], *args: Any) -> Any:
+        began_s = time.thread_time()
+        try:
+            return func(*args)
+        finally:
+            self._fair_calls.note_thread(tenant, time.thread_time() - began_s)
+
+    async def create_connection(self, protocol_factory: ProtocolFactory, *args: Any, **options: Any) -> Any:
+        return await self._connect(read_in_turn(protocol_factory), *args, **options)
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_now(self._run_fair_calls, context=_NO_TENANT)
+
+    def _run_fair_calls(self) -> None:
+        self._is_scheduled = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        may_run = True
+        try:
+            may_run = self._fair_calls.run()
+        finally:
+            if self._fair_calls and may_run:
+                self._schedule()
+            elif self._fair_calls:
+                self._timer = self._call_later(PAUSE_S, self._run_fair_calls, context=_NO_TENANT)
+
+
 def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenant) -> asyncio.AbstractEventLoop:
     """Create an event loop of a class, in which tenants take turns. Calls without a tenant do not wait for them."""
-
-    class FairLoop(base):
-        def __init__(self) -> None:
-            super().__init__()
-            self._call_now: Any = super().call_soon
-            self._connect: Any = super().create_connection
-            self._fair_calls = FairCalls()
-            self._is_scheduled = False
-            self._timer: asyncio.TimerHandle | None = None
-
-        def call_soon(
-            self,
-            callback: Callable[[*_Arguments], object],
-            *args: *_Arguments,
-            context: Context | None = None,
-        ) -> asyncio.Handle:
-            tenant = find_tenant(context)
-            if not tenant:
-                return self._call_now(callback, *args, context=context)
-            call = Call(callback, args, self, context if context is not None else copy_context())
-            self._fair_calls.add(tenant, call)
-            self._schedule()
-            return call
-
-        async def create_connection(self, protocol_factory: ProtocolFactory, *args: Any, **options: Any) -> Any:
-            return await self._connect(read_in_turn(protocol_factory), *args, **options)
-
-        def _schedule(self) -> None:
-            if not self._is_scheduled:
-                self._is_scheduled = True
-                self._call_now(self._run_fair_calls, context=_NO_TENANT)
-
-        def _run_fair_calls(self) -> None:
-            self._is_scheduled = False
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            may_run = True
-            try:
-                may_run = self._fair_calls.run()
-            finally:
-                if self._fair_calls and may_run:
-                    self._schedule()
-                elif self._fair_calls:
-                    self._timer = self.call_later(PAUSE_S, self._run_fair_calls, context=_NO_TENANT)
-
-    loop: Any = FairLoop()
-    return loop
+    return type("FairLoop", (_FairLoop, base), {})(find_tenant)

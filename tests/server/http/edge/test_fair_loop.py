@@ -265,6 +265,34 @@ def test_a_tenant_waits_after_a_long_call_while_others_have_short_ones(
     assert least_s <= used_s["first"] <= most_s
 
 
+@pytest.mark.parametrize(("work_s", "least_s"), [(0.001, 0.001), (0.05, 0.2)])
+def test_a_tenant_waits_after_long_work_in_a_thread(runner: asyncio.Runner, work_s: float, least_s: float) -> None:
+    def compute() -> None:
+        until_s = time.thread_time() + work_s
+        while time.thread_time() < until_s:
+            pass
+
+    async def compute_then_wait() -> float:
+        began_s = time.perf_counter()
+        await asyncio.to_thread(compute)
+        return time.perf_counter() - began_s
+
+    async def main() -> float:
+        with use_notes(RequestNotes(tenant="other")):
+            other = asyncio.create_task(_rest_forever())
+        with use_notes(RequestNotes(tenant="large")):
+            waited_s = await asyncio.create_task(compute_then_wait())
+        other.cancel()
+        return waited_s
+
+    assert least_s <= runner.run(main()) < 3
+
+
+async def _rest_forever() -> None:
+    while True:
+        await asyncio.sleep(0.001)
+
+
 def test_a_tenant_that_has_used_its_share_goes_on_without_new_calls(runner: asyncio.Runner):
     async def main() -> tuple[float, float]:
         began = time.perf_counter()

@@ -115,7 +115,7 @@ def test_run_tunes_the_interpreter_for_latency() -> None:
     program = (
         "import asyncio, gc, sys\nfrom ragflow_lg.server.http.edge.uvicorn_server import freeze_objects, run\n"
         "async def main():\n    freeze_objects()\n"
-        "    print([base.__module__ for base in type(asyncio.get_running_loop()).__mro__][1])\n"
+        "    print([base.__module__ for base in type(asyncio.get_running_loop()).__mro__][2])\n"
         "    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000)\n"
         "    print(sys.getswitchinterval() < 0.005)\nrun(main())"
     )
