@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
@@ -283,32 +282,35 @@ class Run:
         if store is None:
             yield
             return
-        async with AsyncExitStack() as stack:
-            lease = await acquire_lease(
-                store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._busy_s
-            )
-            stack.push_async_exit(partial(self._leave, store, lease))
+        lease = await acquire_lease(
+            store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._busy_s
+        )
+        has_failed = True
+        try:
             self.lease_token = lease.token
             self._config = with_lease_token(self._config, lease.token)
             self._turn.steps = step_store(self._canvas, self._config)
             self._turn.gathered = store.gather(self._config)
-            await stack.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
-            try:
-                yield
-                await self._close_steps()
-            except BaseException as error:
-                if isinstance(error, RagflowLgError):
-                    self._fail(error)
-                with suppress(CheckpointError):  # report only the first error
+            async with store.cancels.watch(self.record.session, self.cancel):
+                try:
+                    yield
                     await self._close_steps()
-                with suppress(CheckpointError):
-                    await self._end_record(store, lease)
-                raise
-            await self._end_record(store, lease)
+                except BaseException as error:
+                    if isinstance(error, RagflowLgError):
+                        self._fail(error)
+                    with suppress(CheckpointError):  # report only the first error
+                        await self._close_steps()
+                    with suppress(CheckpointError):
+                        await self._end_record(store, lease)
+                    raise
+                await self._end_record(store, lease)
+            has_failed = False
+        finally:
+            await self._leave(store, lease, has_failed=has_failed)
 
-    async def _leave(self, store: SessionStore, lease: Lease, *raised: object) -> None:
+    async def _leave(self, store: SessionStore, lease: Lease, *, has_failed: bool) -> None:
         """Store the record, unless the run has not begun, and release the session. Report only the first error."""
-        with suppress(CheckpointError) if raised[0] else nullcontext():
+        with suppress(CheckpointError) if has_failed else nullcontext():
             async with store.together():
                 if self._ended is not None:
                     await store.runs.put(self._ended)
