@@ -90,10 +90,10 @@ async def play(server: Server, path: str, body: dict[str, Any], turns: int) -> t
     return turns / (time.perf_counter() - start), (server.cpu_s() - cpu) / turns * 1000
 
 
-async def first_event(server: Server, body: dict[str, Any], streams: list[Any]) -> float:
+async def first_event(server: Server, body: dict[str, Any], streams: list[Any], path: str = COMPLETIONS) -> float:
     """Start a run and return the milliseconds to its first event; append the open stream to ``streams``."""
     start = time.perf_counter()
-    request = server.client.build_request("POST", COMPLETIONS, json=body, headers=_LEAVING)
+    request = server.client.build_request("POST", path, json=body, headers=_LEAVING)
     answer = await server.client.send(request, stream=True)
     lines = answer.aiter_raw()
     await anext(lines)
@@ -172,21 +172,25 @@ def _print_times(name: str, times: Sequence[float]) -> None:
 
 
 async def _memory() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        async with start_server("idle", Path(name)) as server:
-            body = {"agent_id": await server.agent(canvases.streaming(), "Idle"), "query": "q", "stream": True}
-            streams: list[Any] = []
-            for _ in range(WARM_STREAMS):
-                await first_event(server, body, streams)
-            await asyncio.sleep(SETTLE_S)
-            before_mb = server.rss_mb()
-            for _ in range(OPEN_STREAMS):
-                await first_event(server, body, streams)
-            await asyncio.sleep(SETTLE_S)
-            used_kb = (server.rss_mb() - before_mb) * 1000 / OPEN_STREAMS
-            print(f"memory of an open stream: {used_kb:.0f} kB, measured on {OPEN_STREAMS} quiet ones")
-            for task in streams:
-                task.cancel()
+    for which, label in (("idle", "ragflow-lg"), ("theirs-idle", "by hand, our saver")):
+        with tempfile.TemporaryDirectory() as name:
+            async with start_server(which, Path(name)) as server:
+                path, body = "/chat", {"query": "q"}
+                if which == "idle":
+                    path, agent = COMPLETIONS, await server.agent(canvases.streaming(), "Idle")
+                    body = {"agent_id": agent, "query": "q", "stream": True}
+                streams: list[Any] = []
+                for _ in range(WARM_STREAMS):
+                    await first_event(server, body, streams, path)
+                await asyncio.sleep(SETTLE_S)
+                before_mb = server.rss_mb()
+                for _ in range(OPEN_STREAMS):
+                    await first_event(server, body, streams, path)
+                await asyncio.sleep(SETTLE_S)
+                used_kb = (server.rss_mb() - before_mb) * 1000 / OPEN_STREAMS
+                print(f"memory of an open stream, {label}: {used_kb:.0f} kB, measured on {OPEN_STREAMS} quiet ones")
+                for task in streams:
+                    task.cancel()
 
 
 async def _main(parts: Sequence[str]) -> None:

@@ -1,4 +1,8 @@
-"""A server to measure: ``python -m benchmarks.server_apps ours|idle|theirs|bare FOLDER`` prints its URL and a key."""
+"""A server to measure: ``python -m benchmarks.server_apps WHICH FOLDER`` prints its URL and a key.
+
+``ours`` is our application; ``theirs`` and ``bare`` are written by hand. In ``idle`` and ``theirs-idle``, streams are
+quiet after their first event.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +88,24 @@ def graph_by_hand() -> Any:
     return builder
 
 
+def idle_graph_by_hand() -> Any:
+    """Return a builder for a graph whose second node is quiet for long."""
+
+    async def begin(state: State) -> State:
+        return {"outputs": {"begin": {"result": "hello q"}}}
+
+    async def wait(state: State) -> State:
+        await asyncio.sleep(IDLE_S)
+        return {"outputs": {"wait": {"result": "hello q"}}}
+
+    builder = StateGraph(State)
+    builder.add_node("begin", begin)
+    builder.add_node("wait", wait)
+    builder.add_edge(START, "begin")
+    builder.add_edge("begin", "wait")
+    return builder
+
+
 @asynccontextmanager
 async def ours(folder: Path, model: Any = None) -> AsyncGenerator[tuple[Any, Any, str]]:
     """Yield our application, the function that drains it, and an API key; the default model is a slow one."""
@@ -118,7 +140,8 @@ async def by_hand(which: str, folder: Path) -> AsyncGenerator[tuple[Any, Any, st
     It stores checkpoints with our saver (``theirs``) or with LangGraph's (``bare``).
     """
     async with open_database(f"sqlite:///{folder}/{which}.db") as database, _open_saver(which, folder) as saver:
-        graph = graph_by_hand().compile(checkpointer=saver)
+        builder = idle_graph_by_hand() if which.endswith("idle") else graph_by_hand()
+        graph = builder.compile(checkpointer=saver)
         app = FastAPI()
 
         async def write(session: str, number: int, role: str, content: str) -> None:
@@ -148,7 +171,7 @@ async def by_hand(which: str, folder: Path) -> AsyncGenerator[tuple[Any, Any, st
 
 
 async def _serve(which: str, folder: Path) -> None:
-    if which in ("theirs", "bare"):
+    if which in ("theirs", "theirs-idle", "bare"):
         opened = by_hand(which, folder)
     else:
         opened = ours(folder, SlowModel(IDLE_S) if which == "idle" else None)
