@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
-from ragflow_lg.server.http.edge.request_guards import SECURITY_HEADERS
 from ragflow_lg.server.http.shared.body_limits import GENERAL_LIMITS, BodyLimits, LimitedBody
 from ragflow_lg.server.http.shared.event_stream import LATER, EventStream
 from ragflow_lg.server.observability.audit import audit
@@ -31,6 +30,14 @@ CLIENT_CLOSED_REQUEST = 499
 """Status in logs and metrics if the client disconnected before the request body was complete."""
 UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
 """Paths for operators, exempt from rate limits."""
+
+_SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+"""They prevent content sniffing, framing and scripts. A response may have its own."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
@@ -140,7 +147,7 @@ class _ResponseRecorder:
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
             own = dict(headers)
             self._is_stream = own.get(b"content-type", b"").startswith(b"text/event-stream")
-            missing = [each for each in SECURITY_HEADERS if each[0] not in own]
+            missing = [each for each in _SECURITY_HEADERS if each[0] not in own]
             message = {**message, "headers": [*headers, (REQUEST_ID, self._request_id.encode()), *missing]}
         elif self._is_stream and message.get("body"):
             self.begin_events()

@@ -23,7 +23,6 @@ from ragflow_lg.base.portability import on_signal
 from ragflow_lg.base.request_notes import find_tenant
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
-from ragflow_lg.server.http.edge.request_guards import RefuseTwoLengths
 from ragflow_lg.server.http.edge.thread_priority import lower_threads
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings import ServerSection
@@ -59,17 +58,24 @@ def build_protocol(header_s: float) -> type[asyncio.Protocol]:
 
 
 class _Connection(h11.Connection):
-    """Refuses bodies of many small chunks: each takes as long as a large one, and nothing else runs meanwhile."""
+    """Refuses bodies with two lengths, in which another server may see two requests, and bodies of many small chunks.
+
+    Each chunk takes as long as a large one, and nothing else runs meanwhile.
+    """
 
     chunks = chunk_bytes = 0
     refusal = ""
-    """Why the body was refused."""
+    """Why the request was refused."""
 
     def next_event(self) -> Any:
         event = super().next_event()
         if isinstance(event, h11.Request):
             self.chunks = self.chunk_bytes = 0
-            if any(name == b"transfer-encoding" for name, _ in event.headers):
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                self.refusal = "A request cannot have both Content-Length and Transfer-Encoding."
+                raise h11.RemoteProtocolError(self.refusal)
+            if b"transfer-encoding" in names:
                 # What has arrived is looked at before the application starts, and without making events of it.
                 self._check_chunks(*count_chunks(self.trailing_data[0]))
         elif isinstance(event, h11.Data):
@@ -247,7 +253,7 @@ async def start_server(
     ``section`` contains the connection limits; ``stop_now`` ends draining early.
     """
     server = _Server(
-        RefuseTwoLengths(app),
+        app,
         http=build_protocol(section.header_timeout_s),
         h11_max_incomplete_event_size=section.max_header_bytes,
         proxy_headers=bool(section.trusted_proxies),
