@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 from langgraph.channels.ephemeral_value import EphemeralValue
@@ -51,6 +52,14 @@ class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore[report
     """The entry node's state: the session and the request."""
 
 
+@cache
+def _with_channels(schema: Any) -> Any:
+    """Return a schema whose fields have channels. LangGraph would make them from the annotations, for each graph."""
+    builder: Any = StateGraph(schema)
+    fields = {name: Annotated[Any, channel] for name, channel in builder.channels.items()}
+    return TypedDict(schema.__name__, fields, total=False)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
+
+
 def lower_plan(plan: Plan) -> CompiledCanvas:
     """Lower a plan that has no errors. Attach a checkpointer to the graph with `CompiledCanvas.with_saver`."""
     plan = replace(plan, nodes={id_: _with_graphs(node) for id_, node in plan.nodes.items()})
@@ -82,8 +91,8 @@ class _Lowering:
         builder: Any = StateGraph(
             _with_gates("State", _EntryState, joins),
             context_schema=TurnContext,
-            input_schema=_Request,
-            output_schema=CanvasState,
+            input_schema=_with_channels(_Request),
+            output_schema=_with_channels(CanvasState),
         )
         regions: dict[str, SubGraph] = {}
         for node in self._scope(None):
@@ -93,8 +102,10 @@ class _Lowering:
                 if is_entry
                 else self._shell(node, gates, regions)
             )
-            self._add(builder, node, shell, _EntryState if is_entry else CanvasState)
-        builder.add_node(CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=CanvasState, defer=True)
+            self._add(builder, node, shell, _with_channels(_EntryState if is_entry else CanvasState))
+        builder.add_node(
+            CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=_with_channels(CanvasState), defer=True
+        )
         builder.add_edge(START, self._names[plan.entry])
         return self._finish(compile_graph(builder, plan.title or "canvas"), gates, regions)
 
@@ -104,7 +115,9 @@ class _Lowering:
         gates = {join: gate_key(join) for join in joins}
         entry = graph_name(region.entry)
         program = self._region_program(region, gates)
-        schema = CollectingState if program.collects else RegionState  # each channel costs time in every superstep
+        schema = _with_channels(
+            CollectingState if program.collects else RegionState
+        )  # each channel costs time in every superstep
         builder: Any = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
         regions: dict[str, SubGraph] = {}
         item = self._plan.nodes[region.item] if region.item else None
@@ -234,5 +247,5 @@ def _looping(joins: Mapping[NodeId, JoinRegion]) -> list[str]:
 
 def _with_gates(name: str, base: Any, joins: Mapping[NodeId, JoinRegion]) -> Any:
     gates = {gate_key(join): Annotated[dict[str, Any], JoinGate(gate)] for join, gate in joins.items()}
-    fields = {**base.__annotations__, **gates}
+    fields = {**_with_channels(base).__annotations__, **gates}
     return TypedDict(name, fields, total=False)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
