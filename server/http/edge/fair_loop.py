@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, TypeVarTuple
 
 from ragflow_lg.server.http.edge.unread_data import ProtocolFactory, read_in_turn
@@ -60,7 +62,10 @@ SAVED_S = 0.05
 """How much of the time that a tenant did not use makes it the next one later."""
 
 LONG_S = 0.01
-"""A call is long from here on. After one that is twice as long, its tenant waits for twice the duration, and so on."""
+"""A call is long from here on. After one that is twice as long, its tenant waits for twice the duration, and so on.
+
+Processor time counts: a call that lasts long because a thread holds the interpreter is not its tenant's fault.
+"""
 
 MOST_OWED_S = 1.0
 """How long a tenant waits at most after a long call."""
@@ -120,8 +125,13 @@ class _Queue:
     def refill(self, now: float, left_s: float) -> None:
         """Count the time since the last look, and how much of it light tenants have left."""
         self.credit_s = min(self.credit_s + (left_s - self.left_s) * SHARE, CREDIT_S)
+        self.left_s = left_s
+        self.wait_until(now)
+
+    def wait_until(self, now: float) -> None:
+        """Count the time since the last look as time that others had."""
         self.owed_s = max(self.owed_s - (now - self.seen_s), 0.0)
-        self.seen_s, self.left_s = now, left_s
+        self.seen_s = now
 
     def pay(self, used_s: float) -> None:
         """Count the time that its calls have run."""
@@ -140,12 +150,23 @@ class _Queue:
 class FairCalls:
     """The calls that are ready, by tenant."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        """Initialize. ``clock`` returns seconds."""
+    def __init__(
+        self, clock: Callable[[], float] = time.perf_counter, processor_clock: Callable[[], float] = time.thread_time
+    ) -> None:
+        """Initialize. The clocks return seconds; ``processor_clock`` those that the thread has used."""
         self._clock = clock
+        self._processor_clock = processor_clock
         self._queues: dict[str, _Queue] = {}
-        self._active: list[_Queue] = []
-        """The queues that have calls."""
+        self._light: list[tuple[float, int, _Queue]] = []
+        """The light queues that have calls: a heap by the time that they have used, and then by when they were put.
+
+        A queue to which a thread has added long work is found when it comes first.
+        """
+        self._others: list[_Queue] = []
+        """The other queues that have calls. They are looked at one by one, but there are few of them."""
+        self._numbers = count()
+        self._looked_s, self._processor_s = -LONG_S, 0.0
+        """When the processor time was looked at, and what it was."""
         self._used_s = 0.0
         """What the queue that came last had used."""
         self._light_s = 0.0
@@ -157,7 +178,7 @@ class FairCalls:
 
     def __bool__(self) -> bool:
         """Return whether any call is ready."""
-        return bool(self._active)
+        return bool(self._light or self._others)
 
     def add(self, tenant: str, call: Call) -> None:
         """Add a call to the end of its tenant's queue."""
@@ -172,17 +193,20 @@ class FairCalls:
             queue.used_s = max(queue.used_s, self._used_s - SAVED_S)
             now = self._clock()
             queue.backlog_s = max(queue.backlog_s - (now - queue.emptied_s) * REST, 0.0)
-            self._active.append(queue)
+            self._put(queue)
         queue.calls.append(call)
 
     def note_thread(self, tenant: str, used_s: float) -> None:
         """Count processor time of a thread. Long work in it may have held the interpreter as a long call does."""
         if used_s > LONG_S and (queue := self._queues.get(tenant)) is not None:
+            queue.wait_until(self._clock())  # what follows has not passed
             queue.owe(used_s)
 
     def run(self) -> bool:
         """Run calls for about `ROUND_S`. Return False if none may run now: their tenants have used their shares."""
         now = self._clock()
+        if now - self._looked_s > LONG_S / 2:  # looking takes as long as a short call
+            self._looked_s, self._processor_s = now, self._processor_clock()
         until = now + ROUND_S
         while now < until:
             queue = self._next(now)
@@ -199,14 +223,38 @@ class FairCalls:
 
         Those with a backlog whose share is used are last: others may soon have none if they are not delayed.
         """
-        if len(self._active) == 1:  # as a rule
-            (queue,) = self._active
-            queue.refill(now, now - self._light_s)
-            return queue if queue.has_credit() or not self._is_in_the_way(queue, now) else None
-        for queue in self._active:
-            queue.refill(now, now - self._light_s)
-        free = [queue for queue in self._active if queue.has_credit() or not self._is_in_the_way(queue, now)]
-        return min(free, key=_order) if free else None
+        left_s = now - self._light_s
+        light = self._light
+        while light and not light[0][2].is_light():
+            self._others.append(heappop(light)[2])
+        if self._others:
+            self._look_at_others(now, left_s)
+        free = [queue for queue in self._others if queue.has_credit() or not self._is_in_the_way(queue, now)]
+        if light:
+            free.append(light[0][2])
+        if not free:
+            return None
+        queue = min(free, key=_order)
+        if light and queue is light[0][2]:
+            heappop(light)
+            queue.refill(now, left_s)
+        else:
+            self._others.remove(queue)
+        return queue
+
+    def _look_at_others(self, now: float, left_s: float) -> None:
+        """Count the time for queues that are not light, and put those that have become light among the light ones."""
+        others, self._others = self._others, []
+        for queue in others:
+            queue.refill(now, left_s)
+            self._put(queue)
+
+    def _put(self, queue: _Queue) -> None:
+        """Put a queue among those that have calls."""
+        if queue.is_light():
+            heappush(self._light, (queue.used_s, next(self._numbers), queue))
+        else:
+            self._others.append(queue)
 
     def _is_in_the_way(self, queue: _Queue, now: float) -> bool:
         """Return whether a queue is not light while other, light tenants are present."""
@@ -217,21 +265,25 @@ class FairCalls:
         return now - other_s < PRESENT_S and other.is_light()
 
     def _run_slice(self, queue: _Queue, began: float) -> float:
-        """Run calls of one queue; return the time."""
+        """Run calls of one queue, which is put back if it has more; return the time."""
         calls, now = queue.calls, began
         try:
             while calls and now - began < SLICE_S:
                 calls.popleft().run()
                 now = self._clock()
         finally:  # also after KeyboardInterrupt and SystemExit, which a handle raises
-            queue.pay(now - began)
+            used_s = now - began
+            if used_s > LONG_S:
+                used_s = min(used_s, self._processor_clock() - self._processor_s)
+            queue.pay(used_s)
             if queue.is_light():
-                self._light_s += (now - began) * MOST_LIGHT
+                self._light_s += used_s * MOST_LIGHT
                 self._note_present(queue, now)
-            if not calls:
+            if calls:
+                self._put(queue)
+            else:
                 queue.is_active = False
                 queue.emptied_s = now
-                self._active.remove(queue)
         return now
 
     def _note_present(self, queue: _Queue, now: float) -> None:

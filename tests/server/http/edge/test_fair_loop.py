@@ -173,7 +173,7 @@ def _clock() -> tuple[Callable[[], float], Callable[[float], None]]:
 def test_the_tenant_that_has_used_the_least_time_is_next():
     clock, pass_time = _clock()
     seen: list[str] = []
-    calls = FairCalls(clock)
+    calls = FairCalls(clock, clock)
 
     def add(tenant: str, seconds: float) -> None:
         def work() -> None:
@@ -198,7 +198,7 @@ def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
     others: str, least_s: float, most_s: float
 ) -> None:
     clock, pass_time = _clock()
-    calls, loop = FairCalls(clock), asyncio.new_event_loop()
+    calls, loop = FairCalls(clock, clock), asyncio.new_event_loop()
     used_s = defaultdict[str, float](float)
 
     def work(tenant: str) -> None:
@@ -239,7 +239,7 @@ def test_a_tenant_waits_after_a_long_call_while_others_have_short_ones(
     others: str, call_s: float, least_s: float, most_s: float
 ) -> None:
     clock, pass_time = _clock()
-    calls, loop = FairCalls(clock), asyncio.new_event_loop()
+    calls, loop = FairCalls(clock, clock), asyncio.new_event_loop()
     used_s = defaultdict[str, float](float)
     waiting = dict[str, float]()
     """When the next call of a tenant comes: half a call after the last one, so that its queue becomes empty."""
@@ -309,7 +309,7 @@ def test_a_tenant_that_has_used_its_share_goes_on_without_new_calls(runner: asyn
 def test_a_tenant_that_was_idle_saves_little_time():
     clock, pass_time = _clock()
     seen: list[str] = []
-    calls = FairCalls(clock)
+    calls = FairCalls(clock, clock)
 
     def add(tenant: str) -> None:
         def work() -> None:
@@ -334,7 +334,7 @@ def test_a_tenant_that_was_idle_saves_little_time():
 def test_a_tenant_that_others_delay_gets_no_backlog_by_that():
     """A tenant was slowed down for seconds: its calls had waited for another one, and then for their own backlog."""
     clock, pass_time = _clock()
-    calls, loop = FairCalls(clock), asyncio.new_event_loop()
+    calls, loop = FairCalls(clock, clock), asyncio.new_event_loop()
     waited_s = list[float]()
 
     def work(tenant: str, began_s: float) -> None:
@@ -367,3 +367,61 @@ def test_queues_without_calls_are_forgotten_if_there_are_many(monkeypatch: pytes
             calls.run()
     loop.close()
     assert sorted(called) == [-1] * 20 + list(range(20))
+
+
+def test_a_tenant_waits_after_work_in_a_thread_that_was_longer_than_the_wait() -> None:
+    clock, pass_time = _clock()
+    calls, loop, began_s = FairCalls(clock, clock), asyncio.new_event_loop(), list[float]()
+    calls.add("large", Call(pass_time, (0.0001,), loop, Context()))
+    calls.run()
+    pass_time(2)
+    calls.note_thread("large", 2)
+    calls.add("large", Call(lambda: began_s.append(clock()), (), loop, Context()))
+    while calls and clock() < 5:
+        calls.add("other", Call(lambda: None, (), loop, Context()))
+        if not calls.run():
+            pass_time(PAUSE_S)
+        pass_time(0.0001)
+    loop.close()
+    assert began_s
+    assert 2.9 < began_s[0] < 3.2
+
+
+def test_a_tenant_does_not_wait_after_a_call_that_another_thread_has_delayed() -> None:
+    clock, pass_time = _clock()
+    processor_clock, pass_processor_time = _clock()
+    calls, loop, began_s = FairCalls(clock, processor_clock), asyncio.new_event_loop(), list[float]()
+
+    def work() -> None:
+        pass_processor_time(0.001)
+        pass_time(0.1)
+        calls.add("delayed", Call(lambda: began_s.append(clock()), (), loop, Context()))
+
+    calls.add("delayed", Call(work, (), loop, Context()))
+    while calls and clock() < 5:
+        calls.add("other", Call(lambda: None, (), loop, Context()))
+        if not calls.run():
+            pass_time(PAUSE_S)
+        pass_time(0.0001)
+    loop.close()
+    assert began_s
+    assert began_s[0] < 0.2
+
+
+def test_few_queues_are_looked_at_before_a_call_however_many_tenants_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousand tenants, a call waited for a look at each of them."""
+    calls, loop, called, looked = FairCalls(), asyncio.new_event_loop(), list[int](), list[int]()
+    refill = fair_loop._Queue.refill  # pyright: ignore[reportPrivateUsage] - calls of it are counted
+
+    def count(queue: fair_loop._Queue, now: float, left_s: float) -> None:  # pyright: ignore[reportPrivateUsage]
+        looked.append(1)
+        refill(queue, now, left_s)
+
+    monkeypatch.setattr(fair_loop._Queue, "refill", count)  # pyright: ignore[reportPrivateUsage]
+    for number in range(1_000):
+        calls.add(f"tenant {number}", Call(called.append, (number,), loop, Context()))
+    while calls:
+        calls.run()
+    loop.close()
+    assert called == list(range(1_000))
+    assert len(looked) <= 2_000
