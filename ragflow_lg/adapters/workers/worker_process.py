@@ -58,7 +58,13 @@ class WorkerProcess:
             env=environment,
         )
         # The event loop receives the results of all tasks in this context: it must not be the first tenant's.
-        process = await asyncio.create_task(starting, context=Context())
+        creating = asyncio.create_task(starting, context=Context())
+        try:
+            process = await creating
+        except asyncio.CancelledError:
+            if not creating.cancelled() and creating.exception() is None:
+                creating.result().kill()  # it has started, but its caller was cancelled before its next turn
+            raise
         lower_priority(process.pid)
         return cls(process, memory_bytes)
 

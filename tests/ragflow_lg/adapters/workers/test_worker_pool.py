@@ -184,3 +184,24 @@ async def test_a_tenant_with_too_many_waiting_tasks_is_refused() -> None:
         task.cancel()
     await asyncio.gather(*crowd, return_exceptions=True)
     await pool.aclose()
+
+
+async def test_a_process_that_has_started_ends_if_its_caller_is_cancelled_before_its_next_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tenant may wait for its turn for a second. Meanwhile nobody else knew of the process."""
+    create, processes = asyncio.create_subprocess_exec, list[asyncio.subprocess.Process]()
+
+    async def create_then_cancel(*args: Any, **options: Any) -> asyncio.subprocess.Process:
+        processes.append(await create(*args, **options))
+        asyncio.get_running_loop().call_soon(starting.cancel)
+        return processes[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_then_cancel)
+    starting = asyncio.create_task(worker_process.WorkerProcess.start(512 * 1024**2))
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    ended, _ = await asyncio.wait([asyncio.create_task(processes[0].wait())], timeout=10)
+    if not ended:
+        processes[0].kill()
+    assert ended
