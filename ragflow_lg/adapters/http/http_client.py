@@ -15,7 +15,7 @@ import re
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from urllib.parse import urlencode
 
 import httpcore
@@ -24,7 +24,9 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, TunnelNetwork, resolve_host
 from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.adapters.workers.fair_permits import FairPermits
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.services.http import HttpRequest, HttpResponse, current_traceparent
 
 USER_AGENT = "ragflow-lg"
@@ -60,11 +62,11 @@ _FRAMING_HEADERS = {
 
 
 class _LoopConnections(Struct, frozen=True):
-    """The connections of one event loop, and the semaphore that limits their number."""
+    """The connections of one event loop, and the permits that limit their number."""
 
     loop: asyncio.AbstractEventLoop
     pool: httpcore.AsyncConnectionPool
-    permits: asyncio.Semaphore
+    permits: FairPermits
 
 
 class GuardedHttpClient:
@@ -99,7 +101,7 @@ class GuardedHttpClient:
         message = _build(request, url)
         limit_s = min(request.timeout_s, self._settings.timeout_s)
         try:
-            async with asyncio.timeout(limit_s), self._open().permits, self._exchange(message, request.proxy) as answer:
+            async with asyncio.timeout(limit_s), self._permit(), self._exchange(message, request.proxy) as answer:
                 status, headers = answer.status, httpx.Headers(answer.headers)
                 body = await self._body(answer, headers, request.max_response_bytes)
         except TimeoutError:
@@ -130,8 +132,14 @@ class GuardedHttpClient:
         loop = asyncio.get_running_loop()
         if self._connections is None or self._connections.loop is not loop:
             limit = self._settings.concurrency
-            self._connections = _LoopConnections(loop, self.open_pool(limit), asyncio.Semaphore(limit))
+            self._connections = _LoopConnections(loop, self.open_pool(limit), FairPermits(limit))
         return self._connections
+
+    def _permit(self) -> AbstractAsyncContextManager[None]:
+        """Return a context in which one of the tenant's requests may run."""
+        permits, tenant = self._open().permits, current_notes().tenant
+        permits.add(tenant)
+        return permits.hold(tenant)
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -1,4 +1,4 @@
-"""Permits for calls to a provider, which tenants share fairly."""
+"""Permits for calls to providers and other servers, which tenants share fairly."""
 
 from __future__ import annotations
 
