@@ -48,8 +48,9 @@ BATCH_LINES, BATCH_BYTES = 100, 1024 * 1024
 MAX_NAMESPACE_CHARS = 10_000
 _RUN_ID = re.compile(r"[\w-]{1,128}", re.ASCII)
 _TASK_ID = re.compile(r"[0-9a-f-]{1,64}")
-_MARK = "import"
-"""The name, among those of a session's parts, that says that its import has not ended."""
+_MARK_TEXT = b"The import of this session has not ended."
+"""The text of a part of a session that is incomplete. No part of a complete one has it: it is not JSON."""
+_MARK = blob_digest(_MARK_TEXT)
 _HEX = re.compile(r"[0-9a-f]{32}")
 _ORDER: tuple[type[Line] | tuple[type[Line], ...], ...] = (PartLine, (CheckpointLine, WritesLine), TraceLine, RunLine)
 
@@ -145,7 +146,9 @@ async def _put_server_line(store: Store, server_rows: ServerRows, number: int, l
 
 async def _make_room(store: Store, session: str, *, replaces: bool) -> None:
     """Delete what is there of a session: what an import that was killed has left, or a session to replace."""
-    if _MARK in await store.saver.parts.names(str(thread_of_session(session))):
+    with store.saver.values.errors.translate("read"):
+        marks = await store.saver.values.blobs.find(str(thread_of_session(session)), [_MARK])
+    if marks:
         await store.delete_session(session)
         return
     exists = bool([key async for key in store.saver.list_keys(str(thread_of_session(session)), limit=1)])
@@ -196,7 +199,7 @@ class _Import:
 
     async def set_mark(self) -> None:
         """Mark the session as incomplete, in case that this process is killed."""
-        await self._write_mark(lambda: self._saver.values.blobs.put(self._thread, {_MARK: b"[]"}))
+        await self._write_mark(lambda: self._saver.values.blobs.put(self._thread, {_MARK: _MARK_TEXT}))
 
     async def remove_mark(self) -> None:
         """Mark the session as complete."""
