@@ -46,3 +46,8 @@ def redis_key_of(saver: Any, thread: str, namespace: str, checkpoint: str) -> st
 def redis_pointer_of(saver: Any, thread: str, namespace: str) -> str:
     """Return the Redis saver's key of the pointer to the newest checkpoint."""
     return saver._make_redis_checkpoint_latest_key(thread, namespace)
+
+
+def redis_write_key_of(saver: Any, place: tuple[str, str, str], task_id: str, index: int) -> str:
+    """Return the Redis saver's key of a pending write. ``place`` is the key of its checkpoint."""
+    return saver._make_redis_checkpoint_writes_key(*place, task_id, index)

@@ -36,7 +36,7 @@ POOL_WAIT_S = 30.0
 
 Command: TypeAlias = "tuple[Any, ...]"
 
-_WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET", "HDEL"}
+_WRITE_COMMANDS = {"SET", "JSON.SET", "ZADD", "DEL", "HSET", "HDEL"}
 _collected: ContextVar[list[Command] | None] = ContextVar("collected", default=None)
 _together: ContextVar[list[Command] | None] = ContextVar("together", default=None)
 """The scripts that are executed at the end of a block."""

@@ -9,7 +9,13 @@ from typing import Any, cast
 
 import orjson
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from langgraph.checkpoint.redis.key_registry import AsyncCheckpointKeyRegistry
 from langgraph.checkpoint.redis.util import (
@@ -28,15 +34,15 @@ from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES
-from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of
+from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
-from ragflow_lg.checkpoints.redis.redis_documents import read_checkpoint, read_tuple
+from ragflow_lg.checkpoints.redis.redis_documents import dump_checkpoint, dump_write, read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
 from ragflow_lg.checkpoints.redis.search_slots import SearchSlots
 from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config
 
 _FIELDS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 WRITES = "checkpoint_write"
@@ -134,6 +140,42 @@ class RedisSaver(AsyncRedisSaver):
         """Create the indexes."""
         await super().asetup()
         self._key_registry = self._registry
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+        stream_mode: str = "values",
+    ) -> RunnableConfig:
+        """Store a checkpoint in the open transaction, as LangGraph's saver does."""
+        thread, namespace, parent = checkpoint_key(config)
+        key = CheckpointKey(thread, namespace, checkpoint["id"])
+        document = dump_checkpoint(key, parent, checkpoint, metadata)
+        place, pointer = self.key_of(key), redis_pointer_of(self, thread, namespace)
+        await self._put([("JSON.SET", place, "$", document), ("SET", pointer, place)])
+        return key_config(key)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store a task's writes in the open transaction, as LangGraph's saver does."""
+        if not writes:
+            return
+        key, commands, entries = checkpoint_key(config), list[Command](), list[Any]()
+        for number, (channel, value) in enumerate(writes):
+            index = WRITES_IDX_MAP.get(channel, number)
+            place = redis_write_key_of(self, key, task_id, index)
+            commands.append(("JSON.SET", place, "$", dump_write(key, (task_id, task_path), index, channel, value)))
+            entries += (number, place)
+        await self._put([*commands, ("ZADD", self._registry.make_write_keys_zset_key(*key), *entries)])
+
+    async def _put(self, commands: Sequence[Command]) -> None:
+        """Execute commands in the open transaction or, without one, each by itself."""
+        if not collect(commands):
+            for command in commands:
+                await self._client.execute_command(*command)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint with its pending writes.

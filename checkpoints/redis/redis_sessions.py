@@ -72,11 +72,7 @@ local written = {{}}
 while at <= #ARGV do
     local count, command = tonumber(ARGV[at]), {{}}
     for i = 1, count do command[i] = ARGV[at + i] end
-    if command[1] == 'JSON.MERGE' then
-        redis.pcall(unpack(command))
-    else
-        redis.call(unpack(command))
-    end
+    redis.call(unpack(command))
     if command[1] == 'DEL' then
         for i = 2, count do
             redis.call('SREM', keys, command[i])
@@ -106,9 +102,7 @@ local deadline = renew(keys, index, ttl_ms)
 for key in pairs(written) do redis.call('PEXPIREAT', key, deadline) end
 return 1
 """
-"""Checks the precondition, executes commands, and gives their keys the same time to live as the rest of the session.
-
-JSON.MERGE fails if a task's results are stored before their checkpoint. It only speeds up LangGraph's own listing."""
+"""Checks the precondition, executes commands, and gives their keys the same time to live as the rest of the session."""
 
 _READ = f"""
 local blobs, keys, index, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[3]

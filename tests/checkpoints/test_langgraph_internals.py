@@ -9,7 +9,12 @@ from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from langgraph.checkpoint.serde import types as langgraph_types
 
 from ragflow_lg.checkpoints import langgraph_internals
-from ragflow_lg.checkpoints.langgraph_internals import advance_ids_past, redis_key_of, redis_pointer_of
+from ragflow_lg.checkpoints.langgraph_internals import (
+    advance_ids_past,
+    redis_key_of,
+    redis_pointer_of,
+    redis_write_key_of,
+)
 from ragflow_lg.checkpoints.redis.redis_client import open_redis
 from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import OpenStore, fresh_prefix
@@ -34,8 +39,10 @@ async def test_the_redis_saver_stores_under_these_keys(redis_url: str) -> None:
         await saver.asetup()
         checkpoint = empty_checkpoint()
         place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-        await saver.aput(place, checkpoint, {}, {})
-        keys = [redis_key_of(saver, "t", "", checkpoint["id"]), redis_pointer_of(saver, "t", "")]
+        stored = await saver.aput(place, checkpoint, {}, {})
+        await saver.aput_writes(stored, [("a", 1)], "task")
+        key = ("t", "", checkpoint["id"])
+        keys = [redis_key_of(saver, *key), redis_pointer_of(saver, "t", ""), redis_write_key_of(saver, key, "task", 0)]
         assert await client.exists(*keys) == len(keys)
         assert (await client.get(keys[1])) == keys[0].encode()
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
+import orjson
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -145,7 +146,7 @@ async def test_a_session_with_more_than_ten_thousand_checkpoints_is_deleted_comp
         saver, _ = await saver_of(client, prefix, 600)
         stored_id = checkpoint_id(await put_checkpoint(saver, PLACE))
         (key,) = await redis_keys(client, f"{prefix}checkpoint:*")
-        row: dict[str, Any] = await client.execute_command("JSON.GET", key)
+        row: dict[str, Any] = orjson.loads(await client.execute_command("JSON.GET", key))
         pipeline = client.pipeline(transaction=False)
         for number in range(count):
             id_ = f"0000-{number:05}"
