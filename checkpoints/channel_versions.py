@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from random import choices
+from random import getrandbits
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,7 +18,6 @@ Version: TypeAlias = str | int | float
 _DIGITS = 8
 _MANY = "a"
 """Marks numbers with more digits. It is greater than any digit."""
-_RANDOM = "0123456789abcdefghijklmnopqrstuvwxyz"
 _GROUP = 16
 """Channels or nodes per group. The codec stores a group that has not changed only once."""
 MAX_PLACES = 256
@@ -36,7 +35,7 @@ def next_version(current: Version | None) -> str:
     """
     number = int(str(current or 0).partition(".")[0].removeprefix(_MANY)) + 1
     text = f"{number:0{_DIGITS}}" if number < 10**_DIGITS else f"{_MANY}{number:0{4 * _DIGITS}}"
-    return f"{text}.{''.join(choices(_RANDOM, k=6))}"
+    return f"{text}.{getrandbits(24):06x}"
 
 
 class VersionGroups:

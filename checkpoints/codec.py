@@ -468,14 +468,14 @@ def _part_key(value: Any) -> int | str:
 
 
 def _has_long_text(value: Any, depth: int = 3) -> bool:
-    """Return whether a value is obviously large. Such a value is split without being encoded as a whole first."""
-    if isinstance(value, str):
-        return len(value) >= SPLIT_BYTES
-    if not depth or type(value) not in (dict, list):
-        return False
+    """Return whether a map or a list is obviously large. It is then split without being encoded as a whole first."""
     entries: Iterable[Any] = cast("dict[Any, Any]", value).values() if type(value) is dict else value
-    for entry in islice(entries, GROUP):  # calls for numbers, and a generator, would take most of the time
-        if isinstance(entry, str | dict | list) and _has_long_text(entry, depth - 1):
+    for entry in islice(entries, GROUP):  # a call for each entry, or a generator, would take most of the time
+        kind = type(entry)  # pyright: ignore[reportUnknownVariableType] - of any value
+        if kind is str:
+            if len(entry) >= SPLIT_BYTES:
+                return True
+        elif depth > 1 and (kind is dict or kind is list) and _has_long_text(entry, depth - 1):
             return True
     return False
 
