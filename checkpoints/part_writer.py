@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -42,9 +42,9 @@ class PartWriter:
         Raises:
             CheckpointError: if the store fails.
         """
-        return await self._put_together([*results, checkpoint])
+        return await self._put_together(checkpoint.config, [*results, checkpoint])
 
-    async def put_all(self, parts: Sequence[Part]) -> None:
+    async def put_all(self, config: RunnableConfig, parts: Sequence[Part]) -> None:
         """Store parts of one run in one transaction or, if that fails, each by itself.
 
         Raises:
@@ -52,18 +52,22 @@ class PartWriter:
         """
         try:
             if any(isinstance(part, NewCheckpoint) for part in parts):
-                await self._put_together(parts)
-            else:
-                for _, results in groupby(
-                    cast("Sequence[TaskWrites]", parts), lambda part: checkpoint_key(part.config)
-                ):
-                    await self.put_writes(*results)
+                await self._put_together(config, parts)
+                return
+            results = [part for part in parts if isinstance(part, TaskWrites)]
+            for _, of_checkpoint in groupby(results, lambda part: checkpoint_key(part.config)):
+                await self.put_writes(*of_checkpoint)
+            works = [part for part in parts if callable(part)]
+            if len(works) == 1:
+                await works[0]()
+            elif works:
+                await self._put_together(config, works)
         except CheckpointError as error:
-            self._seen.forget(thread_of(parts[0].config))
+            self._seen.forget(thread_of(config))
             if len(parts) == 1 or isinstance(error, SessionBusyError):
                 raise
             for part in parts:
-                await self.put_all([part])
+                await self.put_all(config, [part])
 
     async def put_writes(self, *parts: TaskWrites) -> None:
         """Store the writes of tasks that belong to one checkpoint.
@@ -91,9 +95,10 @@ class PartWriter:
                 raise
             logger.warning("The session store has lost the latest steps of a run. Its next step is stored completely.")
 
-    async def _put_together(self, parts: Sequence[Part]) -> RunnableConfig:
+    async def _put_together(self, config: RunnableConfig, parts: Sequence[Part]) -> RunnableConfig:
         """Store parts in one transaction, and return the config of the last checkpoint."""
-        thread = thread_of(parts[0].config)
+        steps = [part for part in parts if not callable(part)]
+        thread = thread_of(config)
 
         def pack(blobs: WrittenBlobs) -> list[Any]:
             known: KnownTexts = {}
@@ -101,12 +106,12 @@ class PartWriter:
                 self._pack_checkpoint(part, thread, blobs, known)
                 if isinstance(part, NewCheckpoint)
                 else self._pack_writes(part.writes, thread, blobs)
-                for part in parts
+                for part in steps
             ]
 
         async def put(packed: list[Any]) -> RunnableConfig:
-            stored: RunnableConfig = parts[0].config
-            for part, texts in zip(parts, packed, strict=True):
+            stored = config
+            for part, texts in zip(steps, packed, strict=True):
                 if isinstance(part, NewCheckpoint):
                     checkpoint, metadata = texts
                     changed = part.new_versions.keys() & checkpoint["channel_versions"]
@@ -114,9 +119,11 @@ class PartWriter:
                     stored = await self._inner.aput(part.config, checkpoint, metadata, new)
                 else:
                     await self._inner.aput_writes(part.config, texts, part.task_id, part.task_path)
+            for work in (part for part in parts if callable(part)):
+                await work()
             return stored
 
-        return await self._values.write(parts[0].config, pack, put)
+        return await self._values.write(config, pack, put)
 
     def _pack_checkpoint(
         self, part: NewCheckpoint, thread: str, blobs: WrittenBlobs, known: KnownTexts

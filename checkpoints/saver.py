@@ -10,6 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -165,7 +166,7 @@ class CanvasSaver(PruningSaver):
             if not runs:
                 self._steps.pop(thread, None)
 
-        steps = self._steps.setdefault(thread, {})[token] = StepBuffer(self._writer.put_all, forget)
+        steps = self._steps.setdefault(thread, {})[token] = StepBuffer(partial(self._writer.put_all, config), forget)
         return steps
 
     async def _settle(self, thread: str | None) -> None:

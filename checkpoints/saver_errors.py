@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.checkpoints.failures import store_failure
 from ragflow_lg.checkpoints.preconditions import describe_violation
 
-_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions that a saver raises if its stored data was modified by something else."""
 
 
@@ -35,7 +35,7 @@ class SaverErrors:
             yield
         except self.kinds as error:
             raise self.describe("read", error) from error
-        except _DAMAGE as error:
+        except DAMAGE as error:
             text = f"The session is damaged in its store ({type(error).__name__}: {error})."
             raise DamagedSessionError(text) from error
 

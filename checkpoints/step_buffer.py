@@ -19,6 +19,7 @@ from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARA
 from ragflow_lg.base.request_notes import request_context
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
 from ragflow_lg.checkpoints.saver_operations import checkpoint_key
+from ragflow_lg.services.sessions import StoreWork
 
 LATEST_S = 0.1
 """How long a step waits."""
@@ -40,7 +41,7 @@ class NewCheckpoint(NamedTuple):
     new_versions: ChannelVersions
 
 
-Part: TypeAlias = "NewCheckpoint | TaskWrites"
+Part: TypeAlias = "NewCheckpoint | TaskWrites | StoreWork"
 
 
 class StepBuffer:
@@ -76,7 +77,12 @@ class StepBuffer:
         """Let no step follow the one of a task before it is stored."""
         self._required.add(task.rpartition(NAMESPACE_SEPARATOR)[0])
 
-    async def add(self, part: Part) -> None:
+    def attach(self, work: StoreWork) -> None:
+        """Store something else in the transaction of the next steps. Nothing else begins that."""
+        self._parts.append(work)
+        self._added += 1
+
+    async def add(self, part: NewCheckpoint | TaskWrites) -> None:
         """Add a checkpoint or a result. This waits for the store after `require`, and if too much is waiting."""
         if self._error is not None:
             raise self._error
@@ -112,14 +118,16 @@ class StepBuffer:
         if self._error is not None:
             raise self._error
 
-    async def close(self) -> None:
-        """Store everything at the end of the run.
+    async def close(self, works: Sequence[StoreWork] = ()) -> None:
+        """Store everything at the end of the run, with the works after it.
 
         Raises:
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         try:
+            for work in works:
+                self.attach(work)
             await self.settle()
         finally:
             self._stop_timer()

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder
 from ragflow_lg.checkpoints.redis.redis_cancels import cancel_keys, flag_prefixes
+from ragflow_lg.checkpoints.redis.redis_client import Command, collect
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 
 _TAKE = """
@@ -54,8 +57,13 @@ class RedisLeaseTable:
         lease_s: float = LEASE_S,
         *,
         has_one_slot: bool = False,
+        read_command: Callable[[str], Command] | None = None,
     ) -> None:
-        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used."""
+        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used.
+
+        ``read_command`` returns the command that reads what the holder of a lease asks for first.
+        """
+        self._read_command = read_command
         self._client = cast("Any", client)
         self._sessions = sessions
         self._prefix = prefix
@@ -63,11 +71,24 @@ class RedisLeaseTable:
         self._lease_ms = int(lease_s * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Lease a session if it is free or the token of its lease is ``dead_token``."""
+        """Lease a session if it is free or the token of its lease is ``dead_token``, and read it in the same trip."""
         keys = (self._sessions.lease_key(session), self._counter_key(session), *cancel_keys(self._flags, session))
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
-        is_ours, token, holder = await self._client.eval(_TAKE, len(keys), *keys, *arguments)
-        return int(token) if is_ours else _holder(token, holder)
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.eval(_TAKE, len(keys), *keys, *arguments)
+        thread = thread_of_session(session)
+        if self._read_command is not None:
+            pipeline.execute_command(*self._read_command(thread))
+        taken, *reads = await pipeline.execute(raise_on_error=False)
+        if isinstance(taken, Exception):
+            raise taken
+        is_ours, token, holder = taken
+        if not is_ours:
+            return _holder(token, holder)
+        for read in reads:
+            if not isinstance(read, Exception):  # it will be read again
+                self._sessions.reads.remember(thread, int(token), read)
+        return int(token)
 
     async def find(self, session: str) -> LeaseHolder | None:
         """Return the current holder of a session's lease. Expired leases no longer exist."""
@@ -79,8 +100,11 @@ class RedisLeaseTable:
         return bool(await self._client.eval(_RENEW, 1, self._sessions.lease_key(session), token, self._lease_ms))
 
     async def free(self, session: str, token: int) -> None:
-        """End a lease."""
-        await self._client.eval(_FREE, 1, self._sessions.lease_key(session), token)
+        """End a lease, in the open transaction if any: it has the lease's token."""
+        key = self._sessions.lease_key(session)
+        self._sessions.reads.forget(thread_of_session(session))
+        if not collect([("DEL", key)]):
+            await self._client.eval(_FREE, 1, key, token)
 
     async def forget(self, session: str) -> None:
         """Delete the last token of a session."""

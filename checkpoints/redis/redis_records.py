@@ -14,8 +14,8 @@ from redis.exceptions import RedisError, ResponseError
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.redis.redis_client import scripts_together
-from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.redis.redis_client import Command, collect
+from ragflow_lg.checkpoints.redis.redis_sessions import LIST, RedisSessions
 from ragflow_lg.checkpoints.run_records import MAX_TIME_MS, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 
@@ -45,15 +45,18 @@ class RedisRuns:
         self._prefix = prefix
 
     async def put(self, record: RunRecord) -> None:
-        """Store a record."""
+        """Store a record in the open transaction, or by itself."""
         record = normalize_record(record)
         key, index = f"{self._prefix}agent:run:{record.run_id}", self._index(record.session)
         fields = [part for field in _to_hash(record).items() for part in field]
-        with translate_errors(RedisError, OSError):
-            commands = [("HSET", key, *fields), ("ZADD", index, record.started_ms, record.run_id)]
-            async with scripts_together(self._client):
+        commands: list[Command] = [
+            ("HSET", key, *fields),
+            ("ZADD", index, record.started_ms, record.run_id),
+            (LIST, record.session, record.started_ms, self._index("*")),
+        ]
+        if not collect(commands):
+            with translate_errors(RedisError, OSError):
                 await self._sessions.write(thread_of_session(record.session), commands)
-                await self._sessions.list_session(record.session, record.started_ms, self._index("*"))
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""
@@ -145,15 +148,18 @@ class RedisTraces:
         self._ending = ending
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store a run's trace."""
+        """Store a run's trace in the open transaction, or by itself."""
         tasks = [hex_session(record.session)]
         if self._ending == "logs" and _ID.fullmatch(record.canvas_id):
             tasks.append(record.canvas_id)
         text = write_trace(trace)
+        commands = [("SETEX", self._key(task, record.run_id), TRACE_TTL_S, text) for task in tasks]
+        if collect(commands):
+            return
         with translate_errors(RedisError, OSError):
             async with self._client.pipeline() as pipeline:
-                for task in tasks:
-                    pipeline.set(self._key(task, record.run_id), text, ex=TRACE_TTL_S)
+                for command in commands:
+                    pipeline.execute_command(*command)
                 await pipeline.execute()
 
     async def get(self, run_id: str) -> Trace | None:

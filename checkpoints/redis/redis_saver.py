@@ -184,11 +184,13 @@ class RedisSaver(AsyncRedisSaver):
             ResponseError: if the server has lost a part of it.
             ValueError: if a part of it is damaged.
         """
-        thread, namespace, checkpoint = key = checkpoint_key(config)
-        pointer = redis_pointer_of(self, thread, namespace)
-        place = self.key_of(key) if checkpoint else ""
-        writes_prefix = self._registry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
-        stored = await self._sessions.read(thread, pointer, place, writes_prefix)
+        key = checkpoint_key(config)
+        checkpoint = key.checkpoint
+        for read in self._sessions.reads.take(config):
+            stored = read
+            break
+        else:
+            stored = await self._sessions.read(*self._read_arguments(key))
         if stored is None:
             raise ResponseError(PART_MISSING)
         if not stored:
@@ -198,6 +200,16 @@ class RedisSaver(AsyncRedisSaver):
         if document.key() != key._replace(checkpoint=checkpoint or document.key().checkpoint):
             raise ValueError("it belongs to another session")
         return read_tuple(document, writes)
+
+    def read_command(self, thread: str) -> Command:
+        """Return the command that reads a thread's newest checkpoint."""
+        return self._sessions.read_command(*self._read_arguments(CheckpointKey(thread, "", "")))
+
+    def _read_arguments(self, key: CheckpointKey) -> tuple[str, str, str, str]:
+        thread, namespace, checkpoint = key
+        writes_prefix = self._registry.make_write_keys_zset_key(thread, namespace, "*").removesuffix("*")
+        place = self.key_of(key) if checkpoint else ""
+        return thread, redis_pointer_of(self, thread, namespace), place, writes_prefix
 
     def key_of(self, key: CheckpointKey) -> str:
         """Return the Redis key of a checkpoint."""

@@ -9,6 +9,7 @@ from langgraph.checkpoint.redis.util import to_storage_safe_id
 from redis.asyncio import Redis
 
 from ragflow_lg.base.ids import session_of_thread
+from ragflow_lg.checkpoints.leased_reads import LeasedReads
 from ragflow_lg.checkpoints.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
@@ -48,11 +49,29 @@ end
 """Extends the life of all keys of a session, unless that has just been done: otherwise a run would take time in
 proportion to the square of the session's length."""
 
+_LIST = """
+local function list(index, ttl_ms, session, started_ms, record_key)
+    redis.call('ZADD', index, 'GT', started_ms, session)
+    local before, after = string.match(record_key, '^(.*)%*(.*)$')
+    for _, other in ipairs(redis.call('ZRANDMEMBER', index, 3)) do
+        if redis.call('EXISTS', before .. other .. after) == 0 then redis.call('ZREM', index, other) end
+    end
+    ttl_ms = math.ceil(ttl_ms * 1.01)
+    if redis.call('PTTL', index) < ttl_ms then redis.call('PEXPIRE', index, ttl_ms) end
+end
+"""
+"""Adds a session to the index, which expires with its last session, and drops a few sessions that have expired."""
+
+LIST = "LIST"
+"""The name of a command of the script: add a session to the index. It has the session's id, the start of its run, and
+the key of its records, with a ``*`` for the id."""
+
 _WRITE = f"""
 local lease, blobs, keys, index, order = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ttl_ms, is_checkpoint, token, checkpoint = tonumber(ARGV[1]), ARGV[3] == '1', ARGV[4], ARGV[5]
 {_RENEW}
 {_ENTRY}
+{_LIST}
 local at = 7 + tonumber(ARGV[6])
 local is_ordered = redis.call('EXISTS', order) == 1
     or is_checkpoint and redis.call('HEXISTS', blobs, '{_HAS_KEYS}') == 0
@@ -68,18 +87,22 @@ if is_checkpoint then
         if redis.call('HEXISTS', blobs, ARGV[i]) == 0 then return redis.error_reply('{BLOB_MISSING}') end
     end
 end
-local written = {{}}
+local written, others = {{}}, {{HDEL = true, ZREM = true, SETEX = true, {LIST} = true}}
 while at <= #ARGV do
     local count, command = tonumber(ARGV[at]), {{}}
     for i = 1, count do command[i] = ARGV[at + i] end
-    redis.call(unpack(command))
+    if command[1] == '{LIST}' then
+        list(index, ttl_ms, unpack(command, 2))
+    else
+        redis.call(unpack(command))
+    end
     if command[1] == 'DEL' then
         for i = 2, count do
             redis.call('SREM', keys, command[i])
             local erased = is_ordered and entry(command[i], ARGV[2])
             if erased then redis.call('ZREM', order, erased) end
         end
-    elseif command[1] ~= 'HDEL' and command[1] ~= 'ZREM' then
+    elseif not others[command[1]] then
         written[command[2]] = true
     end
     at = at + count + 1
@@ -102,7 +125,9 @@ local deadline = renew(keys, index, ttl_ms)
 for key in pairs(written) do redis.call('PEXPIREAT', key, deadline) end
 return 1
 """
-"""Checks the precondition, executes commands, and gives their keys the same time to live as the rest of the session."""
+"""Checks the precondition, executes commands, and gives their keys the same time to live as the rest of the session.
+
+The key of SETEX keeps its own. `LIST` is a command of this script."""
 
 _READ = f"""
 local blobs, keys, index, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[3]
@@ -165,16 +190,6 @@ redis.call('UNLINK', KEYS[1])
 """
 """Deletes a thread. Run records remain, because they belong to the session."""
 
-_LIST = """
-redis.call('ZADD', KEYS[1], 'GT', ARGV[2], ARGV[1])
-local before, after = string.match(ARGV[3], '^(.*)%*(.*)$')
-for _, session in ipairs(redis.call('ZRANDMEMBER', KEYS[1], 3)) do
-    if redis.call('EXISTS', before .. session .. after) == 0 then redis.call('ZREM', KEYS[1], session) end
-end
-local ttl_ms = math.ceil(tonumber(ARGV[4]) * 1.01)
-if redis.call('PTTL', KEYS[1]) < ttl_ms then redis.call('PEXPIRE', KEYS[1], ttl_ms) end
-"""
-
 
 class RedisSessions:
     """The keys of all sessions of a deployment."""
@@ -185,13 +200,8 @@ class RedisSessions:
         self._ttl_ms = ttl_s * 1000
         self.index = f"{prefix}agent:sessions"
         """The key of the sorted set of all sessions."""
-
-    async def list_session(self, session: str, started_ms: int, record_key: str) -> None:
-        """Add a session to the index. ``record_key`` exists as long as the session; a ``*`` in it is the session.
-
-        The index expires with its last session. Each call also drops a few sessions that have expired.
-        """
-        await self._client.eval(_LIST, 1, self.index, session, started_ms, record_key, self._ttl_ms)
+        self.reads = LeasedReads[Sequence[bytes] | None]()
+        """What `read` returns for sessions that have just been leased."""
 
     def lease_key(self, session: str) -> str:
         """Return the key of a session's lease."""
@@ -215,6 +225,7 @@ class RedisSessions:
         await self._write(precondition.thread, commands, [1, precondition.token, checkpoint, len(blobs), *blobs])
 
     async def _write(self, thread: str, commands: Sequence[Command], claims: Sequence[Any]) -> None:
+        self.reads.forget(thread)
         arguments = [self._ttl_ms, self._documents(thread), *claims]
         for command in commands:
             arguments += [len(command), *command]
@@ -228,8 +239,12 @@ class RedisSessions:
         ``pointer`` is the key that names the newest checkpoint, ``checkpoint`` the key of another one, or ``""``.
         Return nothing if there is no such checkpoint, and None if the server has lost a part of it.
         """
+        return await self._client.execute_command(*self.read_command(thread, pointer, checkpoint, writes_prefix))
+
+    def read_command(self, thread: str, pointer: str, checkpoint: str, writes_prefix: str) -> Command:
+        """Return the command of `read`."""
         keys = (self.blobs_key(thread), self._keys_key(thread), self.index, pointer)
-        return await self._client.eval(_READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint)
+        return ("EVAL", _READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint)
 
     async def list_checkpoints(self, thread: str, bound: str, count: int) -> Sequence[bytes] | None:
         r"""Return entries ``id\0namespace`` of a thread's checkpoints, newest first. None: only the search knows them.
@@ -242,6 +257,7 @@ class RedisSessions:
 
     async def delete_thread(self, thread: str) -> None:
         """Delete a thread's checkpoints and blobs."""
+        self.reads.forget(thread)
         keys = (self.blobs_key(thread), self._keys_key(thread))
         await self._client.eval(_DELETE, 2, *keys, f"{self._prefix}agent:")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from redis.exceptions import RedisError
 
@@ -13,7 +14,7 @@ from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels
 from ragflow_lg.checkpoints.redis.redis_client import open_redis, scripts_together
 from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
-from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
+from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
@@ -33,7 +34,9 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         sessions = RedisSessions(client, prefix, ttl_s)
         saver = await redis_saver(client, sessions, prefix, has_one_slot=is_cluster)
-        leases = StoredLeases(RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster))
+        read_command = cast("RedisSaver", saver.inner).read_command
+        table = RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster, read_command=read_command)
+        leases = StoredLeases(table)
         cancels = RedisCancels(client, prefix, has_one_slot=is_cluster)
 
         @asynccontextmanager

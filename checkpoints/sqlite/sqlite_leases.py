@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
 from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder
 from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile
+from ragflow_lg.checkpoints.sqlite.sqlite_transactions import join_transaction
 from ragflow_lg.services.services import Clock
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteReader
 
 _IS_VALID = (
     "typeof(owner) = 'text' AND typeof(token) = 'integer' AND token < 1 << 62"
@@ -28,8 +32,10 @@ class SqliteLeaseTable:
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
-    def __init__(self, file: SqliteFile, clock: Clock) -> None:
+    def __init__(self, file: SqliteFile, clock: Clock, reader: SqliteReader | None = None) -> None:
+        """The ``reader`` reads what the holder of a lease asks for first."""
         self._file = file
+        self._reader = reader
         self._rows = file.rows
         self._clock = clock
         self._lease_ms = int(LEASE_S * 1000)
@@ -37,7 +43,7 @@ class SqliteLeaseTable:
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``.
 
-        A request to cancel that is older than the lease is cleared.
+        A request to cancel that is older than the lease is cleared. What the session's holder reads first is read.
         """
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
         until = (now + self._lease_ms, uptime + self._lease_ms)
@@ -55,7 +61,10 @@ class SqliteLeaseTable:
             execute = self._file.connection.execute
             if granted := execute(*lease).fetchall():
                 execute("DELETE FROM cancels WHERE session = ?", (hex_session(session),))
-                return int(granted[0][0])
+                token = int(granted[0][0])
+                if self._reader is not None:
+                    self._reader.read(thread, token)
+                return token
             row = execute("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,)).fetchone()
             return LeaseHolder(parse_owner(row[1]), int(row[0])) if row else LeaseHolder(None, 0)
 
@@ -76,23 +85,28 @@ class SqliteLeaseTable:
         """Extend a lease."""
         until = [time + self._lease_ms for time in self._times()]
         try:
-            return await self._update(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
+            return bool(await self._rows(*_update(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)))
         except sqlite3.OperationalError as error:
             if FILE_GONE in str(error):
                 return False  # no later attempt can succeed
             raise
 
     async def free(self, session: str, token: int) -> None:
-        """End a lease. Its row keeps the token so that the next token is larger."""
-        await self._update(session, token, "owner = ?", "")
+        """End a lease, in the open transaction if any. Its row keeps the token so that the next token is larger."""
+        if self._reader is not None:
+            self._reader.reads.forget(thread_of_session(session))
+        update = _update(session, token, "owner = ?", "")
+        if not join_transaction(self._file, lambda connection: connection.execute(*update)):
+            await self._rows(*update)
 
     async def forget(self, session: str) -> None:
         """Delete the row of a session that is not leased."""
         await self._rows("DELETE FROM leases WHERE thread_id = ? AND owner = ''", (thread_of_session(session),))
 
-    async def _update(self, session: str, token: int, assignments: str, *values: Any) -> bool:
-        query = f"UPDATE leases SET {assignments} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"
-        return bool(await self._rows(query, (*values, thread_of_session(session), token)))
-
     def _times(self) -> tuple[int, int]:
         return int(self._clock.now() * 1000), int(self._clock.monotonic() * 1000)
+
+
+def _update(session: str, token: int, assignments: str, *values: Any) -> tuple[str, tuple[Any, ...]]:
+    query = f"UPDATE leases SET {assignments} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"
+    return query, (*values, thread_of_session(session), token)

@@ -21,9 +21,11 @@ from ragflow_lg.checkpoints.run_records import (
     write_trace,
 )
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+from ragflow_lg.checkpoints.sqlite.sqlite_transactions import join_transaction
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord))
+_PUT = f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _PAGE = "WHERE session = ? AND (started_ms, run_id) < (?, ?) ORDER BY started_ms DESC, run_id DESC LIMIT ?"
 MAX_PAGE = 512
 _DELETE = "DELETE FROM {table} WHERE session = ? AND run_id IN (SELECT value FROM json_each(?))"
@@ -35,14 +37,15 @@ class SqliteRuns:
     """Run records in the ``runs`` table."""
 
     def __init__(self, file: SqliteFile) -> None:
+        self._file = file
         self._rows = file.rows
 
     async def put(self, record: RunRecord) -> None:
-        """Store a record."""
+        """Store a record in the open transaction, or by itself."""
         values = list(asdict(normalize_record(record)).values())
-        places = ", ".join("?" * len(_COLUMNS))
-        with translate_errors(sqlite3.Error):
-            await self._rows(f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({places})", values)
+        if not join_transaction(self._file, lambda connection: connection.execute(_PUT, values)):
+            with translate_errors(sqlite3.Error):
+                await self._rows(_PUT, values)
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""
@@ -103,19 +106,19 @@ class SqliteTraces:
         self._table = table
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store a run's trace and delete the traces of the session's oldest runs."""
+        """Store a run's trace and delete the traces of the session's oldest runs, in the open transaction if any."""
         session = hex_session(record.session)
         newest = f"SELECT run_id FROM {self._table} WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
         row = (record.run_id, session, record.started_ms, write_trace(trace))
 
-        def put() -> None:
-            execute = self._file.connection.execute
-            execute(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, ?)", row)
+        def put(connection: sqlite3.Connection) -> None:
+            connection.execute(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, ?)", row)
             older = f"DELETE FROM {self._table} WHERE session = ? AND run_id NOT IN ({newest})"
-            execute(older, (session, session, MAX_TRACES))
+            connection.execute(older, (session, session, MAX_TRACES))
 
-        with translate_errors(sqlite3.Error):
-            await self._file.do(put)
+        if not join_transaction(self._file, put):
+            with translate_errors(sqlite3.Error):
+                await self._file.do(lambda: put(self._file.connection))
 
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""

@@ -13,7 +13,7 @@ from ragflow_lg.checkpoints.sqlite.sqlite_cancels import SqliteCancels
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_leases import SqliteLeaseTable
 from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRuns, SqliteTraces
-from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
+from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteReader, sqlite_saver
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.services import Clock
 
@@ -29,8 +29,9 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         saver_file = await stack.enter_async_context(open_sqlite(path))
         # Leases and flags must not wait for the saver. They need not be durable: a power loss also stops their owners.
         record_file = await stack.enter_async_context(open_sqlite(path, survives_power_loss=False))
-        saver = await sqlite_saver(saver_file)
-        leases = StoredLeases(SqliteLeaseTable(record_file, clock))
+        reader = SqliteReader(record_file)
+        saver = await sqlite_saver(saver_file, reader.reads)
+        leases = StoredLeases(SqliteLeaseTable(record_file, clock, reader))
         stack.push_async_callback(leases.settle)
         traces, node_logs = SqliteTraces(record_file), SqliteTraces(record_file, "node_logs")
 

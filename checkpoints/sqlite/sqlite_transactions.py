@@ -36,12 +36,27 @@ class _PendingWork(Struct):
     steps: list[_Work] = field(default_factory=list[_Work])
     rows: dict[str, list[_MakeRows]] = field(default_factory=dict[str, list[_MakeRows]])
     """By statement, the rows of those of the latest steps that only add rows."""
+    file: SqliteFile | None = None
     is_synced: bool | None = None
     """Whether the transaction must survive a loss of power as soon as it has ended; None stands for yes."""
 
 
 _pending_work: ContextVar[_PendingWork | None] = ContextVar("transaction", default=None)
 """The work collected in the open transaction."""
+
+
+def join_transaction(file: SqliteFile, work: Callable[[sqlite3.Connection], object]) -> bool:
+    """Add work to the transaction that is open in the same file, if any, and return whether there is one.
+
+    It may belong to another connection, with which the work is done.
+    """
+    pending = _pending_work.get()
+    if pending is None or pending.file is None or pending.file.path != file.path:
+        return False
+    connection = pending.file.connection
+    pending.steps.append(lambda: work(connection))
+    pending.rows.clear()
+    return True
 
 
 class Transactions:
@@ -53,7 +68,7 @@ class Transactions:
     @asynccontextmanager
     async def begin(self, precondition: Precondition | None) -> AsyncGenerator[None]:
         """Collect the work added inside the block and, on exit, run either all of it or nothing."""
-        pending = _PendingWork()
+        pending = _PendingWork(file=self._file)
         mark = _pending_work.set(pending)
         try:
             yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
@@ -116,6 +117,7 @@ class Run:
         self.collected = AnswerText()
         """The text and the sources that the events so far contain, and the form that the turn waits at."""
         self._has_lost_lease = self._has_started = False
+        self._lease: Lease | None = None
         self._ended: RunRecord | None = None
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
@@ -282,7 +284,7 @@ class Run:
         if store is None:
             yield
             return
-        lease = await acquire_lease(
+        lease = self._lease = await acquire_lease(
             store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._busy_s
         )
         has_failed = True
@@ -310,6 +312,8 @@ class Run:
 
     async def _leave(self, store: SessionStore, lease: Lease, *, has_failed: bool) -> None:
         """Store the record, unless the run has not begun, and release the session. Report only the first error."""
+        if self._lease is None:
+            return
         with suppress(CheckpointError) if has_failed else nullcontext():
             async with store.together():
                 if self._ended is not None:
@@ -324,16 +328,31 @@ class Run:
         if self.status == "running":
             self.status, self.error = "failed", str(error)
 
+    async def _store_success(self, end: TurnFinished) -> None:
+        """Store the end of a turn with its last steps, and release the session, in one transaction if possible."""
+        store, lease, gathered = self._store, self._lease, self._turn.gathered
+        if store is None or lease is None or gathered is None:
+            return
+        ended = await self._ended_record(store, end.status, end.error)
+        works = await self._observer.last_works()
+        await gathered.close([*works, partial(store.runs.put, ended), lease.release])
+        self._lease = None
+
+    async def _ended_record(self, store: SessionStore, status: EndStatus, error: str | None) -> RunRecord:
+        checkpoint, now_ms = await store.newest_checkpoint(self._config), int(self._services.clock.now() * 1000)
+        return ended_record(self.record, status, error, checkpoint, now_ms)
+
     async def _end_record(self, store: SessionStore, lease: Lease) -> None:
-        """Find out what is recorded of the end, if anything."""
+        """Find out what is recorded of the end, if it has not been recorded yet."""
+        if self._lease is None:
+            return
         # A suspended process notices a lost lease late.
         is_stored = self.status in _DURABLE_STATUSES and not self._turn.is_stopping
         if not is_stored and not await lease.is_ours():
             self._has_lost_lease = True
         await self._observer.flush_trace(is_lost=self._has_lost_lease)
         if self._has_started and not self._has_lost_lease:
-            checkpoint, now_ms = await store.newest_checkpoint(self._config), int(self._services.clock.now() * 1000)
-            self._ended = ended_record(self.record, self.status, self.error, checkpoint, now_ms)
+            self._ended = await self._ended_record(store, self.status, self.error)
 
     def _on_lease_lost(self) -> None:
         """Stop without further writes: another runner has taken over the session."""
@@ -353,7 +372,9 @@ class Run:
             return
         self._has_started = True
         self._observer.begin(self.record, self._intent, self._services.clock.now())
-        if self._store is not None:
+        if self._store is not None and self._turn.gathered is not None:
+            self._turn.gathered.attach(partial(self._store.runs.put, self.record))
+        elif self._store is not None:
             await self._store.runs.put(self.record)
         graph = asyncio.create_task(self._invoke(found.value))
         graph.add_done_callback(lambda _: self._sink.close())
@@ -392,6 +413,8 @@ class Run:
 
         try:
             await graph
+            if self._turn.gathered is not None and (end is None or end.status != "succeeded"):
+                await self._turn.gathered.settle()
         except RunCancelled:
             if self._has_lost_lease:
                 raise SessionBusyError(
@@ -408,6 +431,8 @@ class Run:
         if end is None and self.status == "running" and not message_order.waiting:
             end = await self._stored_end()
         if end is not None:
+            if end.status == "succeeded":
+                await self._store_success(end)
             return self._end(end, message_order)
         if self.status == "running" and message_order.waiting:
             if self._has_saver and not open_pauses(await self._canvas.graph.aget_state(self._config)):
@@ -444,8 +469,6 @@ class Run:
         )
         async for _ in supersteps:
             pass
-        if self._turn.gathered is not None:
-            await self._turn.gathered.settle()
 
     def _end(self, event: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:
         self.status, self.error = event.status, event.error

@@ -12,7 +12,7 @@ from ragflow_lg.runs.trace import TraceLog, TraceWriter
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
 if TYPE_CHECKING:
-    from ragflow_lg.services.sessions import RunRecord, SessionStore
+    from ragflow_lg.services.sessions import RunRecord, SessionStore, StoreWork
 
 NODE_LOG_DELAY_S = 1.0
 """How long a run plays before its nodes' log is first stored: short runs store it once, at their end."""
@@ -29,9 +29,11 @@ class RunObserver:
         self.trace = TraceLog(plan)
         self._node_log = NodeLog()
         self._trace_writer = self._node_writer = None
+        self._writers: list[TraceWriter] = []
         if store is not None:
             self._trace_writer = TraceWriter(store.traces, record, self.trace)
             self._node_writer = TraceWriter(store.node_logs, record, self._node_log, delay_s=NODE_LOG_DELAY_S)
+            self._writers = [self._trace_writer, self._node_writer]
 
     def begin(self, record: RunRecord, intent: str, started_at: float) -> None:
         """Report the start of the run."""
@@ -55,9 +57,12 @@ class RunObserver:
 
     async def flush_trace(self, *, is_lost: bool) -> None:
         """Store the remaining entries of the trace and of the nodes' log."""
-        for writer in (self._trace_writer, self._node_writer):
-            if writer is not None:
-                await writer.close(is_lost=is_lost)
+        for writer in self._writers:
+            await writer.close(is_lost=is_lost)
+
+    async def last_works(self) -> list[StoreWork]:
+        """Write no more. Return what stores the remaining entries of the trace and of the nodes' log."""
+        return [writer.put for writer in self._writers if await writer.stop()]
 
     async def end(self, summary: RunSummary) -> None:
         """Report the end of the run."""

@@ -113,7 +113,7 @@ class TraceWriter:
                 self._begin_write()
 
     def _begin_write(self) -> None:
-        self._writing = asyncio.create_task(self._put())
+        self._writing = asyncio.create_task(self.put())
         self._writing.add_done_callback(self._end_write)
 
     def _end_write(self, _: asyncio.Task[None]) -> None:
@@ -123,16 +123,22 @@ class TraceWriter:
 
     async def close(self, *, is_lost: bool = False) -> None:
         """Write the remaining entries, unless another runner has taken over the session."""
-        self._is_closed = True
         self._is_broken = self._is_broken or is_lost
+        if await self.stop():
+            await self.put()
+
+    async def stop(self) -> bool:
+        """Write no more by itself. Return whether `put` has to store something."""
+        self._is_closed = True
         if isinstance(self._writing, asyncio.Task):
             await self._writing
         elif self._writing is not None:
             self._writing.cancel()
-        await self._put()
+        return self._is_stale and not self._is_broken
 
-    async def _put(self) -> None:
-        if not self._is_stale or self._is_broken:
+    async def put(self) -> None:
+        """Store the trace as it is now."""
+        if self._is_broken:
             return
         self._is_stale = False
         try:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -37,6 +37,9 @@ Trace: TypeAlias = list[dict[str, JsonValue]]
 Durability: TypeAlias = Literal["effects", "steps"]
 """When a run's steps are stored: ``effects`` stores steps without effects together with the next effect, ``steps``
 each step before the next one starts."""
+
+StoreWork: TypeAlias = Callable[[], Awaitable[None]]
+"""Stores a record or a trace, or releases a lease. If that fails, it may be called again."""
 
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
 """A ``waiting`` run is waiting for the user's input."""
@@ -192,6 +195,10 @@ class Steps(Protocol):
 class Gathering(Protocol):
     """The steps of one run that are not stored yet, because running them again would cost and change nothing."""
 
+    def attach(self, work: StoreWork) -> None:
+        """Store something else, such as a record, in the transaction of the next steps."""
+        ...
+
     def hurry(self, task: str) -> None:
         """Store the result of a task soon: an effect has finished in it."""
         ...
@@ -209,8 +216,11 @@ class Gathering(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Store all steps at the end of the run, and gather no more. It raises the same errors."""
+    async def close(self, works: Sequence[StoreWork] = ()) -> None:
+        """Store all steps at the end of the run with the works after them, and gather no more.
+
+        It raises the same errors. If a step cannot be stored, the works are not done.
+        """
         ...
 
 

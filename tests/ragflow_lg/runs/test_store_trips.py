@@ -1,0 +1,101 @@
+"""How often a turn asks its store, and what is stored together."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis.asyncio.connection import AbstractConnection
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.base.work_thread import WorkThread
+from ragflow_lg.checkpoints import step_buffer
+from ragflow_lg.checkpoints.redis import redis_cancels
+from ragflow_lg.checkpoints.sqlite import sqlite_cancels
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.chat import Usage
+from tests.fakes.canvas import node
+from tests.fakes.regions import out, play_run, runner_of
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.stores import OpenStore
+
+SESSION = session_of_thread(thread_of_session("s"))
+MODEL = {"m": node("LLM", {"llm_id": "m", "prompts": "{sys.query}"}, ["out"]), **out("{m@content}")}
+
+
+def _model_runner(store: Any, replies: int) -> Runner:
+    services = fake_services(models=OneModel(ScriptedModel([Reply("hello", usage=Usage(1, 1, 2))] * replies)))
+    return runner_of(MODEL, store=store, services=services)
+
+
+def _counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """Return a list that grows with each call of a method."""
+    calls: list[Any] = []
+    method: Callable[..., Any] = getattr(owner, name)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        return method(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, call)
+    return calls
+
+
+async def test_a_turn_with_a_model_makes_four_trips(reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease with the session; the beginning; what the model has said; and the end."""
+    for module, name in ((sqlite_cancels, "POLL_S"), (redis_cancels, "REDIS_POLL_S")):
+        monkeypatch.setattr(module, name, 30.0)
+    for name in ("SOON_S", "LATEST_S"):
+        monkeypatch.setattr(step_buffer, name, 30.0)
+    async with reopen_shared() as store:
+        runner = _model_runner(store, 2)
+        await play_run(runner.start("s", {"query": "q"}))  # opens connections
+        jobs = _counting(monkeypatch, WorkThread, "run")
+        commands = _counting(monkeypatch, AbstractConnection, "send_packed_command")
+        answer, _ = await play_run(runner.start("s", {"query": "q"}))
+        assert (answer, len(jobs) + len(commands)) == ("hello", 4)
+        monkeypatch.undo()
+        assert [record.status async for record in store.runs.of_session("s")] == ["succeeded"] * 2
+        assert len((await runner.state("s"))["history"]) == 4
+
+
+async def test_the_end_of_a_turn_is_stored_before_its_last_event(reopen: OpenStore) -> None:
+    async with reopen() as store, reopen() as other:
+        run = _model_runner(store, 1).start("s", {"query": "q"})
+        async for event in run:
+            if event.event == "workflow_finished":
+                records = [record async for record in other.runs.of_session("s")]
+                assert [(record.status, record.checkpoint != "") for record in records] == [("succeeded", True)]
+                assert await other.node_logs.get(run.record.run_id) is not None
+                assert await other.leases.holder(SESSION) == ""
+
+
+async def test_a_turn_whose_end_cannot_be_stored_has_failed(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with reopen() as store:
+        run = _model_runner(store, 1).start("s", {"query": "q"})
+        is_shown = False
+
+        async def put(*arguments: Any) -> Any:
+            if is_shown:
+                raise CheckpointError("disk full")
+            return await original(*arguments)
+
+        async def play() -> None:
+            nonlocal is_shown
+            async for event in run:
+                is_shown = is_shown or event.event == "message_end"
+                assert event.event != "workflow_finished"
+
+        inner: Any = store.saver.inner
+        original = inner.aput
+        monkeypatch.setattr(inner, "aput", put)
+        with pytest.raises(CheckpointError, match="disk full"):
+            await play()
+        records = [(record.status, record.reason) async for record in store.runs.of_session("s")]
+        assert (run.status, records) == ("failed", [("failed", "disk full")])
+        assert await store.leases.holder(SESSION) == ""
+        monkeypatch.undo()
+        continued = _model_runner(store, 0).continue_("s")
+        await play_run(continued)
+        assert continued.status == "succeeded"
+        assert len((await _model_runner(store, 0).state("s"))["history"]) == 2
