@@ -168,7 +168,11 @@ class FairCalls:
         self._looked_s, self._processor_s = -LONG_S, 0.0
         """When the processor time was looked at, and what it was."""
         self._used_s = 0.0
-        """What the queue that came last had used."""
+        """What a queue has used that comes next about now. It never falls.
+
+        It rises with the share that each of the waiting tenants could use: otherwise, those who begin with less than
+        it, one after the other, would keep those who have used more from ever coming next.
+        """
         self._light_s = 0.0
         """How long the calls of light queues have run."""
         self._latest = self._other = _Queue(0.0)
@@ -212,7 +216,7 @@ class FairCalls:
             queue = self._next(now)
             if queue is None:
                 return False
-            self._used_s = queue.used_s
+            self._used_s = max(self._used_s, queue.used_s)
             now = self._run_slice(queue, now)
             if self._is_in_the_way(queue, now):
                 break  # data that has arrived may be for those who should not wait
@@ -276,6 +280,7 @@ class FairCalls:
             if used_s > LONG_S:
                 used_s = min(used_s, self._processor_clock() - self._processor_s)
             queue.pay(used_s)
+            self._used_s += used_s / (len(self._light) + len(self._others) + 1)
             if queue.is_light():
                 self._light_s += used_s * MOST_LIGHT
                 self._note_present(queue, now)

@@ -425,3 +425,31 @@ def test_few_queues_are_looked_at_before_a_call_however_many_tenants_wait(monkey
     loop.close()
     assert called == list(range(1_000))
     assert len(looked) <= 2_000
+
+
+def test_new_tenants_do_not_keep_others_from_coming_next() -> None:
+    """Each began with less than what the one before it had used."""
+    clock, pass_time = _clock()
+    calls, loop, called = FairCalls(clock, clock), asyncio.new_event_loop(), list[str]()
+
+    def add(tenant: str) -> None:
+        def work() -> None:
+            called.append(tenant)
+            pass_time(0.001)
+
+        calls.add(tenant, Call(work, (), loop, Context()))
+
+    for _ in range(200):
+        add("old")
+    while calls:
+        calls.run()
+    pass_time(1)
+    called.clear()
+    add("old")
+    for number in range(2_000):
+        add(f"new {number}")
+        add(f"other {number}")
+        calls.run()
+        calls.run()
+    loop.close()
+    assert "old" in called
