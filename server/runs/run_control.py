@@ -93,11 +93,13 @@ class RunControl(AgentRuns):
             raise RequestError("The run is not waiting for an answer.", 103, status=409, reason="run-not-waiting")
         form_answers = wrap_answers(pauses, answers)
         request: TurnRequest = {"inputs": form_answers}
-        match_answers(pauses, request, is_strict=True)
+        by_pause = match_answers(pauses, request, is_strict=True)
         is_by_pause = any(pause.id in form_answers for pause in pauses)
         forms = form_answers.values() if is_by_pause else [form_answers]
         question = question_text({"inputs": {name: value for form in forms for name, value in form.items()}})
-        return await self._play(session, runner.resume(session.id, form_answers), question, parent=run.id)
+        # Another answer may have come since: these are then the pauses of a later run, or will not be open.
+        await self._last(run, session)
+        return await self._play(session, runner.resume(session.id, by_pause), question, parent=run.id)
 
     async def continue_(self, run: RunRow) -> Turn:
         """Continue a run that was interrupted by a crash, a stop or a cancellation. Only unfinished nodes run.

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from ragflow_lg.base.errors import QuotaError, StreamError
+from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.database.pause_repository import claim_expired, find_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
@@ -191,6 +192,25 @@ async def test_one_of_two_answers_at_the_same_moment_counts(tmp_path: Path) -> N
             assert answer.json()["answer"] == "Size 1. "
         else:
             assert problem(answer)[0] == 409
+
+
+async def test_an_answer_that_comes_second_does_not_answer_the_next_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with waiting(tmp_path) as (server, client, run, time):
+        time.ms = expire_ms(run)
+        find_pauses = Runner.pauses
+
+        async def find_pauses_later(self: Runner, session_id: str) -> Any:
+            monkeypatch.undo()
+            await end_pauses(server, time)
+            return await find_pauses(self, session_id)
+
+        monkeypatch.setattr(Runner, "pauses", find_pauses_later)
+        answer = await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
+        assert problem(answer)[0] == 409
+        runs = await runs_of(client)
+        assert [each["status"] for each in runs if each["status"] != "refused"] == ["answered", "waiting"]
 
 
 async def test_a_server_that_died_is_replaced_and_no_form_is_answered_twice(
