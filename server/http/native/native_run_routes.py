@@ -15,7 +15,7 @@ from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer, respond_model
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
-from ragflow_lg.server.http.native.problem_details import check_input_names, describe_problems
+from ragflow_lg.server.http.native.problem_details import check_inputs, describe_problems
 from ragflow_lg.server.http.native.run_responses import (
     BEGIN_RESPONSES,
     RUN_RESPONSES,
@@ -186,11 +186,11 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
             session = await control.session(body.session_id)
             if body.inputs:
                 version = await turns.canvases.version(agent, session.version_id)
-                check_input_names((await turns.canvases.compile(version)).plan, body.inputs)
+                check_inputs((await turns.canvases.compile(version)).plan, body.inputs)
         else:
             version = await find_version(get_app_state(request).database, agent, body.version)
             canvas = await turns.canvases.compile(version)  # an invalid canvas must not create a session
-            check_input_names(canvas.plan, body.inputs)
+            check_inputs(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant
             new = await turns.new_session(agent, version, user_id=user_id, name=name, source="workflow")

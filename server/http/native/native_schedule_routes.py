@@ -22,7 +22,7 @@ from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, Sched
 from ragflow_lg.server.http.native.native_requests import MAX_FIELDS, Line, Text, Version
 from ragflow_lg.server.http.native.native_responses import respond_model
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
-from ragflow_lg.server.http.native.problem_details import check_input_names, describe_problems
+from ragflow_lg.server.http.native.problem_details import check_inputs, describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 
 router = make_agent_router("schedules")
@@ -88,7 +88,7 @@ async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agen
     """Create a schedule. At each of its times, a turn starts in a new session."""
     app_state, turns = get_app_state(request), get_turns(request)
     version = await find_version(app_state.database, agent, body.version)
-    check_input_names((await turns.canvases.compile(version)).plan, body.inputs)
+    check_inputs((await turns.canvases.compile(version)).plan, body.inputs)
     await turns.quotas.require(agent.tenant, "schedules")
     new = NewSchedule(body.cron, body.time_zone, body.query, body.inputs, body.session_name, body.version)
     row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())

@@ -27,6 +27,7 @@ from ragflow_lg.base.errors import (
     StreamGapError,
     StreamPositionError,
 )
+from ragflow_lg.dsl.forms import form_problems
 from ragflow_lg.server.http.shared.responses import respond_json
 
 if TYPE_CHECKING:
@@ -145,17 +146,24 @@ def list_known_names(route: APIRoute, part: str) -> list[str]:
     return [name for model in parts for name in getattr(model, "model_fields", ())]
 
 
-def check_input_names(plan: Plan, inputs: Iterable[str]) -> None:
-    """Check input names against Begin's form. A canvas without a form accepts any names.
+def check_inputs(plan: Plan, inputs: Mapping[str, Any]) -> None:
+    """Check the names and the types of inputs against Begin's form. A canvas without a form accepts any inputs.
+
+    A field may be missing: RAGFlow starts such a turn as well.
 
     Raises:
-        AnswerError: if a name is not a field in the form.
+        AnswerError: if a name is not a field in the form, or a value has another type.
     """
     entry = plan.nodes[plan.entry]
-    fields: Any = getattr(entry.params, "inputs", None)
-    names = list(cast("Mapping[str, Any]", fields or {}))
+    fields = cast("Mapping[str, Any]", getattr(entry.params, "inputs", None) or {})
+    names = list(fields)
     unknown = [name for name in inputs if name not in names] if names else []
-    if problems := {name: f"is not a field of Begin's form{_suggest(name, names)}" for name in unknown[:MAX_FAULTS]}:
+    problems = {
+        name: f"`{name[:MAX_CHARS]}` is not a field of Begin's form{_suggest(name, names)}"
+        for name in unknown[:MAX_FAULTS]
+    }
+    given = {name: field for name, field in fields.items() if inputs.get(name) is not None}
+    if problems := problems or form_problems(given, inputs):
         raise AnswerError(problems, node=plan.entry)
 
 

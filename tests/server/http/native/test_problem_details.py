@@ -38,7 +38,12 @@ from tests.server.http.app_server import ECHO, canvas
 from tests.server.http.native.native_client import native_agent, problem
 
 ASKING = canvas(
-    ("begin", "Begin", {"mode": "task", "inputs": {"city": {"name": "City", "type": "line"}}}, ["Message:0"]),
+    (
+        "begin",
+        "Begin",
+        {"mode": "task", "inputs": {"city": {"name": "City", "type": "line"}, "days": {"type": "integer"}}},
+        ["Message:0"],
+    ),
     ("Message:0", "Message", {"content": ["To {begin@city}"]}, []),
 )
 
@@ -169,10 +174,12 @@ async def test_inputs_that_are_no_fields_of_begin_are_refused(tmp_path: Path) ->
         refused = await client.post("/runs", json={"inputs": {"citi": "Rome"}})
         assert problem(refused) == (422, "answer-invalid")
         assert refused.json()["error"]["details"]["fields"] == {
-            "citi": "is not a field of Begin's form; did you mean `city`?"
+            "citi": "`citi` is not a field of Begin's form; did you mean `city`?"
         }
         assert (await client.get("/sessions")).json()["total"] == 0
         run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()
         assert run["answer"] == "To Rome"
+        refused = await client.post("/runs", json={"inputs": {"city": "Rome", "days": "many"}})
+        assert (problem(refused), "'days'" in refused.text) == ((422, "answer-invalid"), True), refused.text
         again = {"session_id": run["session_id"], "inputs": {"town": "Rome"}}
         assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")
