@@ -18,6 +18,7 @@ from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
+    from ragflow_lg.server.runs.session_files import SessionFiles
     from ragflow_lg.server.runs.session_rows import SessionRows
     from ragflow_lg.server.runs.session_selection import Selected
     from ragflow_lg.server.settings import Settings
@@ -151,9 +152,7 @@ async def _server_rows(
 
     The database belongs to the session store of the settings: with ``--checkpoint``, it is left alone.
     """
-    from importlib.util import find_spec
-
-    if checkpoint not in ("", settings.checkpoints) or find_spec("sqlalchemy") is None:
+    if checkpoint not in ("", settings.checkpoints) or not _has_database_library():
         yield None
         return
     from ragflow_lg.checkpoints.key_ring import make_key_ring
@@ -226,11 +225,8 @@ async def _delete(store: Store, names: list[str], user: str, server: tuple[Setti
 async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRows | None) -> None:
     from ragflow_lg.checkpoints.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_removal import remove_session
-    from ragflow_lg.server.runs.session_files import SessionFiles
 
-    files = SessionFiles(store, rows.database, rows.folder) if rows is not None else None
-    if files is not None:
-        await files.find([hex_session(selected.session) for selected in found])
+    files = await _find_files(store, found, rows) if rows is not None else None
     for selected in found:
         session_id = hex_session(selected.session)
         removed = await remove_session(store, selected.session)
@@ -240,3 +236,21 @@ async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRo
             await rows.delete(session_id)
             counts.append(count_of(await files.delete_of(session_id), "file"))
         print_line(f"deleted {selected.name}: {', '.join(counts[:-1])} and {counts[-1]}")
+
+
+def _has_database_library() -> bool:
+    try:
+        import sqlalchemy  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError:
+        return False
+    return True
+
+
+async def _find_files(store: Store, found: Sequence[Selected], rows: SessionRows) -> SessionFiles:
+    """Return the uploaded files of sessions. This needs the extra of the server."""
+    from ragflow_lg.checkpoints.run_records import hex_session
+    from ragflow_lg.server.runs.session_files import SessionFiles
+
+    files = SessionFiles(store, rows.database, rows.folder)
+    await files.find([hex_session(selected.session) for selected in found])
+    return files

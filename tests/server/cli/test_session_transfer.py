@@ -1,6 +1,8 @@
 import json
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,15 @@ def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None
     assert "There is no session 'carl'" in deleted.stderr
     assert b"xxxx" not in (folder / "ragflow-lg.db").read_bytes()
     assert sorted(line.split()[0] for line in call("sessions").stdout.splitlines()) == ["ben", "dora"]
+
+
+def test_deleting_needs_no_extra_of_the_server(folder: Path) -> None:
+    program = (
+        "import sys\nsys.modules['sqlalchemy'] = None\nsys.argv[1:] = ['sessions', 'delete', 'ben']\n"
+        "from ragflow_lg.server.cli.entry import main\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:13]) == (0, "deleted ben: "), done.stderr
 
 
 async def test_long_texts_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
