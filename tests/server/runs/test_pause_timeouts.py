@@ -191,7 +191,7 @@ async def test_one_of_two_answers_at_the_same_moment_counts(tmp_path: Path) -> N
         if answer.status_code == 200:
             assert answer.json()["answer"] == "Size 1. "
         else:
-            assert problem(answer)[0] == 409
+            assert problem(answer) in [(409, "run-not-last"), (409, "session-busy"), (422, "answer-invalid")]
 
 
 async def test_an_answer_that_comes_second_does_not_answer_the_next_form(
