@@ -477,9 +477,12 @@ async def test_a_result_is_stored_after_its_events_are_published(reopen: OpenSto
         async with asyncio.timeout(10):
             while "node_finished" not in seen:
                 await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
         viewer = runner_of(nodes, store=other)
-        before = [step.next async for step in viewer.history("s")]
+        before: list[Any] = []
+        async with asyncio.timeout(10):
+            while not before:  # the beginning is stored by a timer
+                await asyncio.sleep(0.1)
+                before = [step.next async for step in viewer.history("s")]
         is_open.set()
         await reading
         assert before[0] == ("begin",)
