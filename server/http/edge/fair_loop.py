@@ -143,7 +143,7 @@ class _Queue:
             self.owed_s += used_s  # its own time has not passed
 
     def owe(self, used_s: float) -> None:
-        """Let the next call wait after a long one."""
+        """Delay the next call, because one was long."""
         self.owed_s = min(self.owed_s + used_s * used_s / LONG_S, MOST_OWED_S)
 
 

@@ -1,6 +1,7 @@
 """Journals of both kinds with short timeouts, and run managers on them."""
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
@@ -8,7 +9,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from ragflow_lg.base.errors import StreamError
 from ragflow_lg.runs.wire.wire_events import Envelope
+from ragflow_lg.server.streaming.event_codec import EntryData
 from ragflow_lg.server.streaming.journal import MAX_RUN, Bounds, Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
@@ -18,6 +21,23 @@ OpenJournal = Callable[..., Any]
 """Opens a journal on the same storage each time, as replicas do; in memory each journal is new."""
 
 SHORT_WAITS: dict[str, Any] = {"retention_s": 60, "quiet_s": 0.05}
+
+
+class GatedJournal(MemoryJournal):
+    """Waits for a gate before it stores, and can fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.sizes: list[int] = []
+        self.is_broken = False
+
+    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
+        await self.gate.wait()
+        if self.is_broken:
+            raise StreamError("The event journal failed: gone.")
+        self.sizes.append(len(data))
+        await super().append(run_id, data, is_last=is_last)
 
 
 def connect(url: str, **options: Any) -> Any:

@@ -1,29 +1,12 @@
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
-from ragflow_lg.base.errors import RunCancelled, StreamError
+from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.server.streaming.backlog import MAX_BACKLOG, MAX_BACKLOG_BYTES, Backlog
 from ragflow_lg.server.streaming.event_codec import EntryData
-from ragflow_lg.server.streaming.memory_journal import MemoryJournal
-from tests.server.streaming.journals import head
-
-
-class GatedJournal(MemoryJournal):
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = asyncio.Event()
-        self.sizes: list[int] = []
-        self.is_broken = False
-
-    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
-        await self.gate.wait()
-        if self.is_broken:
-            raise StreamError("gone")
-        self.sizes.append(len(data))
-        await super().append(run_id, data, is_last=is_last)
+from tests.server.streaming.journals import GatedJournal, head
 
 
 async def open_backlog(failures: list[str]) -> tuple[Backlog, GatedJournal]:
@@ -65,4 +48,4 @@ async def test_a_failure_is_reported_and_nothing_counts_as_written() -> None:
     with pytest.raises(RunCancelled):
         await backlog.wait_until_written()
     assert failures == ["failed"]
-    assert str(await backlog.finish()) == "gone"
+    assert str(await backlog.finish()) == "The event journal failed: gone."

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.base.errors import RunCancelled, RunError, SettingsError, StreamError
 from ragflow_lg.server.streaming.backlog import MAX_BACKLOG
-from ragflow_lg.server.streaming.event_codec import EntryData, RunEnd
+from ragflow_lg.server.streaming.event_codec import RunEnd
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.run_task import (
@@ -20,26 +20,10 @@ from ragflow_lg.server.streaming.run_task import (
     parse_policy,
 )
 from tests.fakes.scripted_run import ScriptedRun, words
+from tests.server.streaming.journals import GatedJournal
 
 
-class SlowJournal(MemoryJournal):
-    """Waits for a gate before it stores, and can fail."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = asyncio.Event()
-        self.sizes: list[int] = []
-        self.is_broken = False
-
-    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
-        await self.gate.wait()
-        if self.is_broken:
-            raise StreamError("The event journal failed: gone.")
-        self.sizes.append(len(data))
-        await super().append(run_id, data, is_last=is_last)
-
-
-class SharedJournal(SlowJournal):
+class SharedJournal(GatedJournal):
     @property
     def is_shared(self) -> bool:
         return True
@@ -63,8 +47,8 @@ async def test_a_slow_journal_delays_the_run_and_gets_waiting_events_together() 
     assert len(journal.sizes) < 20
 
 
-@pytest.mark.parametrize("kind", [SlowJournal, SharedJournal])
-async def test_a_journal_that_fails_ends_the_run(kind: type[SlowJournal]) -> None:
+@pytest.mark.parametrize("kind", [GatedJournal, SharedJournal])
+async def test_a_journal_that_fails_ends_the_run(kind: type[GatedJournal]) -> None:
     journal, run = kind(), ScriptedRun([*words(3), asyncio.Event()])
     journal.is_broken = True
     journal.gate.set()
