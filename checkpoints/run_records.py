@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
@@ -28,9 +28,9 @@ def hex_session(session: str) -> str:
 
 def normalize_record(record: RunRecord) -> RunRecord:
     """Return a record as it is stored: with a hexadecimal session and no lone surrogates, which no store accepts."""
-    values = cast("dict[str, Any]", to_json(asdict(record)))
-    values["session"] = hex_session(record.session)
-    return RunRecord(**values)
+    names = [name for name, value in asdict(record).items() if isinstance(value, str) and not value.isascii()]
+    texts: Any = {name: to_json(getattr(record, name)) for name in names}
+    return replace(record, **{**texts, "session": hex_session(record.session)})
 
 
 def read_record(stored: Mapping[str, Any]) -> RunRecord:

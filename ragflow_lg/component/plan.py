@@ -22,6 +22,7 @@ from ragflow_lg.component.spec import AnySpec, ComponentParams, MessageAlternati
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 if TYPE_CHECKING:
@@ -283,6 +284,18 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
             for part in node.with_tools():
                 if part.canvas is not None:
                     yield from part.canvas.plan.with_canvases()
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """The secrets in the params and the globals of this plan, and in those of all canvases inside it.
+
+        Other redactors learn from this one, which never changes.
+        """
+        redactor = Redactor()
+        for plan in self.with_canvases():
+            redactor.learn_from([part.params for node in plan.nodes.values() for part in node.with_tools()])
+            redactor.learn_from(dict(plan.globals))
+        return redactor
 
     @cached_property
     def unchecked_forms(self) -> frozenset[NodeId]:

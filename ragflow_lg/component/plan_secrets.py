@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 def make_redacted_view(plan: Plan, secrets: Iterable[str]) -> RedactedView:
     """Return a view without the given secrets, and without those of a canvas and its nested canvases."""
     redactor = Redactor(secrets)
-    for each in plan.with_canvases():
-        redactor.learn_from([part.params for node in each.nodes.values() for part in node.with_tools()])
-        redactor.learn_from(dict(each.globals))
+    redactor.learn_all(plan.redactor)
     return RedactedView(redactor)
 
 

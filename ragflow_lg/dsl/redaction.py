@@ -176,6 +176,12 @@ class Redactor:
         self._forms.update(dict.fromkeys(forms))
         self._longest = max(self._longest, *map(len, forms))
 
+    def learn_all(self, other: Redactor) -> None:
+        """Redact everything that another redactor knows."""
+        for form in other._forms if len(self._forms) < MAX_FORMS else ():
+            self._forms[form] = None
+        self._longest = max(self._longest, other._longest)
+
     def learn_from(self, value: object, depth: int = 0) -> None:
         """Learn the values of all fields and query parameters with secret names, and passwords in URLs.
 

@@ -43,9 +43,8 @@ def open_recording(
     redactor = Redactor(secrets)
     for source in sources:
         redactor.learn_from(_value(source))
-    for inner in plan.with_canvases() if plan is not None else ():
-        redactor.learn_from(dict(inner.globals))
-        redactor.learn_from([part.params for node in inner.nodes.values() for part in node.with_tools()])
+    if plan is not None:
+        redactor.learn_all(plan.redactor)
     if replay:
         yield Player(Path(replay), redactor, is_loose=is_loose)
         return

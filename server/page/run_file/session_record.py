@@ -41,9 +41,7 @@ class SessionReader:
         self._session = session
         self._steps = StoredSteps(canvas.with_saver(store.saver), store.saver, session)
         self._redactor = redactor = Redactor(secrets)
-        for plan in canvas.plan.with_canvases():
-            redactor.learn_from([part.params for node in plan.nodes.values() for part in node.with_tools()])
-            redactor.learn_from(dict(plan.globals))
+        redactor.learn_all(canvas.plan.redactor)
         self._view = RedactedView(redactor)
         self._values = SharedValues(self._view)
 

@@ -123,6 +123,16 @@ def test_secrets_of_params_are_learned_by_their_names() -> None:
     assert redactor.longest == len("s3cret-of-the-house")
 
 
+def test_a_redactor_learns_from_another_one() -> None:
+    canvas = Redactor(["s3cret-of-the-canvas"])
+    redactor = Redactor(["own"])
+    redactor.learn_all(canvas)
+    redactor.learn("mine-42")
+    assert redactor.text("s3cret-of-the-canvas mine-42") == "*** ***"
+    assert redactor.longest == len("s3cret-of-the-canvas")
+    assert canvas.text("mine-42") == "mine-42"
+
+
 def test_a_type_in_place_of_a_secret_is_not_learned() -> None:
     redactor = Redactor()
     redactor.learn_from({"token": "string", "password": "integer"})
